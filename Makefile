@@ -1,0 +1,78 @@
+# Every target makes its own environment first: .venv, with uv where it is installed, else with venv and pip.
+# Its versions are those of constraints.txt, so two machines test the same thing.
+#
+#   make PYTHON=python3.12 test     chooses the interpreter when .venv is made (default: the first that is 3.11 or newer)
+#   make UV= test                   does without uv
+
+SHELL := /bin/sh
+BIN := .venv/bin
+READY := .venv/ready
+
+PYTHON ?=
+UV ?= $(shell command -v uv 2>/dev/null)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test format lock clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+
+demo: $(READY) ## Stream 45,312 electricity-market rows into a live classifier and prove it equal to the batch
+	$(BIN)/deltaplane replay examples/electricity.csv.gz --definition examples/deltaplane.toml --verify
+
+test: $(READY) ## Check style and types, then run every test
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest
+
+format: $(READY) ## Lay out the code as `make test` wants it
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+lock: ## Choose the newest versions that pyproject.toml allows and write them to constraints.txt
+	@set -e; $(find_python); \
+	uv="$(UV)"; work=`mktemp -d`; trap 'rm -rf "$$work"' EXIT; \
+	if [ -z "$$uv" ]; then "$$python" -m venv "$$work"; "$$work/bin/pip" install --quiet uv; uv="$$work/bin/uv"; fi; \
+	"$$uv" pip compile --quiet --upgrade --universal --python-version 3.11 --fork-strategy fewest --extra test \
+		--no-emit-package deltaplane --no-header --output-file "$$work/lock" pyproject.toml; \
+	{ echo '# The exact version of everything that `make demo` and `make test` install, on Python 3.11 and newer.'; \
+	  echo '# Made by `make lock`; do not edit.'; cat "$$work/lock"; } > constraints.txt
+
+clean: ## Remove the environment and everything that building and testing leave behind
+	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Sets $$python to a suitable interpreter or stops. A name on PATH may be a shim for a version that is not there, so each
+# is tried. ensurepip is what Debian's python3 lacks until python3-venv is installed; uv does without it, and where there is
+# no Python at all it fetches the version it is told.
+define find_python
+python=; \
+for name in $(if $(PYTHON),$(PYTHON),python3 python3.13 python3.12 python3.11 python3.14 python); do \
+	if "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && \
+		{ [ -n "$(UV)" ] || "$$name" -c 'import ensurepip, venv' 2>/dev/null; }; then python="$$name"; break; fi; \
+done; \
+if [ -z "$$python" ] && [ -n "$(UV)" ] && [ -z "$(PYTHON)" ]; then python=3.13; fi; \
+if [ -z "$$python" ]; then \
+	echo 'Deltaplane needs Python 3.11 or newer with its venv module$(if $(PYTHON), (and PYTHON=$(PYTHON) is not that)).' >&2; \
+	echo 'Install one (Debian and Ubuntu: python3 and python3-venv), install uv, or name one: make PYTHON=python3.12 test' >&2; \
+	exit 1; \
+fi
+endef
+
+# Made anew whenever what it depends on changes: what is in it is then what the lock says, and nothing left from before.
+# The build tool comes first and from the lock, so that the editable install fetches none of its own.
+$(READY): pyproject.toml constraints.txt
+	@set -e; rm -rf .venv; $(find_python); \
+	if [ -n "$(UV)" ]; then \
+		echo "Making .venv with uv ..."; \
+		"$(UV)" venv --quiet --python "$$python" .venv; \
+		install="$(UV) pip install --quiet --python $(BIN)/python --constraint constraints.txt"; \
+	else \
+		echo "Making .venv with pip (a minute or so) ..."; \
+		"$$python" -m venv .venv; \
+		install="$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt"; \
+	fi; \
+	$$install hatchling; \
+	$$install --no-build-isolation --editable '.[test]'; \
+	touch $@

@@ -1,0 +1,167 @@
+"""Claims and deltas, and the one rule by which every reader of deltas accepts or drops them.
+
+A delta is one atomic record that carries its result *and* its positions, so offset and result can never part. Fencing
+is a record, too. Per source, in the order of the log:
+
+    claim(w)                                           owner := w
+    delta, writer = owner and its tile starts at the position        accepted; position := the tile's end
+    any other delta                                    dropped and counted: stale writer, repeat, or gap
+
+Accepted deltas tile the source's input: each sample and each retirement lies in exactly one accepted tile, whatever
+crashed, was delivered twice, or woke up late. The rule needs only an ordered log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from deltaplane.errors import DefinitionMismatch
+from deltaplane.metrics import Confusion
+from deltaplane.statistics import Statistics
+from deltaplane.window import NO_WATERMARK
+
+
+@dataclass(frozen=True, order=True)
+class Source:
+    """Where statistics come from: one partition of one site's samples."""
+
+    site: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.site}/{self.partition}"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Half-open spans of both inputs of a source: samples [from, to) and retirements [from, to), as log offsets.
+
+    ``sequence`` numbers the accepted tiles of a source from 0. A tile may cover no input at all (only time moved, and
+    rows expired); without a number its repetition would start where it starts itself, and be applied twice.
+    """
+
+    sequence: int
+    samples_from: int
+    samples_to: int
+    retirements_from: int
+    retirements_to: int
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """What a worker needs to find the state at the end of a tile again, from the log alone.
+
+    ``window_from`` is the offset of the oldest row inside a window and must still exist; ``memory_from`` that of the
+    oldest row held and is used if it does; ``retirements_window_from`` that of the oldest retirement remembered.
+    ``slots_to`` is the number of samples admitted, ``watermark`` the largest event time applied, in milliseconds.
+    """
+
+    window_from: int = 0
+    memory_from: int = 0
+    retirements_window_from: int = 0
+    slots_to: int = 0
+    watermark: int = NO_WATERMARK
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``writer`` owns the source from here on."""
+
+    source: Source
+    writer: str
+    stream_fingerprint: bytes
+
+
+@dataclass(frozen=True)
+class Delta:
+    """The exact change of a source over one tile, with what its samples scored before they were learned.
+
+    ``scores`` compares the truth of the tile's new samples with the predictions of ``scored_by``, the version of the
+    model that existed before the tile (0: none, and nothing was scored).
+    """
+
+    source: Source
+    writer: str
+    stream_fingerprint: bytes
+    tile: Tile
+    rebuild: Rebuild
+    change: Statistics
+    scores: Confusion = field(default_factory=Confusion)
+    scored_by: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Verdict(StrEnum):
+    """What the rule said of one record."""
+
+    CLAIMED = "claimed"
+    ACCEPTED = "accepted"
+    STALE_WRITER = "stale writer"
+    REPEAT = "repeat"
+    GAP = "gap"
+
+
+@dataclass(frozen=True)
+class SourceState:
+    """All that the accepted deltas of one source add up to; ``sequence`` is the number of them."""
+
+    source: Source
+    statistics: Statistics
+    owner: str = ""
+    sequence: int = 0
+    samples_position: int = 0
+    retirements_position: int = 0
+    rebuild: Rebuild = field(default_factory=Rebuild)
+    scores: Confusion = field(default_factory=Confusion)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def accept(state: SourceState, record: Claim | Delta, stream_fingerprint: bytes) -> tuple[SourceState, Verdict]:
+    """Apply the rule to the next record of a source, in log order.
+
+    Raises :class:`DefinitionMismatch` for a record of another stream definition: that is a mistake of whoever set the
+    stream up and must not be mistaken for a stale worker. Raises :class:`StateMismatch` for a change that takes out
+    rows that never were in. Every reader skips such a record, and so stays where all others are.
+    """
+    if record.stream_fingerprint != stream_fingerprint:
+        raise DefinitionMismatch(
+            f"source {record.source}: expected deltas of stream definition {stream_fingerprint.hex()},"
+            f" got {record.stream_fingerprint.hex()} from writer {record.writer!r}; give every worker the same definition"
+        )
+    if isinstance(record, Claim):
+        return replace(state, owner=record.writer), Verdict.CLAIMED
+    verdict = _judge(state, record)
+    if verdict is not Verdict.ACCEPTED:
+        dropped = Counter(state.dropped)
+        dropped[str(verdict)] += 1
+        return replace(state, dropped=dict(dropped)), verdict
+    statistics = state.statistics + record.change
+    statistics.check_rows_exist(f"delta {record.tile.sequence} of source {record.source}")
+    counts = Counter(state.counts)
+    counts.update(record.counts)
+    return (
+        replace(
+            state,
+            statistics=statistics,
+            samples_position=record.tile.samples_to,
+            retirements_position=record.tile.retirements_to,
+            rebuild=record.rebuild,
+            scores=state.scores + record.scores,
+            counts=dict(counts),
+            sequence=state.sequence + 1,
+        ),
+        Verdict.ACCEPTED,
+    )
+
+
+def _judge(state: SourceState, delta: Delta) -> Verdict:
+    if delta.writer != state.owner:
+        return Verdict.STALE_WRITER
+    begins = (delta.tile.sequence, delta.tile.samples_from, delta.tile.retirements_from)
+    if begins == (state.sequence, state.samples_position, state.retirements_position):
+        return Verdict.ACCEPTED
+    return Verdict.REPEAT if delta.tile.sequence < state.sequence else Verdict.GAP

@@ -1,0 +1,38 @@
+"""The few things that may happen to a caller, each named by what happened.
+
+Every message says what, where, what was expected, what came, and what to do about it.
+"""
+
+from __future__ import annotations
+
+
+class DeltaplaneError(Exception):
+    """Any failure that Deltaplane itself reports; its text is meant for the person who runs it."""
+
+
+class DefinitionError(DeltaplaneError):
+    """A stream definition, or an option that overrides it, cannot be used as written."""
+
+
+class DefinitionMismatch(DeltaplaneError):
+    """A message or a stored state was made under another stream definition."""
+
+
+class WireError(DeltaplaneError):
+    """Bytes on a topic are not the record they should be."""
+
+
+class DeltaGap(DeltaplaneError):
+    """Deltas of a source do not tile: something between two positions is missing."""
+
+
+class StateMismatch(DeltaplaneError):
+    """Two states that must be the same integers are not."""
+
+
+class SolveRefused(DeltaplaneError):
+    """The statistics do not determine a plane; the last good model stays in force."""
+
+
+class LimitExceeded(DeltaplaneError):
+    """A bound of :mod:`deltaplane.limits` was reached."""

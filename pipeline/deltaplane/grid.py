@@ -1,0 +1,157 @@
+"""The fixed-point grid: what makes the statistics integers.
+
+The problem: sums of floats depend on the order they are added in, so "the same data" on two workers, or after a crash,
+gives different bits. Feature j is therefore stored as the integer ``q_j = rint((x_j - offset_j) / step_j)`` with a step
+that is a power of two, and everything downstream adds and subtracts integers.
+
+The grid is fitted once on the first rows of a stream (or configured), frozen, and part of the stream definition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Steps and offsets of d features.
+
+    ``steps`` and ``offsets`` are float64[d]; every step is a power of two, every offset a multiple of its step.
+    Raises :class:`DefinitionError` when they are not.
+    """
+
+    steps: Floats
+    offsets: Floats
+    _inverse_steps: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        steps = np.array(self.steps, dtype=np.float64, ndmin=1)
+        offsets = np.array(self.offsets, dtype=np.float64, ndmin=1)
+        if steps.ndim != 1 or steps.shape != offsets.shape:
+            raise DefinitionError(
+                f"grid: expected as many steps as offsets, got {steps.shape} and {offsets.shape}; give one of each a feature"
+            )
+        for j, (step, offset) in enumerate(zip(steps.tolist(), offsets.tolist(), strict=True)):
+            if not 1e-300 < step < 1e300 or np.frexp(step)[0] != 0.5:
+                raise DefinitionError(f"grid: step of feature {j} must be a positive power of two, got {step!r}")
+            if not np.isfinite(offset) or not float(offset / step).is_integer():
+                raise DefinitionError(f"grid: offset of feature {j} must be a multiple of its step {step!r}, got {offset!r}")
+        steps.flags.writeable = False
+        offsets.flags.writeable = False
+        object.__setattr__(self, "steps", steps)
+        object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "_inverse_steps", 1.0 / steps)  # Exact, since steps are powers of two.
+
+    def __eq__(self, other: object) -> bool:
+        """Two grids are equal when they place every value on the same integer."""
+        if not isinstance(other, Grid):
+            return NotImplemented
+        return np.array_equal(self.steps, other.steps) and np.array_equal(self.offsets, other.offsets)
+
+    def __hash__(self) -> int:
+        return hash((self.steps.tobytes(), self.offsets.tobytes()))
+
+    @property
+    def features(self) -> int:
+        """Number of features d."""
+        return len(self.steps)
+
+    def place(self, values: Floats) -> tuple[Floats, Flags]:
+        """Put float64[n, d] on the grid: integer-valued float64[n, d], and bool[n] that is true where a row fits.
+
+        A row that does not fit (NaN, infinite, or outside the range) holds undefined numbers and must not be used:
+        ask :meth:`fault` for its reason.
+        """
+        with np.errstate(invalid="ignore", over="ignore"):
+            placed = np.rint((values - self.offsets) * self._inverse_steps)
+            placed += 0.0  # Turns -0.0 into 0.0, so that equal rows have equal bytes.
+            if not placed.size:
+                return placed, np.ones(len(values), dtype=np.bool_)
+            # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
+            if placed.max() < limits.GRID_RANGE and placed.min() > -limits.GRID_RANGE:
+                return placed, np.ones(len(values), dtype=np.bool_)
+            inside = (np.abs(placed) < limits.GRID_RANGE).all(axis=1)
+        return placed, inside
+
+    def fault(self, values: Floats, names: tuple[str, ...]) -> str:
+        """Why one row float64[d] does not fit, by the name of its first faulty feature."""
+        for name, value, step, offset in zip(names, values.tolist(), self.steps.tolist(), self.offsets.tolist(), strict=True):
+            if np.isnan(value):
+                return f"feature {name!r} is not a number"
+            if np.isinf(value):
+                return f"feature {name!r} is infinite"
+            if not abs(float(np.rint((value - offset) / step))) < limits.GRID_RANGE:
+                low, high = offset - limits.GRID_RANGE * step, offset + limits.GRID_RANGE * step
+                return f"feature {name!r} is {value!r}, outside the grid's range ({low:g}, {high:g}); widen its step"
+        raise AssertionError("fault() was asked about a row that fits")
+
+    def values(self, placed: Floats) -> Floats:
+        """The feature values float64[n, d] that grid rows [n, d] stand for."""
+        return self.offsets + self.steps * placed
+
+    def rounding_error(self, values: Floats, placed: Floats) -> Floats:
+        """Largest distance |x - grid value| a feature, float64[d], in the features' own units."""
+        if not len(values):
+            return np.zeros(self.features)
+        return np.abs(values - self.values(placed)).max(axis=0)
+
+
+def fit_grid(rows: Floats) -> Grid:
+    """Fit a grid on the first rows float64[n, d] of a stream; NaN and infinite values are left out.
+
+    The step is ``2**ceil(log2(max|x - offset|)) * 2**-20``, coarsened to the largest power of two (at most 1) that
+    represents every value seen exactly, so that integers and flags lose nothing. The offset is zero unless the values
+    lie far from it compared with their spread (a year, a Unix time): then it is about their middle.
+    A feature that was zero in every row is given a scale of :data:`limits.SCALE_OF_AN_UNSEEN_FEATURE`.
+    """
+    if rows.ndim != 2 or rows.shape[1] == 0:
+        raise DefinitionError(f"grid: expected rows of at least one feature to fit on, got an array of shape {rows.shape}")
+    steps, offsets = np.ones(rows.shape[1]), np.zeros(rows.shape[1])
+    for j in range(rows.shape[1]):
+        steps[j], offsets[j] = _fit_feature(rows[:, j][np.isfinite(rows[:, j])])
+    return Grid(steps, offsets)
+
+
+def _fit_feature(values: Floats) -> tuple[float, float]:
+    """Step and offset for the finite values float64[n] of one feature."""
+    if not values.any():
+        return _scale(limits.SCALE_OF_AN_UNSEEN_FEATURE) * 2.0**-limits.GRID_BITS, 0.0
+    low, high = float(values.min()), float(values.max())
+    spread, middle = high / 2 - low / 2, low / 2 + high / 2
+    offset = 0.0
+    whole = np.array_equal(values, np.rint(values))
+    if spread and abs(middle) > 8 * spread:
+        # A multiple of the values' own scale is a multiple of every step that may be chosen below.
+        unit = max(_scale(spread), 1.0) if whole else _scale(spread)
+        offset = float(np.rint(middle / unit)) * unit
+    distances = values - offset
+    step = _scale(float(np.abs(distances).max())) * 2.0**-limits.GRID_BITS
+    if whole and step <= 2.0**limits.INTEGER_HEADROOM_BITS:
+        return 1.0, offset
+    return _coarsest_exact_step(distances, step), offset
+
+
+def _scale(reach: float) -> float:
+    """The smallest power of two that is not below ``reach``."""
+    mantissa, exponent = np.frexp(reach)
+    # The bounds keep the step and the step's square normal numbers for values as odd as 1e-300 or 1e300.
+    return float(np.ldexp(1.0, min(max(int(exponent) - (mantissa == 0.5), -480), 1000)))
+
+
+def _coarsest_exact_step(distances: Floats, step: float) -> float:
+    """The largest power of two from ``step`` to 1 that divides every distance exactly; ``step`` if it does not itself."""
+    units = np.rint(distances / step)
+    if step >= 1.0 or not np.array_equal(units * step, distances):
+        return step
+    common = int(np.bitwise_or.reduce(np.abs(units).astype(np.int64)))
+    return min(1.0, step * float(common & -common))

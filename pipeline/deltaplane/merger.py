@@ -1,0 +1,112 @@
+"""The merger: adds accepted deltas of all sources and solves for the plane.
+
+Adding is exact, so the sum is the batch's, whatever the number of sources or the order their deltas came in (paper 1,
+Algorithm 5, eq. 36-39). The statistics of each source are kept apart as well as summed, so that a checkpoint can be
+taken per source and a whole source can leave.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Claim, Delta, Source, SourceState, Verdict, accept
+from deltaplane.errors import SolveRefused
+from deltaplane.metrics import Confusion
+from deltaplane.model import Model, SourcePosition
+from deltaplane.solver import Plane, solve
+from deltaplane.statistics import Statistics
+from deltaplane.window import NO_WATERMARK
+
+
+class Merger:
+    """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only."""
+
+    def __init__(self, definition: StreamDefinition, prior: Plane | None = None) -> None:
+        self.definition = definition
+        self.version = 0
+        self.statistics = Statistics(definition.dimension)
+        self.scores = Confusion()
+        self.totals: Counter[str] = Counter()
+        self._prior = prior
+        self._sources: dict[Source, SourceState] = {}
+        self._plane: Plane | None = None
+        self._plane_version = 0
+        self._changed = True
+
+    def restore(self, states: Iterable[SourceState], last: Model | None) -> None:
+        """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone."""
+        for state in states:
+            self._sources[state.source] = state
+            self.statistics = self.statistics + state.statistics
+            self.scores = self.scores + state.scores
+            self.totals.update(state.counts)
+        if last is not None:
+            self.version, self._plane, self._plane_version = last.version, last.plane, last.plane_version
+        self._changed = True
+
+    def state(self, source: Source) -> SourceState:
+        """What the accepted deltas of a source add up to; an empty state for one not heard of."""
+        return self._sources.get(source) or SourceState(source, Statistics(self.definition.dimension))
+
+    def sources(self) -> list[SourceState]:
+        """The states of all sources, sorted."""
+        return [self._sources[source] for source in sorted(self._sources)]
+
+    def apply(self, record: Claim | Delta) -> Verdict:
+        """Take the next record of the log of deltas. Raises what :func:`deltaplane.delta.accept` raises, unchanged."""
+        after, verdict = accept(self.state(record.source), record, self.definition.stream_fingerprint)
+        if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
+            self.statistics = self.statistics + record.change
+            self.scores = self.scores + record.scores
+            self.totals.update(record.counts)
+            self._changed = True
+        self._sources[record.source] = after
+        return verdict
+
+    @property
+    def watermark(self) -> int:
+        """The largest event time that any source has applied, in milliseconds."""
+        return max((state.rebuild.watermark for state in self._sources.values()), default=NO_WATERMARK)
+
+    def publish(self, now: int) -> Model | None:
+        """The model of the statistics as they are, or None where nothing changed since the last.
+
+        ``now`` is milliseconds since the epoch. Where solving is refused, the model keeps the last good plane and
+        carries the refusal.
+        """
+        if not self._changed:
+            return None
+        self._changed = False
+        self.version += 1
+        refusal = None
+        try:
+            self._plane = solve(
+                self.statistics.grams(), self.definition.grid, self.definition.solver, self.definition.classes.positive, self._prior
+            )
+            self._plane_version = self.version
+        except SolveRefused as refused:
+            refusal = str(refused)
+        return Model(
+            version=self.version,
+            stream_fingerprint=self.definition.stream_fingerprint,
+            data_fingerprint=self.definition.data_fingerprint,
+            created=now,
+            plane=self._plane,
+            plane_version=self._plane_version,
+            refusal=refusal,
+            options=self.definition.solver,
+            digest=self.statistics.digest(self.definition.data_fingerprint),
+            counts=self.statistics.counts(),
+            positions=tuple(_position(state) for state in self.sources()),
+            scores=self.scores,
+            totals=dict(self.totals),
+            watermark=self.watermark,
+        )
+
+
+def _position(state: SourceState) -> SourcePosition:
+    return SourcePosition(
+        state.source, state.sequence, state.samples_position, state.retirements_position, state.rebuild.watermark
+    )

@@ -1,0 +1,143 @@
+"""The oracle: keep the samples, and compute everything from scratch by the shortest path there is.
+
+Nothing here is shared with the fast path but the definition, the Gram matrix as a value, and the solver: rows are
+placed on the grid by a plain division, products are integer products, and what is live is read off the definition of
+live. Every test at every step, and ``replay --verify``, compare against it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition, Window
+from deltaplane.moments import Moments
+from deltaplane.sample import Samples
+from deltaplane.statistics import Statistics
+from deltaplane.window import NO_WATERMARK
+
+BLOCK = 4096
+
+
+@dataclass(frozen=True)
+class LiveRow:
+    """One admitted sample: its grid row (d Python integers as int64[d]), class, and event time in milliseconds."""
+
+    id: str
+    label: str
+    placed: npt.NDArray[np.int64]
+    event_time: int
+
+
+class Reference:
+    """Everything a stream was told, as plain lists.
+
+    Samples must be given in the order of the log, partition by partition. Only what can still be live is kept: for
+    count windows the last rows of each partition, otherwise the last version of each id inside the longest span.
+    """
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self.definition = definition
+        self.watermark = NO_WATERMARK
+        self._retired: set[str] = set()
+        self._last: list[dict[str, LiveRow]] = [{} for _ in range(definition.partitions)]
+        longest = max((w.length for w in definition.ladder.windows if w.kind == "count"), default=0)
+        everything = any(w.kind != "count" for w in definition.ladder.windows)
+        self._recent: list[deque[LiveRow]] = [
+            # A pane may keep up to its length of rows beyond the window.
+            deque(maxlen=None if everything else longest // definition.partitions + 1 + definition.ladder.pane_rows)
+            for _ in range(definition.partitions)
+        ]
+        self._seen = [0] * definition.partitions
+        self._prune_at = 1024
+
+    def add(self, partition: int, samples: Samples) -> None:
+        """Samples of one partition, raw, as they came."""
+        grid, classes = self.definition.grid, self.definition.classes
+        values = samples.features
+        if self.definition.missing == "offset":
+            values = np.where(np.isnan(values), grid.offsets, values)
+        with np.errstate(invalid="ignore", over="ignore"):
+            placed = np.rint((values - grid.offsets) / grid.steps)
+        fits = (np.abs(placed) < limits.GRID_RANGE).all(axis=1)
+        timed = self.definition.ladder.longest_milliseconds is not None
+        for row, sample_id in enumerate(samples.ids):
+            label = classes.class_of(samples.label_table[samples.label_codes[row]])
+            time, log_time = int(samples.event_times[row]), int(samples.log_times[row])
+            bogus = time - log_time > self.definition.max_skew_milliseconds or abs(time) >= limits.EVENT_TIME_MILLISECONDS
+            if label is None or not fits[row] or not 0 < len(sample_id.encode()) <= limits.ID_BYTES or (timed and bogus):
+                continue
+            self._add_row(partition, LiveRow(sample_id, label, placed[row].astype(np.int64), time))
+
+    def _add_row(self, partition: int, row: LiveRow) -> None:
+        self.watermark = max(self.watermark, row.event_time)
+        self._seen[partition] += 1
+        if any(window.kind == "count" for window in self.definition.ladder.windows):
+            self._recent[partition].append(row)
+        if any(window.kind != "count" for window in self.definition.ladder.windows):
+            # A later version takes the place of an earlier one even if it is itself outside the window.
+            self._last[partition].pop(row.id, None)
+            self._last[partition][row.id] = row
+            self._prune()
+
+    def _prune(self) -> None:
+        longest = self.definition.ladder.longest_milliseconds
+        if longest is None or sum(map(len, self._last)) < self._prune_at:
+            return
+        for partition, rows in enumerate(self._last):
+            self._last[partition] = {i: row for i, row in rows.items() if row.event_time > self.watermark - longest}
+        self._prune_at = max(1024, 2 * sum(map(len, self._last)))
+
+    def retire(self, sample_id: str) -> None:
+        """No sample with this id counts, whenever it comes."""
+        self._retired.add(sample_id)
+
+    def live(self, window: int = 0) -> list[LiveRow]:
+        """The rows counted in one window of the ladder, partition by partition."""
+        rows: list[LiveRow] = []
+        for partition in range(self.definition.partitions):
+            rows.extend(self._live(partition, self.definition.ladder.windows[window]))
+        return [row for row in rows if row.id not in self._retired]
+
+    def _live(self, partition: int, window: Window) -> Sequence[LiveRow]:
+        if window.kind == "all":
+            return list(self._last[partition].values())
+        if window.kind == "time":
+            return [row for row in self._last[partition].values() if row.event_time > self.watermark - window.length]
+        share, pane = window.share(partition, self.definition.partitions), self.definition.ladder.pane_rows
+        seen = self._seen[partition]
+        begin = max(0, (seen - share) // pane * pane)
+        recent = list(self._recent[partition])[len(self._recent[partition]) - (seen - begin) :]
+        last_version = {row.id: at for at, row in enumerate(recent)}
+        return [row for at, row in enumerate(recent) if last_version[row.id] == at]
+
+    def statistics(self) -> Statistics:
+        """The statistics of what is live now, from scratch."""
+        moments: dict[tuple[int, str], Moments] = {}
+        for window in range(len(self.definition.ladder.windows)):
+            by_class: dict[str, list[npt.NDArray[np.int64]]] = {}
+            for row in self.live(window):
+                by_class.setdefault(row.label, []).append(row.placed)
+            for label, rows in by_class.items():
+                moments[window, label] = exact_moments(np.array(rows))
+        return Statistics(self.definition.dimension, moments)
+
+
+def exact_moments(placed: npt.NDArray[np.int64]) -> Moments:
+    """``EᵀE`` of grid rows int64[n, d] by integer products: int64 where no sum can overflow, Python integers elsewhere."""
+    extended = np.hstack([placed, np.full((len(placed), 1), -1, dtype=np.int64)])
+    largest = int(np.abs(extended).max())
+    gram = np.zeros((extended.shape[1], extended.shape[1]), dtype=object)
+    for start in range(0, len(extended), BLOCK):
+        block = extended[start : start + BLOCK]
+        if len(block) * largest * largest >= 2**63:
+            block = block.astype(object)
+        gram += (block.T @ block).astype(object)
+    triangle = gram[np.triu_indices(len(gram))].tolist()
+    data = b"".join(int(entry).to_bytes(16, "little", signed=True) for entry in triangle)
+    return Moments.from_bytes(len(gram), data)

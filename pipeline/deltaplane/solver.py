@@ -1,0 +1,469 @@
+"""From exact class Gram matrices in grid units to a plane in raw units; pure.
+
+The problem: the plane is ``(I/C + Σ σ_c M_c)⁻¹ Σ ±σ_c v_c`` (paper 1, eq. 21), with M_c the Gram matrix of the rows
+[x, -1] of class c. In float sums this fails quietly where a feature's mean is far from zero compared with its spread:
+the spread is then the small difference of two large numbers, and its digits are gone.
+
+How it is solved: the Gram matrices are integers, so they are moved to the integers nearest to the pooled means, *still
+exactly*, and only then rounded, each entry once. After that nothing cancels: a column's sum of squares is at most twice
+that about its mean, and it is zero exactly where the column is constant.
+
+    integers ──move──▶ integers about the mean ──round once──▶ + penalty ──scale, Cholesky──▶ plane in raw units
+
+The penalty is in the units the caller chose: standardized (mean 0, deviation 1 over all live rows), or raw. The raw bias
+concerns a point that may be far from the data. Its penalty therefore never enters the matrix as a huge number, but the
+solution as a rank-one correction.
+
+The result depends on the integers alone: equal statistics give equal bytes, on one machine and BLAS.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+
+from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
+from deltaplane.grid import Grid
+from deltaplane.moments import Moments
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Positions = npt.NDArray[np.intp]
+Kind = Literal["wlpsvm", "lpsvm", "lssvm"]
+Weighting = Literal["default", "inverse", "none", "balanced"] | Mapping[str, float]
+Bias = Literal["default", "regularised", "free", "none"]
+
+_SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
+"""LAPACK's own bound for singular to working precision: below it no digit of the plane is known."""
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """Which plane to solve for. Raises :class:`DefinitionError` on options that cannot be used, or not together.
+
+    - ``kind``: ``wlpsvm`` (papers 1 and 4), ``lpsvm`` (the same with σ = 1), ``lssvm`` (paper 2, eq. 2, with ρ = 1/C).
+    - ``weighting``: ``inverse`` (σ of a side is the other side's share; paper 1, eq. 17), ``none`` (σ = 1), ``balanced``
+      (σ = n / (2 n_side)), or a weight for each class label. By default ``inverse`` for ``wlpsvm``, else ``none``.
+    - ``C``: the papers' C, finite and above zero.
+    - ``standardize``: penalise the plane in standardized units, or in raw ones.
+    - ``bias``: ``regularised`` (b is penalised like w; the LPSVMs have no other), ``free`` (Suykens) or ``none`` (paper 2:
+      no bias in the units that ``standardize`` chooses); the last two are for ``lssvm``, ``none`` its default.
+
+    Defaults are resolved on creation, so that options which mean the same are equal.
+    """
+
+    kind: Kind = "wlpsvm"
+    weighting: Weighting = "default"
+    C: float = 1.0
+    standardize: bool = True
+    bias: Bias = "default"
+
+    def __post_init__(self) -> None:
+        _check_choice("kind", self.kind, ("wlpsvm", "lpsvm", "lssvm"))
+        _check_choice("bias", self.bias, ("default", "regularised", "free", "none"))
+        if self.bias == "default":
+            object.__setattr__(self, "bias", "none" if self.kind == "lssvm" else "regularised")
+        elif (self.kind == "lssvm") == (self.bias == "regularised"):
+            raise DefinitionError(
+                f"solver: kind {self.kind!r} cannot have bias {self.bias!r}; 'wlpsvm' and 'lpsvm' have 'regularised', "
+                "'lssvm' has 'free' or 'none'; leave the bias out, or change the kind"
+            )
+        if isinstance(self.weighting, Mapping):
+            object.__setattr__(self, "weighting", _checked_weights(self.weighting))
+        else:
+            _check_choice("weighting", self.weighting, ("default", "inverse", "none", "balanced"))
+        if self.weighting == "default":
+            object.__setattr__(self, "weighting", "inverse" if self.kind == "wlpsvm" else "none")
+        elif self.kind == "lpsvm" and self.weighting != "none":
+            raise DefinitionError(
+                f"solver: kind 'lpsvm' has no class weights, got weighting {self.weighting!r}; "
+                "use kind 'wlpsvm', or weighting 'none'"
+            )
+        if not isinstance(self.standardize, bool):
+            raise DefinitionError(f"solver: standardize must be true or false, got {self.standardize!r}")
+        object.__setattr__(self, "C", _positive_number("C", self.C))
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Planes in raw units: a raw row x is on a plane's own side where its decision value ``x·w - b`` is above zero.
+
+    ``classes`` is sorted. Either there is one plane (p = 1), that of ``positive``, and two classes; or ``positive`` is
+    None and there are p = k > 2 planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
+    float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
+    estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost.
+    """
+
+    classes: tuple[str, ...]
+    positive: str | None
+    weights: Floats
+    biases: Floats
+    sigmas: dict[str, float]
+    C: float
+    condition: float
+    counts: dict[str, int]
+
+    def decide(self, rows: Floats) -> Floats:
+        """Decision values float64[n, p] of raw rows float64[n, d] (paper 1, eq. 14)."""
+        return np.asarray(rows @ self.weights.T - self.biases, dtype=np.float64)
+
+    def predict(self, rows: Floats) -> Integers:
+        """Indices int64[n] into ``classes`` for raw rows float64[n, d]; see :meth:`choose`."""
+        return self.choose(self.decide(rows))
+
+    def choose(self, decisions: Floats) -> Integers:
+        """Indices int64[n] into ``classes`` for decision values float64[n, p].
+
+        One plane: its class where the value is above zero. Several: the largest value, the first among equals.
+        """
+        if self.positive is None:
+            return np.asarray(decisions.argmax(axis=1), dtype=np.int64)
+        at = self.classes.index(self.positive)
+        return np.where(decisions[:, 0] > 0.0, np.int64(at), np.int64(1 - at))
+
+    def row_of(self, label: str) -> tuple[Floats, float] | None:
+        """(w float64[d], b) of the plane that has ``label`` on its positive side, or None where there is none."""
+        if label not in self.classes:
+            return None
+        if self.positive is None:
+            at = self.classes.index(label)
+            return self.weights[at], float(self.biases[at])
+        sign = 1.0 if label == self.positive else -1.0
+        return sign * self.weights[0], sign * float(self.biases[0])
+
+
+def solve(
+    grams: Mapping[str, Moments],
+    grid: Grid,
+    options: SolverOptions,
+    positive: str | None = None,
+    prior: Plane | None = None,
+) -> Plane:
+    """The plane of the live rows with class Gram matrices ``grams``; see :class:`Problem` and its ``solve``."""
+    return Problem(grams, grid, positive).solve(options, prior)
+
+
+class Problem:
+    """Live statistics made ready to be solved under any number of options.
+
+    Classes without rows are left out. With ``positive``, one plane is solved: that class against all others, together
+    called ``not <positive>`` unless there is just one. Without it, two classes give the plane of the last in sorted
+    order, more give one plane each. Raises :class:`SolveRefused` when fewer than two classes, or not the positive one,
+    have rows, and :class:`DefinitionMismatch` when the statistics are not over the features of ``grid``.
+    """
+
+    def __init__(self, grams: Mapping[str, Moments], grid: Grid, positive: str | None = None) -> None:
+        self._live = {label: grams[label] for label in sorted(grams) if grams[label].count}
+        self._counts = {label: moments.count for label, moments in self._live.items()}
+        _check_live(self._live, self._counts, grid, positive)
+        self._grid = grid
+        self._positive = max(self._live) if positive is None and len(self._live) == 2 else positive
+        others = [label for label in self._live if label != self._positive]
+        self._rest_name = others[0] if len(others) == 1 else f"not {self._positive}"
+        self._rows = rows = sum(self._counts.values())
+        self._total = total = functools.reduce(Moments.__add__, self._live.values())
+        self._layout = layout = _layout(total.dimension)
+        # By Cauchy-Schwarz, no entry of a Gram matrix over some of the rows is beyond the largest sum of squares of all.
+        self._narrow = not total.high[layout.diagonal].any() and int(total.low[layout.diagonal].max()) < 2**63
+        squares, last = self._entries(total, layout.diagonal), self._entries(total, layout.last)
+        # Inside, a row is [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
+        self._centre = ((rows - 2 * last) // (2 * rows)).astype(np.int64)
+        self._centre[-1] = 0
+        sums = -(last + self._centre * rows).astype(np.float64)
+        self._fraction = sums / rows  # The mean less the centre; at most a half in magnitude.
+        self._fraction[-1] = 0.0
+        squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
+        # A sum of squares is an integer, so a constant column is known exactly. Its deviation is taken to be one step.
+        self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:-1]
+
+    def solve(self, options: SolverOptions, prior: Plane | None = None) -> Plane:
+        """The plane under ``options``, drawn towards ``prior`` instead of towards zero where one is given (paper 5).
+
+        Of the prior counts, for each class, the plane that has it on its positive side; zero where there is none.
+        Raises :class:`SolveRefused` where a matrix is not positive definite or too ill-conditioned, a result is not
+        finite, explicit weights miss a live class, or the prior does not fit.
+        """
+        targets = tuple(self._live) if self._positive is None else (self._positive,)
+        weights, biases = _rows_of_prior(prior, targets, self._grid.features)
+        sigmas: dict[str, float] = {}
+        condition = 1.0
+        with np.errstate(all="ignore"):  # What is not finite is refused by name.
+            units = self._units(options)
+            for system in self._systems(targets, options):
+                at, start = system.planes, None
+                if prior is not None:
+                    start = np.vstack([(weights[at] * self._grid.steps).T, biases[at]])
+                    start[-1] -= units.middle[:-1] @ start[:-1]
+                change, change_of_biases, estimate = _solve_system(system, units, start)
+                weights[at] += change[:-1].T / self._grid.steps
+                biases[at] += change_of_biases
+                condition = max(condition, estimate)
+                sigmas.update(system.sigmas)
+            finite = math.isfinite(float(weights.sum()) + float(biases.sum()))
+        if not finite:
+            raise SolveRefused(
+                f"solve: a weight or a bias is not finite ({self._rows} rows, C = {options.C:g}, condition "
+                f"{condition:.3g}); rescale the features, or change C"
+            )
+        counts = dict(self._counts)
+        if self._positive is not None:
+            own = counts[self._positive]
+            counts = dict(sorted({self._positive: own, self._rest_name: self._rows - own}.items()))
+        return Plane(tuple(counts), self._positive, weights, biases, sigmas, options.C, condition, counts)
+
+    def _entries(self, moments: Moments, positions: Positions) -> Integers:
+        """Some entries, exact: int64 where all fit; else an array of Python's integers, on which the same code runs."""
+        if self._narrow:
+            return moments.low[positions].view(np.int64)
+        wide: Integers = moments.high[positions].astype(object) * 2**64 + moments.low[positions].astype(object)
+        return wide
+
+    def _gram(self, moments: Moments) -> Floats:
+        """float64[D, D]: the Gram matrix of rows [q - centre, -1], formed on integers, each entry rounded once."""
+        if not self._narrow:
+            return _moved(moments, self._centre, self._layout).to_float()
+        # The results fit int64, so wrapping round on the way to them does no harm.
+        exact = moments.low.view(np.int64)[self._layout.unpack]
+        exact += exact[:, -1:] * self._centre
+        exact += self._centre[:, None] * exact[-1]
+        return exact.astype(np.float64)
+
+    def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
+        """The linear systems to solve: just one where a class weighs the same in every plane."""
+        if options.weighting in ("inverse", "balanced"):
+            for index, target in enumerate(targets):
+                yield self._system_of_plane(index, target, balanced=options.weighting == "balanced")
+        elif not isinstance(options.weighting, Mapping):
+            yield self._shared_system(targets, self._gram(self._total), dict.fromkeys(self._live, 1.0))
+        else:
+            for label in self._live:
+                if label not in options.weighting:
+                    raise SolveRefused(
+                        f"solve: class {label!r} has live rows but no weight; there are weights for "
+                        f"{list(options.weighting)}; give every class one, or use weighting 'balanced'"
+                    )
+            sigmas = {label: options.weighting[label] for label in self._live}
+            gram = np.zeros((self._total.dimension, self._total.dimension))
+            for label, sigma in sigmas.items():
+                gram += sigma * self._gram(self._live[label])
+            yield self._shared_system(targets, gram, sigmas)
+
+    def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> _System:
+        """One class against the rest (paper 4, eq. 4.19 to 4.25), which for two classes is eq. 21 of paper 1 itself."""
+        others = [label for label in self._live if label != target]
+        rest = self._live[others[0]] if len(others) == 1 else self._total - self._live[target]
+        rows, rows_own = self._rows, self._counts[target]
+        rows_rest = rows - rows_own
+        # Paper 1 prints the shares the other way round in eq. 29; that collapses the G-mean, and eq. 17 is meant.
+        sigma_own, sigma_rest = rows_rest / rows, rows_own / rows
+        if balanced:
+            sigma_own, sigma_rest = rows / (2 * rows_own), rows / (2 * rows_rest)
+        gram, gram_rest = self._gram(self._live[target]), self._gram(rest)
+        gram *= sigma_own
+        gram_rest *= sigma_rest
+        right_side = gram_rest[:, -1:] - gram[:, -1:]
+        gram += gram_rest
+        sigmas = {target: sigma_own} if self._positive is None else {target: sigma_own, self._rest_name: sigma_rest}
+        return _System(f"class {target!r}", slice(index, index + 1), gram, right_side, sigmas)
+
+    def _shared_system(self, targets: tuple[str, ...], gram: Floats, sigmas: dict[str, float]) -> _System:
+        """Each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
+        sums = np.empty((len(targets), len(gram)))
+        for index, target in enumerate(targets):
+            last = self._entries(self._live[target], self._layout.last)
+            sums[index] = sigmas[target] * -(last + self._centre * self._counts[target]).astype(np.float64)
+        right_sides = 2.0 * sums.T + gram[:, -1:]
+        if self._positive is not None:
+            # The rest as one class has the mean weight of its rows.
+            own = sigmas[self._positive]
+            rest = [(sigma, self._counts[label]) for label, sigma in sigmas.items() if label != self._positive]
+            sigmas = {self._positive: own, self._rest_name: sum(s * l for s, l in rest) / sum(l for _, l in rest)}
+        return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
+
+    def _units(self, options: SolverOptions) -> _Units:
+        """What the penalty means for a plane in the coordinates used inside."""
+        steps, ridge = self._grid.steps, 1.0 / options.C
+        middle = np.append(self._centre[:-1] + self._grid.offsets / steps, 1.0)
+        penalty = np.zeros(len(middle))
+        if options.standardize:
+            penalty[:-1] = self._variances * ridge
+            penalty[-1] = ridge if options.bias == "regularised" else 0.0
+            fitted = len(middle) - 1 if options.bias == "none" else len(middle)
+            return _Units(self._fraction, middle + self._fraction, penalty, fitted, None)
+        penalty[:-1] = ridge / steps / steps
+        slack = {"regularised": options.C, "none": 0.0}.get(options.bias)
+        return _Units(None, middle, penalty, len(middle), slack)
+
+
+class _System(NamedTuple):
+    """``gram`` float64[D, D] = Σ σ_c M_c and ``right_sides`` float64[D, p] of the planes it is solved for, inside."""
+
+    name: str
+    planes: slice
+    gram: Floats
+    right_sides: Floats
+    sigmas: dict[str, float]
+
+
+class _Units(NamedTuple):
+    """The units of the penalty, seen from inside: rows are still to be moved by ``fraction`` float64[D], or by nothing.
+
+    ``middle`` float64[D] makes the raw bias of a plane inside: ``middle · plane``. ``penalty`` float64[D] goes on the
+    diagonal. Unknowns from ``fitted`` on stay as they are. ``slack`` is C where the *raw* bias is penalised, zero where
+    it is forbidden, None where neither.
+    """
+
+    fraction: Floats | None
+    middle: Floats
+    penalty: Floats
+    fitted: int
+    slack: float | None
+
+
+def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, float]:
+    """The change from ``start`` float64[D, p] that minimises ``½ |change|² + C/2 Σ σ e²`` (paper 5 for linear planes).
+
+    Returns the change float64[D, p] inside, that of the raw biases float64[p], and the condition estimate.
+    """
+    gram, right_sides = system.gram, system.right_sides
+    if units.fraction is not None:
+        # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
+        pair = np.array([gram[-1] + (gram[-1, -1] / 2.0) * units.fraction, units.fraction])
+        gram += pair.T @ pair[::-1]
+        right_sides = right_sides + units.fraction[:, None] * right_sides[-1]
+    if start is not None:
+        right_sides = right_sides - gram @ start
+    gram.ravel()[:: len(gram) + 1] += units.penalty
+    if units.slack is None:
+        change, condition = _solve_symmetric(system.name, gram, right_sides, units.fitted)
+        return change, units.middle @ change, condition
+    # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it is
+    # added to the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
+    solved, condition = _solve_symmetric(system.name, gram, np.column_stack([right_sides, units.middle]), units.fitted)
+    change, response = solved[:, :-1], solved[:, -1:]
+    share = (units.middle @ change) / (units.slack + units.middle @ response)
+    return change - response * share, units.slack * share, condition
+
+
+def _solve_symmetric(name: str, matrix: Floats, right_sides: Floats, fitted: int) -> tuple[Floats, float]:
+    """Solve the leading ``fitted`` equations by Cholesky, zero elsewhere: float64[D, p], and the condition estimate.
+
+    Rows and columns are scaled to a unit diagonal first: within a factor D of the best that scaling can do.
+    """
+    matrix = matrix if fitted == len(matrix) else matrix[:fitted, :fitted]
+    scales = 1.0 / np.sqrt(matrix.diagonal())[:, None]
+    scaled = np.dot(scales, scales.T)
+    scaled *= matrix
+    norm = lapack.dlange("1", scaled.T)
+    factor, failed_at = lapack.dpotrf(scaled.T, clean=0, overwrite_a=1)
+    inverse_condition = 0.0 if failed_at else lapack.dpocon(factor, norm)[0]
+    if not (math.isfinite(norm) and inverse_condition > _SMALLEST_INVERSE_CONDITION):
+        what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "singular to working precision"
+        raise SolveRefused(
+            f"solve: the matrix of {name} is {what} (1-norm {norm:.3g}, inverse condition {inverse_condition:.3g}, "
+            f"expected above {_SMALLEST_INVERSE_CONDITION:.3g}); lower C, or leave out features that repeat others"
+        )
+    solution = np.zeros(right_sides.shape)
+    solution[:fitted] = scales * lapack.dpotrs(factor, scales * right_sides[:fitted])[0]
+    return solution, 1.0 / inverse_condition
+
+
+def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int) -> tuple[Floats, Floats]:
+    """The prior's planes of ``targets`` in raw units, float64[p, d] and float64[p]; zero where it has none."""
+    weights, biases = np.zeros((len(targets), features)), np.zeros(len(targets))
+    if prior is None:
+        return weights, biases
+    if prior.weights.shape[1] != features or not set(targets) & set(prior.classes):
+        raise SolveRefused(
+            f"solve: expected a prior plane over {features} features that knows one of {list(targets)}, got one over "
+            f"{prior.weights.shape[1]} features for {list(prior.classes)}; use another prior, or none"
+        )
+    for index, target in enumerate(targets):
+        row = prior.row_of(target)
+        if row is not None:
+            weights[index], biases[index] = row
+    return weights, biases
+
+
+class _Layout(NamedTuple):
+    """Where entries are in the packed upper triangle: all of D x D, the diagonal, the last column; and what is where."""
+
+    unpack: Positions
+    diagonal: Positions
+    last: Positions
+    rows: Positions
+    columns: Positions
+
+
+@functools.lru_cache(maxsize=16)
+def _layout(dimension: int) -> _Layout:
+    rows, columns = np.triu_indices(dimension)
+    unpack = np.zeros((dimension, dimension), dtype=np.intp)
+    unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
+    return _Layout(unpack, unpack.diagonal().copy(), unpack[:, -1].copy(), rows, columns)
+
+
+def _moved(moments: Moments, centre: Integers, layout: _Layout) -> Moments:
+    """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
+
+    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. Four digits of
+    32 bits: |k| < 2**30, so that a digit and two products with a digit fit int64.
+    """
+    low, mask = moments.low.view(np.int64), 2**32 - 1
+    digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
+    last = digits[:, layout.last]
+    digits += last[:, layout.rows] * centre[layout.columns]
+    last = _carried(last + last[:, -1:] * centre)
+    digits = _carried(digits + last[:, layout.columns] * centre[layout.rows])
+    low = digits[1] << 32 | digits[0]
+    return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
+
+
+def _carried(digits: Integers) -> Integers:
+    """Carry int64[4, n] digits of any size, in place, until all but the highest are in [0, 2**32)."""
+    for at in range(3):
+        digits[at + 1] += digits[at] >> 32
+        digits[at] &= 2**32 - 1
+    return digits
+
+
+def _check_live(live: Mapping[str, Moments], counts: Mapping[str, int], grid: Grid, positive: str | None) -> None:
+    """Refuse statistics that cannot be solved whatever the options."""
+    if len(live) < 2 or min(counts.values()) < 0:
+        raise SolveRefused(f"solve: expected live rows of at least two classes, got {dict(counts)}; wait for more rows")
+    if positive is not None and positive not in live:
+        raise SolveRefused(
+            f"solve: expected live rows of the positive class {positive!r}, got {dict(counts)}; "
+            "wait for its rows, or check its spelling"
+        )
+    dimensions = {moments.dimension for moments in live.values()}
+    if dimensions != {grid.features + 1}:
+        raise DefinitionMismatch(
+            f"solve: a grid of {grid.features} features needs Gram matrices of dimension {grid.features + 1}, got "
+            f"{sorted(dimensions)}; use the grid that the rows were placed on"
+        )
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise DefinitionError(f"solver: {name} must be one of {', '.join(choices)}, got {value!r}; choose one")
+
+
+def _positive_number(name: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
+        raise DefinitionError(f"solver: {name} must be a finite number above zero, got {value!r}")
+    return float(value)
+
+
+def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
+    """Explicit class weights as a dictionary of floats, sorted by label."""
+    if not weights or not all(isinstance(label, str) for label in weights):
+        raise DefinitionError(f"solver: explicit weights must be given by class label (text), got {dict(weights)!r}")
+    return {label: _positive_number(f"the weight of class {label!r}", weights[label]) for label in sorted(weights)}

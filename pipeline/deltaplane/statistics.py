@@ -1,0 +1,114 @@
+"""The statistics of a stream: one exact Gram matrix for each (window, class), and their digest.
+
+Nothing of the solver is in here: class weights, regularisation and standardisation enter only when a plane is solved,
+so the same statistics answer every question that a linear proximal SVM can be asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import StateMismatch
+from deltaplane.moments import Moments
+
+Key = tuple[int, str]
+"""(index of the window in the stream's ladder, class label)."""
+
+
+class Statistics:
+    """A sparse vector of :class:`Moments` keyed by (window, class); a value that adds and subtracts exactly.
+
+    Zero entries are never held, so a class that has gone is the same as one that never came.
+    """
+
+    __slots__ = ("_moments", "dimension")
+
+    def __init__(self, dimension: int, moments: Mapping[Key, Moments] | None = None) -> None:
+        self.dimension = dimension
+        self._moments = {key: value for key, value in (moments or {}).items() if value}
+
+    def __add__(self, other: Statistics) -> Statistics:
+        result = dict(self._moments)
+        for key, value in other._moments.items():
+            result[key] = result[key] + value if key in result else value
+        return Statistics(self.dimension, result)
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        result = dict(self._moments)
+        for key, value in other._moments.items():
+            result[key] = result[key] - value if key in result else -value
+        return Statistics(self.dimension, result)
+
+    def __eq__(self, other: object) -> bool:
+        """Bitwise equality of every integer."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        return self.dimension == other.dimension and self._moments == other._moments
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return bool(self._moments)
+
+    def __repr__(self) -> str:
+        return f"Statistics({ {key: value.count for key, value in sorted(self._moments.items())} })"
+
+    def items(self) -> Iterator[tuple[Key, Moments]]:
+        """((window, class), moments) in sorted order."""
+        return iter(sorted(self._moments.items()))
+
+    def grams(self, window: int = 0) -> dict[str, Moments]:
+        """Class label to exact Gram matrix in one window, labels sorted."""
+        return {label: moments for (at, label), moments in self.items() if at == window}
+
+    def counts(self, window: int = 0) -> dict[str, int]:
+        """Class label to number of rows in one window, labels sorted."""
+        return {label: moments.count for label, moments in self.grams(window).items()}
+
+    def check_rows_exist(self, what: str) -> None:
+        """Raise :class:`StateMismatch` where a class holds fewer than no rows, or sums of no rows."""
+        for (window, label), moments in self._moments.items():
+            if moments.count <= 0:
+                raise StateMismatch(
+                    f"{what}: class {label!r} in window {window} has sums over {moments.count} rows, expected at least 1; "
+                    "a row was taken out that never was in; rebuild from the log"
+                )
+
+    def digest(self, fingerprint: bytes) -> str:
+        """SHA-256 over canonical bytes, in hexadecimal: windows and classes sorted, packed triangles.
+
+        ``fingerprint`` is that of features, grid and feature map. Equal live sets have equal digests, whatever the
+        order, batching or partitioning; window length, solver and partition settings are not in it.
+        """
+        state = hashlib.sha256(b"deltaplane statistics 1\0")
+        state.update(fingerprint)
+        state.update(self.dimension.to_bytes(4, "little"))
+        for (window, label), moments in self.items():
+            name = label.encode()
+            state.update(window.to_bytes(4, "little") + len(name).to_bytes(4, "little") + name)
+            state.update(moments.to_bytes())
+        return state.hexdigest()
+
+
+def moments_by_class(
+    placed: npt.NDArray[np.float64 | np.int32], codes: npt.NDArray[np.int32], labels: list[str]
+) -> dict[str, Moments]:
+    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` int32[n] index ``labels``."""
+    if not len(codes):
+        return {}
+    first = int(codes[0])
+    if (codes == first).all():
+        return {labels[first]: Moments.of_rows(placed)}
+    order = np.argsort(codes, kind="stable")
+    sorted_codes = codes[order]
+    starts = np.flatnonzero(np.diff(sorted_codes, prepend=sorted_codes[0] - 1))
+    stops = np.append(starts[1:], len(order))
+    rows = placed[order]
+    return {
+        labels[int(sorted_codes[start])]: Moments.of_rows(rows[start:stop])
+        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
+    }

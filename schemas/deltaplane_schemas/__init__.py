@@ -1,0 +1,30 @@
+"""What each topic carries: the Avro schemas, loaded from the ``.avsc`` files beside this one."""
+
+from __future__ import annotations
+
+import json
+from importlib import resources
+from typing import Any
+
+NAMES = (
+    "sample",
+    "sample_batch",
+    "retirement",
+    "claim",
+    "delta",
+    "checkpoint",
+    "model",
+    "query",
+    "prediction",
+    "receipt",
+    "dead_letter",
+)
+"""Every schema of the product; ``sample_batch`` is the file ``sample_batch.avsc``."""
+
+
+def load(name: str) -> dict[str, Any]:
+    """The Avro schema of one record type as parsed JSON. Raises KeyError for a name not in :data:`NAMES`."""
+    if name not in NAMES:
+        raise KeyError(f"schemas: expected one of {', '.join(NAMES)}, got {name!r}")
+    schema: dict[str, Any] = json.loads(resources.files(__name__).joinpath(f"{name}.avsc").read_text("utf-8"))
+    return schema

@@ -1,0 +1,1 @@
+"""Everything of Deltaplane that touches a file, a clock, a terminal or a broker; no mathematics."""

@@ -1,0 +1,111 @@
+"""The merger as a processor: deltas in, models and checkpoints out.
+
+On restart it takes, per source, the checkpoint with the *highest* next offset, not the last written, so that a stale
+merger does no harm; model versions go on from the highest seen, and readers ignore lower ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Source, Verdict
+from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.merger import Merger
+from deltaplane.model import Model
+from deltaplane.solver import Plane
+from deltaplane.wire import Checkpoint, read_checkpoint, read_claim_or_delta, read_model, write_checkpoint, write_model
+from deltaplane_services.processors.records import (
+    CHECKPOINTS,
+    MODELS,
+    Outgoing,
+    Output,
+    Record,
+    dead_letter,
+    source_key,
+)
+
+
+class MergerProcessor:
+    """Follows every partition of the deltas topic from ``next_offsets`` on."""
+
+    def __init__(self, definition: StreamDefinition, prior: Plane | None = None) -> None:
+        self.definition = definition
+        self.merger = Merger(definition, prior)
+        self.model: Model | None = None
+        self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        self._next_offsets: dict[int, int] = {}
+        self._partition_of: dict[Source, int] = {}
+        self._checkpointed: dict[Source, int] = {}
+        self._skip_below: dict[Source, int] = {}
+
+    def restore(self, checkpoints: Iterable[Record], models: Iterable[Record]) -> dict[int, int]:
+        """Begin where the newest checkpoints left off; deltas partition → offset to read from."""
+        newest: dict[Source, Checkpoint] = {}
+        for record in checkpoints:
+            checkpoint = read_checkpoint(record.value, self.definition.dimension)
+            self._check(checkpoint.stream_fingerprint, f"checkpoint of source {checkpoint.state.source}")
+            known = newest.get(checkpoint.state.source)
+            if known is None or checkpoint.next_offset > known.next_offset:
+                newest[checkpoint.state.source] = checkpoint
+        published = [read_model(record.value) for record in models]
+        self.model = max(published, key=lambda model: model.version, default=None)
+        if self.model is not None:
+            self._check(self.model.stream_fingerprint, f"model version {self.model.version}")
+        self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model)
+        for source, checkpoint in newest.items():
+            at = source.partition % self.definition.partitions
+            self._skip_below[source] = checkpoint.next_offset
+            self._checkpointed[source] = checkpoint.state.sequence
+            self._partition_of[source] = at
+            self._next_offsets[at] = min(self._next_offsets.get(at, checkpoint.next_offset), checkpoint.next_offset)
+        return dict(self._next_offsets)
+
+    def _check(self, fingerprint: bytes, what: str) -> None:
+        if fingerprint != self.definition.stream_fingerprint:
+            raise DefinitionMismatch(
+                f"{what}: expected stream definition {self.definition.stream_fingerprint.hex()}, got {fingerprint.hex()};"
+                " start the merger with the stream's definition, or give the new definition a new name"
+            )
+
+    def process(self, deltas: Sequence[Record]) -> Output:
+        """Apply records of the deltas topic, each partition in order; what cannot be read becomes a dead letter."""
+        letters = []
+        for record in deltas:
+            if record.offset < self._next_offsets.get(record.partition, 0):
+                continue
+            self._next_offsets[record.partition] = record.offset + 1
+            try:
+                change = read_claim_or_delta(record.value, self.definition.dimension)
+                # A checkpoint may be ahead of that of another source in the same partition.
+                if record.offset < self._skip_below.get(change.source, 0):
+                    continue
+                self._partition_of[change.source] = record.partition
+                self.verdicts[self.merger.apply(change)] += 1
+            except (WireError, DefinitionMismatch, StateMismatch) as fault:
+                kind = "bad record" if isinstance(fault, WireError) else "other definition"
+                kind = "impossible change" if isinstance(fault, StateMismatch) else kind
+                letters.append(dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES))
+        return Output(first=tuple(letters))
+
+    def publish(self, now: int) -> Output:
+        """Solve and publish a model, if anything changed; ``now`` in milliseconds since the epoch."""
+        model = self.merger.publish(now)
+        if model is None:
+            return Output()
+        self.model = model
+        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model)),))
+
+    def checkpoints(self) -> Output:
+        """Checkpoints of all sources that changed since the last ones."""
+        changed = []
+        for state in self.merger.sources():
+            if self._checkpointed.get(state.source) == state.sequence:
+                continue
+            self._checkpointed[state.source] = state.sequence
+            checkpoint = Checkpoint(
+                state, self._next_offsets[self._partition_of[state.source]], self.definition.stream_fingerprint
+            )
+            changed.append(Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint)))
+        return Output(then=tuple(changed))

@@ -1,0 +1,104 @@
+"""What passes between a runner and a processor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltaplane.delta import Source
+from deltaplane.sample import Refusal
+from deltaplane.wire import DeadLetter, write_dead_letter
+
+SAMPLES = "samples"
+RETIREMENTS = "retirements"
+DELTAS = "deltas"
+CHECKPOINTS = "checkpoints"
+MODELS = "models"
+QUERIES = "queries"
+PREDICTIONS = "predictions"
+RECEIPTS = "receipts"
+DEAD_LETTERS = "dead-letters"
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """How a topic must be made: ``single`` topics have one partition, the others as many as the stream."""
+
+    single: bool = False
+    compacted: bool = False
+
+
+TOPICS: Mapping[str, TopicSettings] = {
+    SAMPLES: TopicSettings(),
+    RETIREMENTS: TopicSettings(),
+    DELTAS: TopicSettings(),
+    CHECKPOINTS: TopicSettings(single=True, compacted=True),
+    MODELS: TopicSettings(single=True, compacted=True),
+    QUERIES: TopicSettings(),
+    PREDICTIONS: TopicSettings(),
+    RECEIPTS: TopicSettings(compacted=True),
+    DEAD_LETTERS: TopicSettings(compacted=True),
+}
+"""Every topic of a stream, by its name without the stream's prefix."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch."""
+
+    topic: str
+    partition: int
+    offset: int
+    log_time: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """A record to be published."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a processor publishes: ``first`` must be acknowledged BEFORE ``then`` is sent."""
+
+    first: tuple[Outgoing, ...] = ()
+    then: tuple[Outgoing, ...] = field(default=())
+
+
+def source_key(source: Source) -> bytes:
+    """The key of everything that concerns one source."""
+    return str(source).encode()
+
+
+def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:
+    """The key of a dead letter, receipt or prediction: where its cause came from, so that a repeat overwrites itself."""
+    return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
+
+
+def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:
+    """The dead letter of a record, or of one row of it, repeating at most ``limit_bytes`` of its value."""
+    letter = DeadLetter(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        row=row,
+        kind=kind,
+        reason=reason,
+        key=None if record.key is None else record.key[:limit_bytes],
+        value=None if record.value is None else record.value[:limit_bytes],
+        size=len(record.value or b""),
+    )
+    key = origin_key(record.topic, record.partition, record.offset, row)
+    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))
+
+
+def refused_row(record: Record, refusal: Refusal, limit_bytes: int) -> Outgoing:
+    """The dead letter of one row of a record that the stream does not admit."""
+    return dead_letter(record, refusal.kind, f"sample {refusal.id!r}: {refusal.reason}", limit_bytes, refusal.row)

@@ -1,0 +1,427 @@
+"""The worker of one source: decode, score with the latest model BEFORE learning, step the window, emit one delta.
+
+Life of a source in a worker, driven by a runner:
+
+    claim()      append the claim; AFTER it is acknowledged, read the deltas up to it
+    restore()    the accepted state; read samples and retirements again from ``resume_from``
+    process()    what lies before the accepted position refills the window silently, what lies after is applied
+    see_model()  whenever a newer model arrives
+    (drop it)    on revocation, on loss, and on any failed delivery: nothing is committed, the next claim starts over
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile, accept
+from deltaplane.errors import DefinitionMismatch, DeltaGap, StateMismatch, WireError
+from deltaplane.metrics import Confusion
+from deltaplane.model import Model
+from deltaplane.partition import Partition, SampleOutcome, Step
+from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
+from deltaplane.statistics import Statistics
+from deltaplane.window import NO_WATERMARK
+from deltaplane.wire import (
+    Receipt,
+    read_checkpoint,
+    read_claim_or_delta,
+    read_retirement,
+    read_samples,
+    write_claim,
+    write_delta,
+    write_receipt,
+)
+from deltaplane_services.processors.records import (
+    DELTAS,
+    RECEIPTS,
+    RETIREMENTS,
+    SAMPLES,
+    Outgoing,
+    Output,
+    Record,
+    dead_letter,
+    origin_key,
+    refused_row,
+    source_key,
+)
+
+DEAD_LETTERED = {
+    SampleOutcome.LATE: "its event time lies outside the window; send it before the window has passed",
+    SampleOutcome.RETIRED_ID: "its id was retired; use a new id",
+}
+"""Admitted samples that become dead letters all the same, and why."""
+
+
+@dataclass(frozen=True)
+class ResumeFrom:
+    """Where a restored worker reads on: the offsets it wants, and those below which it cannot do without."""
+
+    samples: int
+    retirements: int
+    samples_needed: int
+    retirements_needed: int
+
+
+@dataclass
+class _Batch:
+    """The decoded input of one step, and what was refused of it."""
+
+    samples: AdmittedSamples
+    retirements: list[Retirement]
+    letters: list[Outgoing]
+    counts: Counter[str]
+
+
+def newest_checkpoint(definition: StreamDefinition, source: Source, checkpoints: Iterable[Record]) -> tuple[SourceState, int]:
+    """The state of a source by its checkpoint with the highest next offset, and that offset; nothing and 0 without one."""
+    state, offset = SourceState(source, Statistics(definition.dimension)), 0
+    for record in checkpoints:
+        checkpoint = read_checkpoint(record.value, definition.dimension)
+        if checkpoint.state.source == source and checkpoint.next_offset > offset:
+            state, offset = checkpoint.state, checkpoint.next_offset
+    return state, offset
+
+
+def accepted_state(
+    definition: StreamDefinition, checkpoint: SourceState, deltas: Iterable[Record], claimed_at: int
+) -> SourceState:
+    """The rule over a source's records of the deltas topic, from its checkpoint up to the claim at ``claimed_at``.
+
+    Records that cannot be read are skipped here as the merger skips them, so that both stand at the same position.
+    """
+    state = checkpoint
+    for record in deltas:
+        if record.offset > claimed_at:
+            break
+        try:
+            change = read_claim_or_delta(record.value, definition.dimension)
+            if change.source == state.source:
+                state, _ = accept(state, change, definition.stream_fingerprint)
+        except (WireError, DefinitionMismatch, StateMismatch):
+            continue
+    return state
+
+
+class WorkerProcessor:
+    """One source's state in one worker's life; ``writer`` must never have been used before."""
+
+    def __init__(self, definition: StreamDefinition, source: Source, writer: str) -> None:
+        self.definition = definition
+        self.source = source
+        self.writer = writer
+        self.partition = Partition(definition, source.partition)
+        self.rounding_error = np.zeros(len(definition.features))
+        self._accepted: SourceState | None = None
+        self._refilling = True
+        self._sequence = 0
+        self._samples_position = 0
+        self._retirements_position = 0
+        # Records that came before the refill was over: what follows them may be fetched already.
+        self._held_samples: list[Record] = []
+        self._held_retirements: list[Record] = []
+        self._model: Model | None = None
+        self._watermark = NO_WATERMARK
+        self._delta_watermark = NO_WATERMARK
+
+    # Life ------------------------------------------------------------------------------------------------------------
+
+    def claim(self) -> Outgoing:
+        """The record that makes this writer the owner of its source."""
+        claim = Claim(self.source, self.writer, self.definition.stream_fingerprint)
+        return Outgoing(DELTAS, self.source.partition, source_key(self.source), write_claim(claim))
+
+    def restore(self, accepted: SourceState) -> ResumeFrom:
+        """Begin at the accepted state of the source, as it was when this writer's claim was appended."""
+        self._accepted = accepted
+        self._sequence = accepted.sequence
+        rebuild = accepted.rebuild
+        if accepted.sequence == 0:
+            rebuild = Rebuild()
+        keeps = self.definition.ladder.keep_rows
+        samples = rebuild.memory_from if keeps else accepted.samples_position
+        self._samples_position = samples
+        self._retirements_position = rebuild.retirements_window_from
+        self._finish_refill_if_there()
+        return ResumeFrom(
+            samples=samples,
+            retirements=rebuild.retirements_window_from,
+            samples_needed=rebuild.window_from if keeps else accepted.samples_position,
+            retirements_needed=rebuild.retirements_window_from,
+        )
+
+    @property
+    def serving(self) -> bool:
+        """False while the window is being rebuilt."""
+        return not self._refilling
+
+    @property
+    def position(self) -> tuple[int, int]:
+        """The next offsets of samples and retirements that ``process`` expects."""
+        samples, retirements = self._held_samples, self._held_retirements
+        return (
+            samples[-1].offset + 1 if samples else self._samples_position,
+            retirements[-1].offset + 1 if retirements else self._retirements_position,
+        )
+
+    def skip_to(self, samples: int, retirements: int) -> None:
+        """Begin reading later than asked, because the log no longer reaches back to rows that are merely remembered.
+
+        Raises :class:`DeltaGap` where rows inside the window would be missing.
+        """
+        accepted = self._state()
+        needed = accepted.rebuild.window_from if self.definition.ladder.keep_rows else accepted.samples_position
+        if accepted.sequence and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
+            raise DeltaGap(
+                f"source {self.source}: a rebuild needs samples from offset {needed} and retirements from offset"
+                f" {accepted.rebuild.retirements_window_from}, the log begins at {samples} and {retirements};"
+                " retention has eaten live rows: raise it above the window and the worst lag, and start the stream anew"
+            )
+        self._samples_position = max(self._samples_position, samples)
+        self._retirements_position = max(self._retirements_position, retirements)
+
+    def see_model(self, model: Model) -> None:
+        """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored."""
+        if self._model is None or model.version > self._model.version:
+            self._model = model
+            self._watermark = max(self._watermark, model.watermark)
+
+    # Work ------------------------------------------------------------------------------------------------------------
+
+    def process(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
+        """Apply the next records of both logs, each in order, and emit at most one delta.
+
+        Records below the position are skipped, so that a fetch may repeat itself.
+        """
+        next_sample, next_retirement = self.position
+        samples = [record for record in samples if record.offset >= next_sample]
+        retirements = [record for record in retirements if record.offset >= next_retirement]
+        if self._refilling:
+            self._refill([*self._held_samples, *samples], [*self._held_retirements, *retirements])
+            if self._refilling:
+                return Output()
+            samples, retirements = self._held_samples, self._held_retirements
+            self._held_samples, self._held_retirements = [], []
+        expires = self.definition.ladder.longest_milliseconds is not None and self._watermark > self._delta_watermark
+        if not samples and not retirements and not expires:
+            return Output()
+        batch = self._decode(samples, retirements)
+        predicted = self._predict(batch.samples)
+        step = self.partition.step(batch.samples, batch.retirements, self._watermark)
+        scores = self._score(batch.samples, predicted, step)
+        batch.counts.update(step.counts)
+        return self._emit(batch, step, scores, samples, retirements)
+
+    def _refill(self, samples: Sequence[Record], retirements: Sequence[Record]) -> None:
+        """Put what lies before the accepted position back into the window, and hold what lies after it."""
+        accepted = self._state()
+        before = [record for record in samples if record.offset < accepted.samples_position]
+        retired = [record for record in retirements if record.offset < accepted.retirements_position]
+        batch = self._decode(before, retired)
+        self.partition.refill(batch.samples, batch.retirements)
+        self._held_samples, self._held_retirements = list(samples[len(before) :]), list(retirements[len(retired) :])
+        # A record beyond the position shows that nothing before it is left to come.
+        if self._held_samples:
+            self._samples_position = accepted.samples_position
+        elif before:
+            self._samples_position = before[-1].offset + 1
+        if self._held_retirements:
+            self._retirements_position = accepted.retirements_position
+        elif retired:
+            self._retirements_position = retired[-1].offset + 1
+        self._finish_refill_if_there()
+
+    def _finish_refill_if_there(self) -> None:
+        accepted = self._state()
+        if (
+            self._samples_position < accepted.samples_position
+            or self._retirements_position < accepted.retirements_position
+        ):
+            return
+        self.partition.finish_refill(accepted.rebuild.slots_to, accepted.rebuild.watermark, accepted.statistics)
+        self._delta_watermark = accepted.rebuild.watermark
+        self._watermark = max(self._watermark, accepted.rebuild.watermark)
+        self._refilling = False
+
+    def _state(self) -> SourceState:
+        if self._accepted is None:
+            raise DeltaGap(f"source {self.source}: process() before restore(); claim, read the deltas, restore, then process")
+        return self._accepted
+
+    # Decoding --------------------------------------------------------------------------------------------------------
+
+    def _decode(self, samples: Sequence[Record], retirements: Sequence[Record]) -> _Batch:
+        """Decode and admit; everything that is refused becomes a dead letter and a count, and nothing else is lost."""
+        counts: Counter[str] = Counter()
+        letters: list[Outgoing] = []
+        parts: list[Samples] = []
+        for record in samples:
+            try:
+                parts.append(
+                    read_samples(
+                        record.value,
+                        len(self.definition.features),
+                        self.definition.data_fingerprint,
+                        record.offset,
+                        record.log_time,
+                    )
+                )
+            except (WireError, DefinitionMismatch) as fault:
+                letters.append(self._refuse(record, fault, counts))
+        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition)
+        counts.update(f"refused {refusal.kind}" for refusal in refusals)
+        letters.extend(_row_letters(samples, refusals))
+        if admitted.missing:
+            counts["values filled in"] += admitted.missing
+        self.rounding_error = np.maximum(self.rounding_error, admitted.rounding)
+        decoded = []
+        for record in retirements:
+            try:
+                decoded.append(
+                    read_retirement(
+                        record.value, len(self.definition.features), self.definition.data_fingerprint, record.offset
+                    )
+                )
+            except (WireError, DefinitionMismatch) as fault:
+                letters.append(self._refuse(record, fault, counts))
+        return _Batch(admitted, decoded, letters, counts)
+
+    def _refuse(self, record: Record, fault: Exception, counts: Counter[str]) -> Outgoing:
+        kind = "bad record" if isinstance(fault, WireError) else "other definition"
+        counts[f"refused {kind}"] += 1
+        return dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES)
+
+    # Scoring ---------------------------------------------------------------------------------------------------------
+
+    def _predict(self, samples: AdmittedSamples) -> npt.NDArray[np.int64] | None:
+        """Indices of predicted classes int64[n], by the model that exists before these samples are learned."""
+        if self._model is None or self._model.plane is None or not len(samples):
+            return None
+        return self._model.plane.predict(samples.features)
+
+    def _score(self, samples: AdmittedSamples, predicted: npt.NDArray[np.int64] | None, step: Step) -> Confusion:
+        if predicted is None or self._model is None or self._model.plane is None:
+            return Confusion()
+        classes = self._model.plane.classes
+        every = sorted({*classes, *samples.labels})
+        place = {label: at for at, label in enumerate(every)}
+        truth = np.array([place[label] for label in samples.labels], dtype=np.int64)[samples.codes]
+        guess = np.array([place[label] for label in classes], dtype=np.int64)[predicted]
+        # Only what is learned for the first time counts; a sample sent twice is not scored twice.
+        left_out = [note.row for note in step.sample_notes]
+        if left_out:
+            truth, guess = np.delete(truth, left_out), np.delete(guess, left_out)
+        return Confusion.of(truth, guess, tuple(every))
+
+    # Output ----------------------------------------------------------------------------------------------------------
+
+    def _emit(
+        self,
+        batch: _Batch,
+        step: Step,
+        scores: Confusion,
+        samples: Sequence[Record],
+        retirements: Sequence[Record],
+    ) -> Output:
+        samples_to = samples[-1].offset + 1 if samples else self._samples_position
+        retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_position
+        tile = Tile(self._sequence, self._samples_position, samples_to, self._retirements_position, retirements_to)
+        rebuild = Rebuild(
+            window_from=self.partition.window_from(samples_to),
+            memory_from=self.partition.memory_from(samples_to),
+            retirements_window_from=self.partition.retirements_window_from(retirements_to),
+            slots_to=self.partition.slots,
+            watermark=self.partition.watermark,
+        )
+        delta = Delta(
+            source=self.source,
+            writer=self.writer,
+            stream_fingerprint=self.definition.stream_fingerprint,
+            tile=tile,
+            rebuild=rebuild,
+            change=step.change,
+            scores=scores,
+            scored_by=self._model.version if self._model is not None and scores.counts else 0,
+            counts=dict(batch.counts),
+        )
+        first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
+        self._sequence += 1
+        self._samples_position, self._retirements_position = samples_to, retirements_to
+        self._delta_watermark = self.partition.watermark
+        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta))
+        return Output(tuple(first), (then,))
+
+    def _late_letters(self, batch: _Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
+        """Dead letters of admitted samples that came too late, or under a retired id."""
+        refusals = [
+            Refusal(
+                batch.samples.ids[note.row],
+                int(batch.samples.offsets[note.row]),
+                int(batch.samples.rows[note.row]),
+                str(note.outcome),
+                DEAD_LETTERED[note.outcome],
+            )
+            for note in step.sample_notes
+            if note.outcome in DEAD_LETTERED
+        ]
+        return _row_letters(samples, refusals)
+
+    def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:
+        return [
+            Outgoing(
+                RECEIPTS,
+                self.source.partition,
+                origin_key(RETIREMENTS, self.source.partition, note.offset),
+                write_receipt(
+                    Receipt(
+                        stream_fingerprint=self.definition.stream_fingerprint,
+                        id=note.id,
+                        outcome=str(note.outcome),
+                        source=self.source,
+                        offset=note.offset,
+                        sequence=tile.sequence,
+                        samples_to=tile.samples_to,
+                        retirements_to=tile.retirements_to,
+                        digest_before=step.digest_before or "",
+                        digest_after=step.digest_after or "",
+                    )
+                ),
+            )
+            for note in step.retirement_notes
+        ]
+
+
+def _row_letters(records: Sequence[Record], refusals: Sequence[Refusal]) -> list[Outgoing]:
+    """One dead letter for each refused row, by the record that brought it."""
+    if not refusals:
+        return []
+    record_at = {record.offset: record for record in records}
+    return [refused_row(record_at[refusal.offset], refusal, limits.DEAD_LETTER_BYTES) for refusal in refusals]
+
+
+def _joined(parts: Sequence[Samples], features: int) -> Samples:
+    """Several decoded messages as one batch, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        empty = np.zeros(0, dtype=np.int64)
+        return Samples([], empty, (), empty.astype(np.int32), np.zeros((0, features)), empty, empty, empty)
+    table = tuple(dict.fromkeys(label for part in parts for label in part.label_table))
+    place = {label: code for code, label in enumerate(table)}
+    codes = [np.array([place[label] for label in part.label_table], dtype=np.int32)[part.label_codes] for part in parts]
+    return Samples(
+        ids=[sample_id for part in parts for sample_id in part.ids],
+        event_times=np.concatenate([part.event_times for part in parts]),
+        label_table=table,
+        label_codes=np.concatenate(codes),
+        features=np.concatenate([part.features for part in parts]),
+        offsets=np.concatenate([part.offsets for part in parts]),
+        rows=np.concatenate([part.rows for part in parts]),
+        log_times=np.concatenate([part.log_times for part in parts]),
+    )

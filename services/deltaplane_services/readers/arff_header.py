@@ -1,0 +1,136 @@
+"""The grammar of ARFF: the header's declarations, and how a row is cut into values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deltaplane_services.readers.bounds import LINE_BYTES
+from deltaplane_services.readers.cells import clip
+from deltaplane_services.readers.lines import LineCutter, OverlongLine
+from deltaplane_services.readers.rows import ReaderError
+
+_QUOTED = r"""'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)\""""
+_NAME = re.compile(rf"\s*(?:{_QUOTED}|(?P<bare>[^\s{{]+))\s*")
+_BETWEEN_COMMAS = re.compile(rf"\s*(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")
+_BETWEEN_SPACES = re.compile(rf"(?:(?:{_QUOTED})|(?P<bare>\S+))(?:\s+|\Z)")
+_PAIR = re.compile(rf"\s*(?P<number>[^\s,]+)\s+(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")
+_ESCAPED = re.compile(r"\\(.)")
+_CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A declared attribute; ``values`` are those of a nominal one, None of any other."""
+
+    name: str
+    kind: str
+    values: tuple[str, ...] | None = None
+
+    @property
+    def is_a_feature(self) -> bool:
+        """Whether its values are numbers or can be coded as such."""
+        return self.kind in ("numeric", "nominal")
+
+    @property
+    def left_out(self) -> str:
+        """The value that a sparse row means by leaving the attribute out."""
+        if self.values is not None:
+            return self.values[0]
+        return "0" if self.kind == "numeric" else ""
+
+
+def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
+    """The declared attributes; the cutter stands behind ``@data`` afterwards. Raises ReaderError for anything else."""
+    attributes: list[Attribute] = []
+    while (piece := cutter.next_piece()) is not None:
+        if isinstance(piece, OverlongLine):
+            raise ReaderError(f"Line {piece.line_number} of the header of {where} is longer than {LINE_BYTES} bytes.")
+        at, line_number = 0, piece.first_line_number
+        while at < len(piece.data):
+            end = piece.data.find(b"\n", at) + 1 or len(piece.data)
+            line = piece.data[at:end].decode("utf-8", errors="replace").strip()
+            at, line_number = end, line_number + 1
+            word, rest = (*line.split(maxsplit=1), "", "")[:2]
+            if not line or line.startswith("%") or word.casefold() == "@relation":
+                continue
+            if word.casefold() == "@data":
+                cutter.put_back(piece.data[at:], line_number)
+                return _checked(attributes, where)
+            if word.casefold() != "@attribute":
+                raise ReaderError(
+                    f"Line {line_number - 1} of {where} is {line[:60]!r}; in the header of an ARFF file `@relation`, "
+                    "`@attribute` or `@data` was expected. If it is another kind of file, name it with `--format`."
+                )
+            attributes.append(_attribute(rest, f"line {line_number - 1} of {where}"))
+    if not attributes:
+        raise ReaderError(f"{where} is empty; an ARFF header and rows were expected.")
+    raise ReaderError(f"{where} ends within its ARFF header: there is no `@data` line, and no rows.")
+
+
+def _checked(attributes: list[Attribute], where: str) -> list[Attribute]:
+    if len(attributes) < 2:
+        raise ReaderError(f"{where} declares {len(attributes)} attributes; a label and at least one feature were expected.")
+    return attributes
+
+
+def _attribute(text: str, where: str) -> Attribute:
+    match = _NAME.match(text)
+    if match is None:
+        raise ReaderError(f"The attribute in {where} has no name: {text[:60]!r}; `@attribute NAME TYPE` was expected.")
+    name, kind = _unquoted(match).strip(), text[match.end() :]
+    if kind.startswith("{"):
+        end = kind.rfind("}")
+        values = tuple(split_values(kind[1:end])) if end > 0 else ()
+        if not values:
+            raise ReaderError(f"The nominal attribute `{name}` in {where} lists no values; `{{a, b, ...}}` was expected.")
+        return Attribute(name, "nominal", values)
+    word = kind.split(maxsplit=1)[0].casefold() if kind else "no type"
+    if word in ("numeric", "real", "integer"):
+        return Attribute(name, "numeric")
+    if word in ("string", "date"):
+        return Attribute(name, word)
+    raise ReaderError(
+        f"The attribute `{name}` in {where} is of type {word}; numeric, real, integer, string, date or a list of values in "
+        "braces was expected."
+    )
+
+
+def split_values(text: str) -> list[str]:
+    """The values of a row: between commas, or between spaces where there is no comma outside quotes."""
+    if "'" not in text and '"' not in text:
+        return [value.strip() for value in text.split(",")] if "," in text else text.split()
+    values = [_unquoted(match) for match in _matches(_BETWEEN_COMMAS, text)]
+    return values if len(values) > 1 else [_unquoted(match) for match in _matches(_BETWEEN_SPACES, text)]
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    at = 0
+    while match := pattern.match(text, at):
+        yield match
+        # A comma at the very end has an empty value behind it.
+        if match.end() == len(text) and not match.group().endswith(","):
+            return
+        at = match.end()
+
+
+def _unquoted(match: re.Match[str]) -> str:
+    if match["bare"] is not None:
+        return match["bare"].strip()
+    quoted = match["double"] if match["single"] is None else match["single"]
+    return _ESCAPED.sub(lambda escaped: _CONTROL.get(escaped[1], escaped[1]), quoted)
+
+
+def words_of_sparse_row(text: str) -> Iterator[tuple[str, str]]:
+    """Number and value of each attribute of a row in braces; raises ValueError where they are not pairs."""
+    if not text.endswith("}"):
+        raise ValueError("the sparse row does not end with a brace")
+    inside = text[1:-1].strip()
+    at = 0
+    while at < len(inside):
+        match = _PAIR.match(inside, at)
+        if match is None:
+            raise ValueError(f"{clip(inside[at:].strip(), 40)!r} is not the number of an attribute and a value")
+        yield match["number"], _unquoted(match)
+        at = match.end()

@@ -1,0 +1,37 @@
+"""How much of a file a reader may hold at once, each bound with its reason and the relations between them asserted."""
+
+from __future__ import annotations
+
+from deltaplane import limits
+
+BLOCK_BYTES = 2**20
+"""Bytes of text read at once. Longer blocks were no faster when measured, and every reader holds a few of them."""
+
+LINE_BYTES = 2**20
+"""A line of text above this is refused: 4096 features at full precision are a tenth of it."""
+
+RECORD_BYTES = 2**20
+"""A quoted record that runs over several lines is refused above this, so that a quote nobody closes ends."""
+
+BLOCK_ROWS = 8192
+"""Rows of a block where rows, not bytes, are counted, and refused rows that any one block carries."""
+
+MATRIX_BYTES = 16 * 2**20
+"""Bytes of one block's feature matrix where the text may be much shorter than its rows (LIBSVM) or is none (Parquet)."""
+
+LEAF_ROWS = 128
+"""A block that cannot be read by columns is halved down to about this many lines, and these are read row by row."""
+
+REFUSED_TEXT = 120
+"""Characters of a refused row that are repeated to the user."""
+
+SNIFF_BYTES = 2**16
+"""Bytes from which the format of an unnamed file is told."""
+
+assert BLOCK_BYTES <= LINE_BYTES, "only the first line of a block may be too long: the line cutter relies on it"
+assert MATRIX_BYTES >= 8 * limits.FEATURES, "one row of the widest stream must fit a block"
+
+
+def rows_of_a_block(number_of_features: int) -> int:
+    """Rows of a block of that many features which keep its matrix within :data:`MATRIX_BYTES`, at least one."""
+    return max(1, min(BLOCK_ROWS, MATRIX_BYTES // (8 * max(1, number_of_features))))

@@ -1,0 +1,108 @@
+"""Which column of a table is the label, the id, the time, and which are features."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from deltaplane import limits
+from deltaplane_services.readers.rows import ReaderError, ReaderOptions
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Positions (from 0) of the columns that are read, in a table whose columns are ``names``.
+
+    ``codes`` gives, by position, the numbers that stand for the values of a nominal feature, missing ones included;
+    ``declared_labels`` the only labels allowed, None where any text is; ``empty_labels`` the text of a missing one.
+    """
+
+    names: tuple[str, ...]
+    label: int
+    id: int | None
+    time: int | None
+    features: tuple[int, ...]
+    codes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    declared_labels: frozenset[str] | None = None
+    empty_labels: frozenset[str] = frozenset({""})
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the blocks' columns."""
+        return tuple(self.names[position] for position in self.features)
+
+
+def listed(names: Sequence[str], at_most: int = 12) -> str:
+    """Names in a message, the rest of a long list counted."""
+    shown = ", ".join(names[:at_most])
+    return shown if len(names) <= at_most else f"{shown}, … ({len(names)} in all)"
+
+
+def find_column(name: str, names: Sequence[str], role: str, where: str) -> int:
+    """Position of the column ``name``; raises ReaderError that shows the columns there are and the closest of them."""
+    if name in names:
+        return names.index(name)
+    by_folded = {known.casefold(): known for known in reversed(names)}
+    near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    hint = f" Did you mean `{by_folded[near[0]]}`?" if near else ""
+    raise ReaderError(f"{where} has no column `{name}` for the {role}; its columns are {listed(names)}.{hint}")
+
+
+def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> Layout:
+    """The layout of a table with these columns, as the options want it.
+
+    Raises ReaderError where a name is missing, there twice, or wanted for two things, or no feature is left.
+    """
+    refuse_duplicates(names, where)
+    if options.label is None:
+        raise ReaderError(
+            f"{where} has no column marked as the label. Name it with `--label`; the columns are {listed(names)}."
+        )
+    label = find_column(options.label, names, "label", where)
+    row_id = None if options.id is None else find_column(options.id, names, "id", where)
+    time = None if options.time is None else find_column(options.time, names, "time", where)
+    roles = [position for position in (label, row_id, time) if position is not None]
+    if len(set(roles)) < len(roles):
+        raise ReaderError(f"One column of {where} is named for two of label, id and time; each needs its own.")
+    return Layout(tuple(names), label, row_id, time, choose_features(names, roles, options, where))
+
+
+def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderOptions, where: str) -> tuple[int, ...]:
+    """Positions of the features: those named, or all but those ``taken`` by another role, less the ignored ones."""
+    ignored = {find_column(name, names, "ignored columns", where) for name in options.ignored}
+    for position in sorted(ignored.intersection(taken)):
+        raise ReaderError(f"The column `{names[position]}` of {where} is both ignored and named as label, id or time.")
+    if options.features is None:
+        wanted = [position for position in range(len(names)) if position not in taken]
+    else:
+        wanted = [find_column(name, names, "features", where) for name in options.features]
+        for position in wanted:
+            if position in taken or wanted.count(position) > 1:
+                raise ReaderError(
+                    f"The column `{names[position]}` of {where} is named as a feature and for something else as well, "
+                    "or twice; name it once."
+                )
+    features = tuple(position for position in wanted if position not in ignored)
+    if not features:
+        raise ReaderError(
+            f"{where} has no feature column left after label, id, time and ignored columns; it has {listed(names)}."
+        )
+    if len(features) > limits.FEATURES:
+        raise ReaderError(
+            f"{where} has {len(features)} feature columns and a stream may have {limits.FEATURES}. "
+            "Choose some with `--features` or leave some out with `--ignore`."
+        )
+    return features
+
+
+def refuse_duplicates(names: Sequence[str], where: str) -> None:
+    """Raise ReaderError where two columns have one name."""
+    seen: dict[str, int] = {}
+    for position, name in enumerate(names, start=1):
+        if name in seen:
+            raise ReaderError(
+                f"{where} has two columns named `{name}`: column {seen[name]} and column {position}. "
+                "Names tell columns apart here; rename one of them in the file."
+            )
+        seen[name] = position

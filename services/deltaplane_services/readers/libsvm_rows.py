@@ -1,0 +1,228 @@
+"""LIBSVM text to sparse rows, a whole block at once where it is regular, else line by line.
+
+The fast path looks at all bytes of a block together: where the separators stand decides whether each line is a label and
+pairs of index and value, indices are summed from their digits, and the values go through Arrow's number parser. It gives up
+where anything is unusual, and the line-by-line reader decides. ``#`` comments and svmlight's ``qid:`` are passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane_services.readers.cells import canonical_label, clip, excerpt, read_number
+from deltaplane_services.readers.rows import RefusedRow
+
+SPACE, NEWLINE, COLON = ord(" "), ord("\n"), ord(":")
+_IS_SEPARATOR = np.zeros(256, dtype=np.bool_)
+_IS_SEPARATOR[[SPACE, NEWLINE, COLON]] = True
+_LONGEST_INDEX = 9
+"""Digits of an index that the fast path reads; an honest one has four at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SparseRows:
+    """n rows of a block: row i has ``indices`` (from 1) and ``values`` from ``starts[i]`` to ``starts[i + 1]``."""
+
+    labels: list[str]
+    line_numbers: npt.NDArray[np.int64]
+    starts: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
+    values: npt.NDArray[np.float64]
+    refused: tuple[RefusedRow, ...]
+    text: bytes
+    first_line_number: int
+
+    @classmethod
+    def of_refused(cls, row: RefusedRow) -> Self:
+        """No rows but a refused one."""
+        nothing = np.empty(0, dtype=np.int64)
+        return cls([], nothing, np.zeros(1, dtype=np.int64), nothing, np.empty(0), (row,), b"", row.line_number)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tokens:
+    """What stands between separators: where each begins, its length, the separator behind it, whether it opens a line."""
+
+    starts: npt.NDArray[np.int64]
+    lengths: npt.NDArray[np.int64]
+    separators: npt.NDArray[np.uint8]
+    opens_line: npt.NDArray[np.bool_]
+
+    def take(self, which: npt.NDArray[np.bool_] | slice) -> _Tokens:
+        return _Tokens(self.starts[which], self.lengths[which], self.separators[which], self.opens_line[which])
+
+
+def read_regular_lines(data: bytes, first_line_number: int) -> SparseRows | None:
+    """Rows of whole lines, all regular: one label, then pairs with rising indices; None otherwise."""
+    text = _with_single_separators(data)
+    if text is None:
+        return None
+    characters = np.frombuffer(text, dtype=np.uint8)
+    tokens = _tokens(characters)
+    empty = tokens.lengths == 0
+    blank = empty & tokens.opens_line & (tokens.separators == NEWLINE)
+    line_numbers = first_line_number + np.flatnonzero(~blank[tokens.opens_line])
+    if not np.array_equal(empty, blank):
+        return None
+    if blank.any():
+        tokens = tokens.take(~blank)
+    label_tokens, feature_tokens = tokens.take(tokens.opens_line), tokens.take(~tokens.opens_line)
+    index_tokens, value_tokens = feature_tokens.take(slice(0, None, 2)), feature_tokens.take(slice(1, None, 2))
+    if (
+        np.any(label_tokens.separators == COLON)
+        or np.any(index_tokens.separators != COLON)
+        or np.any(value_tokens.separators == COLON)
+    ):
+        return None
+    opening = np.append(np.flatnonzero(tokens.opens_line), len(tokens.starts))
+    starts = np.concatenate(([0], np.cumsum((np.diff(opening) - 1) // 2)))
+    labels = _labels(text, label_tokens)
+    indices = _indices(characters, index_tokens)
+    values = _values(characters, value_tokens)
+    if labels is None or indices is None or values is None or not _rise_within_rows(indices, starts):
+        return None
+    return SparseRows(labels, line_numbers, starts, indices, values, (), data, first_line_number)
+
+
+def _with_single_separators(data: bytes) -> bytes | None:
+    """The text with single spaces between tokens and a newline behind each line, None where that is not all it takes."""
+    if not data.isascii() or b"#" in data:
+        return None
+    text = data.replace(b"\r\n", b"\n").replace(b"\t", b" ")
+    while b"  " in text:
+        text = text.replace(b"  ", b" ")
+    text = text.replace(b" \n", b"\n")
+    text = text.rstrip(b" ") if text.endswith(b" ") else text
+    return text if text.endswith(b"\n") else text + b"\n"
+
+
+def _tokens(characters: npt.NDArray[np.uint8]) -> _Tokens:
+    ends = np.flatnonzero(_IS_SEPARATOR[characters])
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    separators = characters[ends]
+    return _Tokens(starts, ends - starts, separators, np.concatenate(([True], separators[:-1] == NEWLINE)))
+
+
+def _labels(text: bytes, tokens: _Tokens) -> list[str] | None:
+    """Canonical labels; each spelling is looked at once."""
+    known: dict[bytes, str] = {}
+    labels = []
+    for start, length in zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True):
+        token = text[start : start + length]
+        label = known.get(token)
+        if label is None:
+            try:
+                label = known[token] = canonical_label(token.decode("ascii"))
+            except ValueError:
+                return None
+        labels.append(label)
+    return labels
+
+
+def _indices(characters: npt.NDArray[np.uint8], tokens: _Tokens) -> npt.NDArray[np.int64] | None:
+    """Indices of at least 1 from their decimal digits."""
+    indices = np.zeros(len(tokens.starts), dtype=np.int64)
+    longest = int(tokens.lengths.max(initial=0))
+    if longest > _LONGEST_INDEX:
+        return None
+    last = tokens.starts + tokens.lengths - 1
+    for place in range(longest):
+        has_place = tokens.lengths > place
+        digits = characters[np.maximum(last - place, 0)].astype(np.int64) - ord("0")
+        if np.any(has_place & ((digits < 0) | (digits > 9))):
+            return None
+        indices += np.where(has_place, digits, 0) * 10**place
+    return indices if np.all(indices > 0) else None
+
+
+def _values(characters: npt.NDArray[np.uint8], tokens: _Tokens) -> npt.NDArray[np.float64] | None:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    edges = np.zeros(len(characters) + 1, dtype=np.int8)
+    edges[tokens.starts] += 1
+    edges[tokens.starts + tokens.lengths] -= 1
+    kept = characters[np.cumsum(edges[:-1], dtype=np.int8).astype(np.bool_)]
+    offsets = np.concatenate(([0], np.cumsum(tokens.lengths))).astype(np.int32)
+    texts = pa.StringArray.from_buffers(len(tokens.starts), pa.py_buffer(offsets), pa.py_buffer(kept))
+    try:
+        values: npt.NDArray[np.float64] = pc.cast(texts, pa.float64()).to_numpy()
+    except pa.ArrowInvalid:
+        return None
+    return values
+
+
+def _rise_within_rows(indices: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> bool:
+    rises = np.diff(indices, prepend=0) > 0
+    rises[starts[:-1][np.diff(starts) > 0]] = True
+    return bool(rises.all())
+
+
+def read_lines(data: bytes, first_line_number: int) -> SparseRows:
+    """Rows of whole lines, each by itself; what is wrong with a line is in its refused row."""
+    labels: list[str] = []
+    line_numbers: list[int] = []
+    starts = [0]
+    indices: list[int] = []
+    values: list[float] = []
+    refused: list[RefusedRow] = []
+    for line_number, line in enumerate(data.split(b"\n"), start=first_line_number):
+        try:
+            words = line.partition(b"#")[0].decode("utf-8").split()
+            if not words:
+                continue
+            label, features = _label(words[0]), _features(words[1:])
+        except UnicodeDecodeError:
+            refused.append(RefusedRow(line_number, "the row is not UTF-8 text", excerpt(line)))
+        except ValueError as fault:
+            refused.append(RefusedRow(line_number, str(fault), excerpt(line)))
+        else:
+            labels.append(label)
+            line_numbers.append(line_number)
+            indices += features
+            values += features.values()
+            starts.append(len(indices))
+    return SparseRows(
+        labels,
+        np.array(line_numbers, dtype=np.int64),
+        np.array(starts, dtype=np.int64),
+        np.array(indices, dtype=np.int64),
+        np.array(values, dtype=np.float64),
+        tuple(refused),
+        data,
+        first_line_number,
+    )
+
+
+def _label(word: str) -> str:
+    if ":" in word:
+        raise ValueError(f"the row starts with {clip(word, 40)!r}, where a label was expected")
+    try:
+        return canonical_label(word)
+    except ValueError:
+        raise ValueError(f"the label {clip(word, 40)!r} names no class") from None
+
+
+def _features(words: list[str]) -> dict[int, float]:
+    """Value by index of the words after the label."""
+    features: dict[int, float] = {}
+    for word in words:
+        index, colon, value = word.partition(":")
+        if index == "qid":
+            continue
+        if not colon or not index.isascii() or not index.isdigit() or len(index) > 18:
+            raise ValueError(f"{clip(word, 40)!r} is not an index and a value, as in `3:0.5`")
+        position = int(index)
+        if position == 0:
+            raise ValueError("it has the index 0, and indices start at 1")
+        if position in features:
+            raise ValueError(f"the index {position} is there twice")
+        try:
+            features[position] = read_number(value)
+        except ValueError:
+            raise ValueError(f"the feature `f{position}` is {clip(value, 40)!r}, which is not a number") from None
+    return features

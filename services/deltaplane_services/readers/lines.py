@@ -1,0 +1,107 @@
+"""Cut a stream of bytes into blocks of whole lines, in bounded memory whatever the lines are.
+
+Lines end at ``\\n`` and are numbered from 1. A line that is longer than allowed is passed over as it is read and yields only
+its beginning. A byte-order mark is no part of the first. A reader that finds a record unfinished at the end of a block puts its lines back, and gets them again with
+more behind them.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections import deque
+from dataclasses import dataclass
+
+from deltaplane_services.readers.bounds import BLOCK_BYTES, LINE_BYTES, REFUSED_TEXT
+from deltaplane_services.readers.rows import ReaderError
+from deltaplane_services.readers.sources import Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TextBlock:
+    """Whole lines; the last one lacks its line end where the file does. Nothing can be added to a ``final`` block."""
+
+    first_line_number: int
+    data: bytes
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OverlongLine:
+    """A line that was passed over, and how it begins."""
+
+    line_number: int
+    beginning: bytes
+
+
+class LineCutter:
+    """Blocks of whole lines, one after another, of about ``block_bytes`` each."""
+
+    def __init__(self, source: Bytes, *, block_bytes: int = BLOCK_BYTES, line_bytes: int = LINE_BYTES) -> None:
+        assert 0 < block_bytes <= line_bytes, "only the first line of a block may be too long"
+        self._source = source
+        self._block_bytes = block_bytes
+        self._line_bytes = line_bytes
+        self._line_number = 1
+        self._at_beginning = True
+        self._carry = b""
+        self._unread = b""
+        self._cut_already: deque[TextBlock | OverlongLine] = deque()
+
+    def next_piece(self) -> TextBlock | OverlongLine | None:
+        """The next block or overlong line, None at the end. Raises ReaderError where the source does, adding the line."""
+        if self._cut_already:
+            return self._cut_already.popleft()
+        while True:
+            chunk = self._read()
+            if not chunk:
+                block, self._carry = self._carry, b""
+                return self._block(block, final=True) if block else None
+            begun = len(self._carry) - (self._carry.rfind(b"\n") + 1)
+            line_end = chunk.find(b"\n")
+            if begun + (line_end if line_end >= 0 else len(chunk)) > self._line_bytes:
+                self._pass_over(chunk, begun)
+                return self._cut_already.popleft()
+            if line_end >= 0:
+                cut = chunk.rfind(b"\n") + 1
+                block, self._carry = self._carry + chunk[:cut], chunk[cut:]
+                return self._block(block, final=False)
+            self._carry += chunk
+
+    def put_back(self, lines: bytes, first_line_number: int) -> None:
+        """Join the last lines of the latest block to what comes next; where nothing does, they come again by themselves."""
+        assert not self._cut_already, "lines are put back before the next piece is asked for"
+        self._carry = lines + self._carry
+        self._line_number = first_line_number
+
+    def _block(self, data: bytes, *, final: bool) -> TextBlock:
+        block = TextBlock(self._line_number, data, final)
+        self._line_number += data.count(b"\n")
+        return block
+
+    def _pass_over(self, chunk: bytes, begun: int) -> None:
+        """Queue the lines before an overlong one, which began ``begun`` bytes before ``chunk``, and that line's beginning."""
+        start = len(self._carry) - begun
+        lines_before, beginning = self._carry[:start], (self._carry[start:] + chunk)[: 4 * REFUSED_TEXT]
+        self._carry = b""
+        if lines_before:
+            self._cut_already.append(self._block(lines_before, final=True))
+        self._cut_already.append(OverlongLine(self._line_number, beginning))
+        self._line_number += 1
+        while chunk and b"\n" not in chunk:
+            chunk = self._read()
+        self._unread = chunk[chunk.find(b"\n") + 1 :]
+
+    def _read(self) -> bytes:
+        if self._unread:
+            chunk, self._unread = self._unread, b""
+            return chunk
+        try:
+            chunk = self._source.read(self._block_bytes)
+        except ReaderError as error:
+            raise ReaderError(f"{error} Whole lines before line {self._line_number} were read.") from error
+        if self._at_beginning:
+            self._at_beginning = False
+            if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+                raise ReaderError("The file is UTF-16 text, where UTF-8 was expected; save it as UTF-8.")
+            return chunk.removeprefix(codecs.BOM_UTF8)
+        return chunk

@@ -1,0 +1,99 @@
+"""What readers yield and what they are told: blocks of rows, refused rows, options.
+
+A reader never loses a row without a word: each row of the file is either in a block's arrays or among its refused rows,
+with the place it has in the file. Faults of single rows are values; faults of the file are :class:`ReaderError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import DeltaplaneError
+
+FORMATS = ("csv", "parquet", "libsvm", "arff")
+
+
+class ReaderError(DeltaplaneError):
+    """A file cannot be read as it is, or not with these options; rows yielded before it stand."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """A row that is not in the block's arrays: where it stands, why it was refused, and how it begins (clipped)."""
+
+    line_number: int
+    reason: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowBlock:
+    """Consecutive rows of a file by columns, and the rows between them that were refused, in file order.
+
+    ``features`` is float64[n, d]; ``labels`` and, where an id column was named, ``ids`` have n strings;
+    ``event_times_milliseconds`` is int64[n] since the epoch, UTC, where a time column was named. ``line_numbers`` is
+    int64[n]: lines of the file, its first being 1 (a record over several lines has the first of them); in Parquet rows,
+    the first being 1. ``refused`` rows carry the same numbers. n may be zero.
+    """
+
+    features: npt.NDArray[np.float64]
+    labels: list[str]
+    ids: list[str] | None
+    event_times_milliseconds: npt.NDArray[np.int64] | None
+    line_numbers: npt.NDArray[np.int64]
+    refused: tuple[RefusedRow, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def cut(self, start: int, stop: int, refused: tuple[RefusedRow, ...] = ()) -> RowBlock:
+        """Rows ``start`` to ``stop`` as views of this block's arrays, with the refused rows that go with them."""
+        times = self.event_times_milliseconds
+        return RowBlock(
+            self.features[start:stop],
+            self.labels[start:stop],
+            None if self.ids is None else self.ids[start:stop],
+            None if times is None else times[start:stop],
+            self.line_numbers[start:stop],
+            refused,
+        )
+
+
+@dataclass(frozen=True)
+class ReaderOptions:
+    """Which columns of a file are what, and how to read it.
+
+    ``label``, ``id`` and ``time`` name columns; ``features`` names the features in the order wanted, None being all other
+    columns in file order but the ``ignored``. ``format`` is one of :data:`FORMATS`, None to tell it from the name or the
+    first bytes. ``missing`` says what happens to a row with an empty, ``?``, ``NA`` or NaN feature: refused by name, or
+    kept as NaN. ``number_of_features`` is for LIBSVM, None being the highest index of the first block. ``delimiter`` is
+    for CSV, None to tell it from the first line. Without ``header`` a CSV file's columns are named by position: ``1``...
+    """
+
+    label: str | None = None
+    id: str | None = None
+    time: str | None = None
+    features: tuple[str, ...] | None = None
+    ignored: tuple[str, ...] = ()
+    format: str | None = None
+    missing: Literal["refuse", "keep"] = "refuse"
+    number_of_features: int | None = None
+    delimiter: str | None = None
+    header: bool = True
+
+    def __post_init__(self) -> None:
+        if self.missing not in ("refuse", "keep"):
+            raise ReaderError(f"Missing features are treated by `refuse` or `keep`, not by `{self.missing}`.")
+        if self.format is not None and self.format not in FORMATS:
+            raise ReaderError(f"There is no reader for the format `{self.format}`; choose one of {', '.join(FORMATS)}.")
+        if self.number_of_features is not None and self.number_of_features < 1:
+            raise ReaderError(f"The number of features is {self.number_of_features}; it must be at least 1.")
+        delimiter = self.delimiter
+        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+            raise ReaderError(
+                f"The delimiter {delimiter!r} cannot separate cells; give one ASCII character other than a quote or a line end."
+            )

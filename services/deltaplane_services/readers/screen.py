@@ -1,0 +1,82 @@
+"""Take the rows that must be refused out of a block that was read by columns.
+
+The reasons and their order are those of the row-by-row reader (:mod:`.rowwise`): label, id, time, then the features in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane_services.readers.cells import excerpt
+from deltaplane_services.readers.rows import RefusedRow, RowBlock
+
+LABEL_MISSING = "the label is empty"
+ID_MISSING = "the id is empty"
+
+
+def feature_missing(name: str) -> str:
+    """The reason of a row whose feature ``name`` is missing."""
+    return f"the feature `{name}` is missing"
+
+
+def reasons_to_refuse(
+    block: RowBlock, feature_names: Sequence[str], faults: Mapping[int, str], *, refuse_nan: bool
+) -> dict[int, str]:
+    """Reason by row (from 0) where label or id is empty, ``faults`` has one, or, if ``refuse_nan``, a feature is NaN."""
+    reasons: dict[int, str] = {}
+    if "" in block.labels:
+        reasons.update((row, LABEL_MISSING) for row, label in enumerate(block.labels) if not label)
+    if block.ids is not None and "" in block.ids:
+        for row, row_id in enumerate(block.ids):
+            if not row_id:
+                reasons.setdefault(row, ID_MISSING)
+    for row, reason in faults.items():
+        reasons.setdefault(row, reason)
+    if refuse_nan:
+        missing = np.isnan(block.features)
+        rows = np.flatnonzero(missing.any(axis=1))
+        texts = [feature_missing(name) for name in feature_names]
+        for row, feature in zip(rows.tolist(), missing[rows].argmax(axis=1).tolist(), strict=True):
+            reasons.setdefault(row, texts[feature])
+    return reasons
+
+
+def without_refused(block: RowBlock, reasons: Mapping[int, str], text_of: Callable[[int], str]) -> RowBlock:
+    """The block less the rows that have a reason, these being among its refused rows with the text of their line."""
+    if not reasons:
+        return block
+    kept: npt.NDArray[np.bool_] = np.ones(len(block), dtype=np.bool_)
+    kept[list(reasons)] = False
+    refused = [
+        RefusedRow(line_number, reasons[row], text_of(line_number))
+        for row, line_number in ((row, int(block.line_numbers[row])) for row in sorted(reasons))
+    ]
+    rows = np.flatnonzero(kept).tolist()
+    times = block.event_times_milliseconds
+    return RowBlock(
+        block.features[kept],
+        [block.labels[row] for row in rows],
+        None if block.ids is None else [block.ids[row] for row in rows],
+        None if times is None else times[kept],
+        block.line_numbers[kept],
+        tuple(sorted((*block.refused, *refused), key=lambda row: row.line_number)),
+    )
+
+
+class TextOfLines:
+    """Excerpts of a block's lines by number, the ends of lines being looked for only once one is asked for."""
+
+    def __init__(self, data: bytes, first_line_number: int) -> None:
+        self._data = data
+        self._first_line_number = first_line_number
+        self._starts: npt.NDArray[np.int64] | None = None
+
+    def __call__(self, line_number: int) -> str:
+        if self._starts is None:
+            ends = np.flatnonzero(np.frombuffer(self._data, dtype=np.uint8) == ord("\n"))
+            self._starts = np.concatenate(([0], ends + 1, [len(self._data)]))
+        line = line_number - self._first_line_number
+        return excerpt(self._data[self._starts[line] : self._starts[line + 1]])

@@ -1,0 +1,136 @@
+"""Text tables (CSV and the data of ARFF): blocks of lines to row blocks, by columns where possible, else row by row.
+
+A block that the fast path cannot read is halved until the halves can be read or are short; only those go row by row, so
+that a few bad rows cost little. That is allowed where records are lines. Where a quoted cell may run over line ends, the
+dialect says so and the whole block goes record by record; a record that is unfinished at its end waits for the next block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from deltaplane_services.readers.bounds import LEAF_ROWS, LINE_BYTES
+from deltaplane_services.readers.columns import ColumnParser
+from deltaplane_services.readers.layout import Layout, listed
+from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
+from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.rowwise import RowByRow, wrong_count
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One record of a block: where the next begins, and its cells, or why it has none. Without both it is blank."""
+
+    end: int
+    cells: list[str]
+    reason: str = ""
+
+
+class Dialect(Protocol):
+    """How a kind of text table separates records and cells."""
+
+    @property
+    def delimiter(self) -> str:
+        """The character between cells."""
+
+    @property
+    def quote(self) -> str:
+        """The character around cells, for the fast path."""
+
+    def is_plain(self, data: bytes) -> bool:
+        """Whether records are lines throughout and the fast path reads these as :meth:`record` does, or gives up."""
+
+    def record(self, data: bytes, at: int, *, final: bool) -> Record | None:
+        """The record at ``at``; None where it goes on behind ``data``, which it cannot if that is ``final``."""
+
+
+class TableReader:
+    """Row blocks of a table of text, from where the line cutter stands."""
+
+    def __init__(self, cutter: LineCutter, layout: Layout, dialect: Dialect, options: ReaderOptions, name: str) -> None:
+        self._cutter = cutter
+        self._layout = layout
+        self._dialect = dialect
+        self._name = name
+        self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
+        self._rows = RowByRow(layout, options)
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """All rows in file order. Raises ReaderError where there are none or the first block's all hold text."""
+        beginning: list[RowBlock] = []
+        while not beginning and (piece := self._cutter.next_piece()) is not None:
+            beginning = list(self._blocks_of(piece))
+        if not beginning:
+            raise ReaderError(f"{self._name} has a header and no rows; at least one row was expected after it.")
+        self._refuse_text_columns(beginning)
+        yield from beginning
+        del beginning
+        while (piece := self._cutter.next_piece()) is not None:
+            yield from self._blocks_of(piece)
+
+    def _refuse_text_columns(self, blocks: list[RowBlock]) -> None:
+        text = self._rows.first_text
+        if text is None or any(len(block) for block in blocks):
+            return
+        if self._rows.rows_with_text < sum(len(block.refused) for block in blocks):
+            return
+        column, value = next(iter(text.text_of_column.items()))
+        columns = list(text.text_of_column)
+        others = f" So do {listed(columns[1:], 5)}." if len(columns) > 1 else ""
+        raise ReaderError(
+            f"The column `{column}` of {self._name} holds text where a feature must be a number: its first value, in line "
+            f"{text.line_number}, is {value[:40]!r}.{others} Leave it out with "
+            f"`{' '.join(f'--ignore {name}' for name in columns[:6])}`, or name the features to use with `--features`."
+        )
+
+    def _blocks_of(self, piece: TextBlock | OverlongLine) -> Iterator[RowBlock]:
+        if isinstance(piece, OverlongLine):
+            self._rows.refuse(piece.line_number, f"the line is longer than {LINE_BYTES} bytes", piece.beginning)
+            yield self._rows.take()
+        elif self._dialect.is_plain(piece.data):
+            yield from self._by_columns(piece.data, piece.first_line_number)
+        else:
+            yield from self._by_rows(piece)
+
+    def _by_columns(self, data: bytes, first_line_number: int) -> Iterator[RowBlock]:
+        block = self._columns.parse(data, first_line_number)
+        if block is not None:
+            if len(block) or block.refused:
+                yield block
+            return
+        middle = data.find(b"\n", len(data) // 2) + 1
+        if data.count(b"\n") <= LEAF_ROWS or middle in (0, len(data)):
+            yield from self._by_rows(TextBlock(first_line_number, data, final=True))
+            return
+        yield from self._by_columns(data[:middle], first_line_number)
+        yield from self._by_columns(data[middle:], first_line_number + data.count(b"\n", 0, middle))
+
+    def _by_rows(self, block: TextBlock) -> Iterator[RowBlock]:
+        data, at, line_number = block.data, 0, block.first_line_number
+        while at < len(data):
+            record = self._dialect.record(data, at, final=block.final)
+            if record is None:
+                self._cutter.put_back(data[at:], line_number)
+                break
+            at, line_number = self._gather(data, at, line_number, record)
+            if self._rows.is_full:
+                yield self._rows.take()
+        rest = self._rows.take()
+        if len(rest) or rest.refused:
+            yield rest
+
+    def _gather(self, data: bytes, at: int, line_number: int, record: Record) -> tuple[int, int]:
+        """Take one record in; where the next one begins, and on which line."""
+        lines = data.count(b"\n", at, record.end)
+        if lines > 1 and record.cells and len(record.cells) != len(self._layout.names):
+            # More likely a stray quote than a record over several lines: only its first line is lost.
+            reason = f"{wrong_count(len(record.cells), len(self._layout.names))}, read to a quote {lines - 1} lines below"
+            record, lines = Record(data.index(b"\n", at) + 1, [], reason), 1
+        raw = data[at : record.end]
+        if record.reason:
+            self._rows.refuse(line_number, record.reason, raw)
+        elif record.cells:
+            self._rows.add(line_number, record.cells, raw)
+        return record.end, line_number + lines

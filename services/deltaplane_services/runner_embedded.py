@@ -1,0 +1,188 @@
+"""Drives the processors over the embedded broker, in one thread, in a seeded order.
+
+One round polls every source once, lets the merger catch up, and shows its model to the workers and the scorer, so that
+a chunk published before a round is scored by the model that existed before it. There is no service logic here: what
+a worker does with its input, and what survives a crash, is the processors' business.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Source
+from deltaplane.wire import read_model
+from deltaplane_services.broker_embedded import EmbeddedBroker
+from deltaplane_services.processors.merger import MergerProcessor
+from deltaplane_services.processors.records import (
+    CHECKPOINTS,
+    DELTAS,
+    MODELS,
+    QUERIES,
+    RETIREMENTS,
+    SAMPLES,
+    Output,
+)
+from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.processors.worker import WorkerProcessor, accepted_state, newest_checkpoint
+
+MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
+
+
+@dataclass(frozen=True)
+class RunnerOptions:
+    """``records_per_poll`` bounds a poll of one source; ``keep_log`` keeps consumed records, for rebuilds and audits."""
+
+    site: str = "local"
+    records_per_poll: int = 500
+    keep_log: bool = False
+    seed: int = 0
+
+
+@dataclass
+class _Worker:
+    name: str
+    lives: int = 0
+    sources: dict[int, WorkerProcessor] = field(default_factory=dict)
+
+
+class EmbeddedRunner:
+    """A whole pipeline in one process."""
+
+    def __init__(
+        self, definition: StreamDefinition, workers: int = 1, options: RunnerOptions | None = None
+    ) -> None:
+        self.definition = definition
+        self.options = options or RunnerOptions()
+        self.broker = EmbeddedBroker(definition.partitions)
+        self.merger = MergerProcessor(definition)
+        self.scorer = ScorerProcessor(definition)
+        self._random = random.Random(self.options.seed)
+        self._workers = [_Worker(f"worker-{index}") for index in range(workers)]
+        self._delta_positions = dict.fromkeys(range(definition.partitions), 0)
+        self._query_positions = dict.fromkeys(range(definition.partitions), 0)
+        self._model_position = 0
+        self._rounds = 0
+        self.rebalance(0)
+
+    # Assignment ------------------------------------------------------------------------------------------------------
+
+    def rebalance(self, now: int, workers: int | None = None) -> None:
+        """Spread the partitions over the workers by range; a source that moves is dropped and claimed anew."""
+        if workers is not None:
+            self._workers = self._workers[:workers] + [
+                _Worker(f"worker-{index}") for index in range(len(self._workers), workers)
+            ]
+        for index, worker in enumerate(self._workers):
+            partitions = range(self.definition.partitions)
+            mine = {p for p in partitions if p * len(self._workers) // self.definition.partitions == index}
+            worker.sources = {p: processor for p, processor in worker.sources.items() if p in mine}
+            for partition in sorted(mine - worker.sources.keys()):
+                worker.sources[partition] = self._assign(worker, partition, now)
+
+    def _assign(self, worker: _Worker, partition: int, now: int) -> WorkerProcessor:
+        worker.lives += 1
+        source = Source(self.options.site, partition)
+        processor = WorkerProcessor(self.definition, source, f"{worker.name}.{worker.lives}.{partition}")
+        claimed_at = self.broker.append(processor.claim(), now)
+        checkpoint, offset = newest_checkpoint(self.definition, source, self.broker.fetch_topic(CHECKPOINTS))
+        deltas = self.broker.fetch(DELTAS, partition, max(offset, self.broker.begin(DELTAS, partition)))
+        resume = processor.restore(accepted_state(self.definition, checkpoint, deltas, claimed_at))
+        samples = max(resume.samples, self.broker.begin(SAMPLES, partition))
+        retirements = max(resume.retirements, self.broker.begin(RETIREMENTS, partition))
+        processor.skip_to(samples, retirements)
+        for record in self.broker.fetch_topic(MODELS)[-1:]:
+            processor.see_model(read_model(record.value))
+        return processor
+
+    def crash_worker(self, index: int, now: int) -> None:
+        """Lose all that a worker holds in memory, and start it again."""
+        self._workers[index].sources.clear()
+        self.rebalance(now)
+
+    def crash_merger(self) -> None:
+        """Lose the merger's memory, and start it again from its checkpoints."""
+        self.merger = MergerProcessor(self.definition)
+        resume = self.merger.restore(self.broker.fetch_topic(CHECKPOINTS), self.broker.fetch_topic(MODELS))
+        for partition in self._delta_positions:
+            self._delta_positions[partition] = max(resume.get(partition, 0), self.broker.begin(DELTAS, partition))
+
+    # Rounds ----------------------------------------------------------------------------------------------------------
+
+    def round(self, now: int) -> bool:
+        """Poll everything once; ``now`` in milliseconds since the epoch. False when there was nothing to do."""
+        self._rounds += 1
+        busy = False
+        sources = [processor for worker in self._workers for processor in worker.sources.values()]
+        if len(sources) > 1:
+            self._random.shuffle(sources)
+        for processor in sources:
+            busy |= self._poll_worker(processor, now)
+        busy |= self._poll_merger(now)
+        busy |= self._poll_scorer(now)
+        return busy
+
+    def drain(self, now: int) -> None:
+        """Go on until every input is consumed and every partition has heard the last watermark."""
+        while self.round(now):
+            pass
+
+    def _poll_worker(self, processor: WorkerProcessor, now: int) -> bool:
+        partition = processor.source.partition
+        samples_at, retirements_at = processor.position
+        most = self.options.records_per_poll
+        samples = self.broker.fetch(SAMPLES, partition, samples_at, most)
+        retirements = self.broker.fetch(RETIREMENTS, partition, retirements_at, most)
+        output = processor.process(samples, retirements)
+        self._publish(output, now)
+        if not self.options.keep_log:
+            samples_at, retirements_at = processor.position
+            self.broker.trim(SAMPLES, partition, samples_at)
+            self.broker.trim(RETIREMENTS, partition, retirements_at)
+        return bool(samples or retirements or output.then)
+
+    def _poll_merger(self, now: int) -> bool:
+        deltas = []
+        for partition, position in self._delta_positions.items():
+            records = self.broker.fetch(DELTAS, partition, position)
+            if records:
+                self._delta_positions[partition] = records[-1].offset + 1
+                deltas += records
+        self._publish(self.merger.process(deltas), now)
+        self._publish(self.merger.publish(now), now)
+        if self._rounds % MERGERS_CHECKPOINT_EVERY_ROUNDS == 0:
+            self.checkpoint(now)
+        models = self.broker.fetch(MODELS, 0, self._model_position)
+        if models:
+            self._model_position = models[-1].offset + 1
+            # Readers take what the topic carries, not what the merger meant.
+            model = read_model(models[-1].value)
+            self.scorer.see_model(model)
+            for worker in self._workers:
+                for processor in worker.sources.values():
+                    processor.see_model(model)
+        return bool(deltas)
+
+    def checkpoint(self, now: int) -> None:
+        """Have the merger write its checkpoints; deltas below them are then no longer needed."""
+        self._publish(self.merger.checkpoints(), now)
+        if not self.options.keep_log:
+            for partition, position in self._delta_positions.items():
+                self.broker.trim(DELTAS, partition, position)
+
+    def _poll_scorer(self, now: int) -> bool:
+        if not self.scorer.ready:
+            return False
+        busy = False
+        for partition, position in self._query_positions.items():
+            queries = self.broker.fetch(QUERIES, partition, position, self.options.records_per_poll)
+            if queries:
+                self._query_positions[partition] = queries[-1].offset + 1
+                self._publish(self.scorer.process(queries), now)
+                busy = True
+        return busy
+
+    def _publish(self, output: Output, now: int) -> None:
+        self.broker.append_all(output.first, now)
+        self.broker.append_all(output.then, now)
