@@ -10,10 +10,8 @@ that about its mean, and it is zero exactly where the column is constant.
 
     integers ──move──▶ integers about the mean ──round once──▶ + penalty ──scale, Cholesky──▶ plane in raw units
 
-The penalty is in the units the caller chose: standardized (mean 0, deviation 1 over all live rows), or raw. The raw bias
-concerns a point that may be far from the data. Its penalty therefore never enters the matrix as a huge number, but the
-solution as a rank-one correction.
-
+The penalty is in standardized units (mean 0, deviation 1 over all live rows) or in raw ones. A raw bias is about a
+point that may be far from the data: its penalty corrects the solution by rank one, and is no huge number in the matrix.
 The result depends on the integers alone: equal statistics give equal bytes, on one machine and BLAS.
 """
 
@@ -36,6 +34,7 @@ from deltaplane.moments import Moments
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
+Grams = Mapping[str, Moments]
 Kind = Literal["wlpsvm", "lpsvm", "lssvm"]
 Weighting = Literal["default", "inverse", "none", "balanced"] | Mapping[str, float]
 Bias = Literal["default", "regularised", "free", "none"]
@@ -48,15 +47,15 @@ _SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
 class SolverOptions:
     """Which plane to solve for. Raises :class:`DefinitionError` on options that cannot be used, or not together.
 
-    - ``kind``: ``wlpsvm`` (papers 1 and 4), ``lpsvm`` (the same with σ = 1), ``lssvm`` (paper 2, eq. 2, with ρ = 1/C).
-    - ``weighting``: ``inverse`` (σ of a side is the other side's share; paper 1, eq. 17), ``none`` (σ = 1), ``balanced``
-      (σ = n / (2 n_side)), or a weight for each class label. By default ``inverse`` for ``wlpsvm``, else ``none``.
-    - ``C``: the papers' C, finite and above zero.
-    - ``standardize``: penalise the plane in standardized units, or in raw ones.
-    - ``bias``: ``regularised`` (b is penalised like w; the LPSVMs have no other), ``free`` (Suykens) or ``none`` (paper 2:
-      no bias in the units that ``standardize`` chooses); the last two are for ``lssvm``, ``none`` its default.
+    - ``kind``: ``wlpsvm`` (papers 1 and 4), ``lpsvm`` (the same with σ = 1), ``lssvm`` (paper 2, eq. 2; ρ is 1/C).
+    - ``weighting``: ``inverse`` (σ of a side is the other side's share; paper 1, eq. 17), ``none`` (σ = 1),
+      ``balanced`` (σ = n / (2 n_side)), or a weight for each class label. By default ``inverse`` for ``wlpsvm``, else
+      ``none``.
+    - ``C``: the papers' C, finite and above zero. ``standardize``: penalise in standardized units, or in raw ones.
+    - ``bias``: ``regularised`` (b is penalised like w; the LPSVMs have no other), or for ``lssvm`` ``none`` (its
+      default, paper 2: no bias in the units that ``standardize`` chooses) or ``free`` (Suykens: b is not penalised).
 
-    Defaults are resolved on creation, so that options which mean the same are equal.
+    Defaults are resolved on creation: options that mean the same are equal.
     """
 
     kind: Kind = "wlpsvm"
@@ -83,11 +82,9 @@ class SolverOptions:
             object.__setattr__(self, "weighting", "inverse" if self.kind == "wlpsvm" else "none")
         elif self.kind == "lpsvm" and self.weighting != "none":
             raise DefinitionError(
-                f"solver: kind 'lpsvm' has no class weights, got weighting {self.weighting!r}; "
-                "use kind 'wlpsvm', or weighting 'none'"
+                f"solver: kind 'lpsvm' has no class weights, got {self.weighting!r}; use 'wlpsvm', or weighting 'none'"
             )
-        if not isinstance(self.standardize, bool):
-            raise DefinitionError(f"solver: standardize must be true or false, got {self.standardize!r}")
+        _check_choice("standardize", self.standardize, (True, False))
         object.__setattr__(self, "C", _positive_number("C", self.C))
 
 
@@ -95,8 +92,8 @@ class SolverOptions:
 class Plane:
     """Planes in raw units: a raw row x is on a plane's own side where its decision value ``x·w - b`` is above zero.
 
-    ``classes`` is sorted. Either there is one plane (p = 1), that of ``positive``, and two classes; or ``positive`` is
-    None and there are p = k > 2 planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
+    ``classes`` is sorted. Either there are two classes and one plane (p = 1), that of ``positive``; or ``positive`` is
+    None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
     float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
     estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost.
     """
@@ -115,7 +112,7 @@ class Plane:
         return np.asarray(rows @ self.weights.T - self.biases, dtype=np.float64)
 
     def predict(self, rows: Floats) -> Integers:
-        """Indices int64[n] into ``classes`` for raw rows float64[n, d]; see :meth:`choose`."""
+        """Indices int64[n] into ``classes`` for raw rows float64[n, d]: :meth:`choose` from :meth:`decide`."""
         return self.choose(self.decide(rows))
 
     def choose(self, decisions: Floats) -> Integers:
@@ -125,8 +122,8 @@ class Plane:
         """
         if self.positive is None:
             return np.asarray(decisions.argmax(axis=1), dtype=np.int64)
-        at = self.classes.index(self.positive)
-        return np.where(decisions[:, 0] > 0.0, np.int64(at), np.int64(1 - at))
+        at = np.int64(self.classes.index(self.positive))
+        return np.where(decisions[:, 0] > 0.0, at, 1 - at)
 
     def row_of(self, label: str) -> tuple[Floats, float] | None:
         """(w float64[d], b) of the plane that has ``label`` on its positive side, or None where there is none."""
@@ -140,11 +137,7 @@ class Plane:
 
 
 def solve(
-    grams: Mapping[str, Moments],
-    grid: Grid,
-    options: SolverOptions,
-    positive: str | None = None,
-    prior: Plane | None = None,
+    grams: Grams, grid: Grid, options: SolverOptions, positive: str | None = None, prior: Plane | None = None
 ) -> Plane:
     """The plane of the live rows with class Gram matrices ``grams``; see :class:`Problem` and its ``solve``."""
     return Problem(grams, grid, positive).solve(options, prior)
@@ -159,7 +152,7 @@ class Problem:
     have rows, and :class:`DefinitionMismatch` when the statistics are not over the features of ``grid``.
     """
 
-    def __init__(self, grams: Mapping[str, Moments], grid: Grid, positive: str | None = None) -> None:
+    def __init__(self, grams: Grams, grid: Grid, positive: str | None = None) -> None:
         self._live = {label: grams[label] for label in sorted(grams) if grams[label].count}
         self._counts = {label: moments.count for label, moments in self._live.items()}
         _check_live(self._live, self._counts, grid, positive)
@@ -170,7 +163,7 @@ class Problem:
         self._rows = rows = sum(self._counts.values())
         self._total = total = functools.reduce(Moments.__add__, self._live.values())
         self._layout = layout = _layout(total.dimension)
-        # By Cauchy-Schwarz, no entry of a Gram matrix over some of the rows is beyond the largest sum of squares of all.
+        # By Cauchy-Schwarz, no entry of a Gram matrix over some of the rows is beyond the largest of all diagonals.
         self._narrow = not total.high[layout.diagonal].any() and int(total.low[layout.diagonal].max()) < 2**63
         squares, last = self._entries(total, layout.diagonal), self._entries(total, layout.last)
         # Inside, a row is [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
@@ -180,13 +173,13 @@ class Problem:
         self._fraction = sums / rows  # The mean less the centre; at most a half in magnitude.
         self._fraction[-1] = 0.0
         squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
-        # A sum of squares is an integer, so a constant column is known exactly. Its deviation is taken to be one step.
+        # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
         self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:-1]
 
     def solve(self, options: SolverOptions, prior: Plane | None = None) -> Plane:
         """The plane under ``options``, drawn towards ``prior`` instead of towards zero where one is given (paper 5).
 
-        Of the prior counts, for each class, the plane that has it on its positive side; zero where there is none.
+        A plane is drawn to the prior's plane that has the same class on its positive side, or to zero without one.
         Raises :class:`SolveRefused` where a matrix is not positive definite or too ill-conditioned, a result is not
         finite, explicit weights miss a live class, or the prior does not fit.
         """
@@ -206,12 +199,11 @@ class Problem:
                 biases[at] += change_of_biases
                 condition = max(condition, estimate)
                 sigmas.update(system.sigmas)
-            finite = math.isfinite(float(weights.sum()) + float(biases.sum()))
-        if not finite:
-            raise SolveRefused(
-                f"solve: a weight or a bias is not finite ({self._rows} rows, C = {options.C:g}, condition "
-                f"{condition:.3g}); rescale the features, or change C"
-            )
+            if not math.isfinite(float(weights.sum()) + float(biases.sum())):
+                raise SolveRefused(
+                    f"solve: expected finite weights and biases, got others ({self._rows} rows, C = {options.C:g}, "
+                    f"condition {condition:.3g}); rescale the features, or change C"
+                )
         counts = dict(self._counts)
         if self._positive is not None:
             own = counts[self._positive]
@@ -250,15 +242,12 @@ class Problem:
                         f"{list(options.weighting)}; give every class one, or use weighting 'balanced'"
                     )
             sigmas = {label: options.weighting[label] for label in self._live}
-            gram = np.zeros((self._total.dimension, self._total.dimension))
-            for label, sigma in sigmas.items():
-                gram += sigma * self._gram(self._live[label])
-            yield self._shared_system(targets, gram, sigmas)
+            grams = (sigma * self._gram(self._live[label]) for label, sigma in sigmas.items())
+            yield self._shared_system(targets, functools.reduce(np.add, grams), sigmas)
 
     def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> _System:
         """One class against the rest (paper 4, eq. 4.19 to 4.25), which for two classes is eq. 21 of paper 1 itself."""
-        others = [label for label in self._live if label != target]
-        rest = self._live[others[0]] if len(others) == 1 else self._total - self._live[target]
+        rest = self._live[self._rest_name] if len(self._live) == 2 else self._total - self._live[target]
         rows, rows_own = self._rows, self._counts[target]
         rows_rest = rows - rows_own
         # Paper 1 prints the shares the other way round in eq. 29; that collapses the G-mean, and eq. 17 is meant.
@@ -280,18 +269,17 @@ class Problem:
             last = self._entries(self._live[target], self._layout.last)
             sums[index] = sigmas[target] * -(last + self._centre * self._counts[target]).astype(np.float64)
         right_sides = 2.0 * sums.T + gram[:, -1:]
-        if self._positive is not None:
-            # The rest as one class has the mean weight of its rows.
-            own = sigmas[self._positive]
-            rest = [(sigma, self._counts[label]) for label, sigma in sigmas.items() if label != self._positive]
-            sigmas = {self._positive: own, self._rest_name: sum(s * l for s, l in rest) / sum(l for _, l in rest)}
+        if self._positive is not None and len(sigmas) > 2:  # The rest, as one class, has the mean weight of its rows.
+            own, rows_own = sigmas[self._positive], self._counts[self._positive]
+            mean_of_rest = (float(gram[-1, -1]) - own * rows_own) / (self._rows - rows_own)
+            sigmas = {self._positive: own, self._rest_name: mean_of_rest}
         return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
     def _units(self, options: SolverOptions) -> _Units:
         """What the penalty means for a plane in the coordinates used inside."""
         steps, ridge = self._grid.steps, 1.0 / options.C
-        middle = np.append(self._centre[:-1] + self._grid.offsets / steps, 1.0)
-        penalty = np.zeros(len(middle))
+        middle, penalty = np.ones(len(self._centre)), np.zeros(len(self._centre))
+        middle[:-1] = self._centre[:-1] + self._grid.offsets / steps
         if options.standardize:
             penalty[:-1] = self._variances * ridge
             penalty[-1] = ridge if options.bias == "regularised" else 0.0
@@ -315,9 +303,8 @@ class _System(NamedTuple):
 class _Units(NamedTuple):
     """The units of the penalty, seen from inside: rows are still to be moved by ``fraction`` float64[D], or by nothing.
 
-    ``middle`` float64[D] makes the raw bias of a plane inside: ``middle · plane``. ``penalty`` float64[D] goes on the
-    diagonal. Unknowns from ``fitted`` on stay as they are. ``slack`` is C where the *raw* bias is penalised, zero where
-    it is forbidden, None where neither.
+    The raw bias of a plane inside is ``middle · plane``, float64[D]. ``penalty`` float64[D] goes on the diagonal.
+    Unknowns from ``fitted`` on stay zero. ``slack``: C where the *raw* bias is penalised, 0 where it is forbidden.
     """
 
     fraction: Floats | None
@@ -344,8 +331,8 @@ def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple
     if units.slack is None:
         change, condition = _solve_symmetric(system.name, gram, right_sides, units.fitted)
         return change, units.middle @ change, condition
-    # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it is
-    # added to the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
+    # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it
+    # enters the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
     solved, condition = _solve_symmetric(system.name, gram, np.column_stack([right_sides, units.middle]), units.fitted)
     change, response = solved[:, :-1], solved[:, -1:]
     share = (units.middle @ change) / (units.slack + units.middle @ response)
@@ -365,7 +352,7 @@ def _solve_symmetric(name: str, matrix: Floats, right_sides: Floats, fitted: int
     factor, failed_at = lapack.dpotrf(scaled.T, clean=0, overwrite_a=1)
     inverse_condition = 0.0 if failed_at else lapack.dpocon(factor, norm)[0]
     if not (math.isfinite(norm) and inverse_condition > _SMALLEST_INVERSE_CONDITION):
-        what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "singular to working precision"
+        what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
         raise SolveRefused(
             f"solve: the matrix of {name} is {what} (1-norm {norm:.3g}, inverse condition {inverse_condition:.3g}, "
             f"expected above {_SMALLEST_INVERSE_CONDITION:.3g}); lower C, or leave out features that repeat others"
@@ -378,28 +365,23 @@ def _solve_symmetric(name: str, matrix: Floats, right_sides: Floats, fitted: int
 def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int) -> tuple[Floats, Floats]:
     """The prior's planes of ``targets`` in raw units, float64[p, d] and float64[p]; zero where it has none."""
     weights, biases = np.zeros((len(targets), features)), np.zeros(len(targets))
-    if prior is None:
-        return weights, biases
-    if prior.weights.shape[1] != features or not set(targets) & set(prior.classes):
+    if prior is not None and (prior.weights.shape[1] != features or set(targets).isdisjoint(prior.classes)):
         raise SolveRefused(
             f"solve: expected a prior plane over {features} features that knows one of {list(targets)}, got one over "
             f"{prior.weights.shape[1]} features for {list(prior.classes)}; use another prior, or none"
         )
     for index, target in enumerate(targets):
-        row = prior.row_of(target)
-        if row is not None:
+        if prior is not None and (row := prior.row_of(target)):
             weights[index], biases[index] = row
     return weights, biases
 
 
 class _Layout(NamedTuple):
-    """Where entries are in the packed upper triangle: all of D x D, the diagonal, the last column; and what is where."""
+    """Positions in the packed upper triangle: of the whole matrix, of its diagonal, of its last column."""
 
     unpack: Positions
     diagonal: Positions
     last: Positions
-    rows: Positions
-    columns: Positions
 
 
 @functools.lru_cache(maxsize=16)
@@ -407,53 +389,52 @@ def _layout(dimension: int) -> _Layout:
     rows, columns = np.triu_indices(dimension)
     unpack = np.zeros((dimension, dimension), dtype=np.intp)
     unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
-    return _Layout(unpack, unpack.diagonal().copy(), unpack[:, -1].copy(), rows, columns)
+    return _Layout(unpack, unpack.diagonal().copy(), unpack[:, -1].copy())
 
 
 def _moved(moments: Moments, centre: Integers, layout: _Layout) -> Moments:
     """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
 
-    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. Four digits of
+    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. In digits of
     32 bits: |k| < 2**30, so that a digit and two products with a digit fit int64.
     """
     low, mask = moments.low.view(np.int64), 2**32 - 1
     digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
     last = digits[:, layout.last]
-    digits += last[:, layout.rows] * centre[layout.columns]
+    rows, columns = np.triu_indices(moments.dimension)
+    digits += last[:, rows] * centre[columns]
     last = _carried(last + last[:, -1:] * centre)
-    digits = _carried(digits + last[:, layout.columns] * centre[layout.rows])
+    digits = _carried(digits + last[:, columns] * centre[rows])
     low = digits[1] << 32 | digits[0]
     return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
 
 
 def _carried(digits: Integers) -> Integers:
-    """Carry int64[4, n] digits of any size, in place, until all but the highest are in [0, 2**32)."""
+    """Carry int64[4, n] digits in place, so that all but the highest are in [0, 2**32)."""
     for at in range(3):
         digits[at + 1] += digits[at] >> 32
         digits[at] &= 2**32 - 1
     return digits
 
 
-def _check_live(live: Mapping[str, Moments], counts: Mapping[str, int], grid: Grid, positive: str | None) -> None:
-    """Refuse statistics that cannot be solved whatever the options."""
+def _check_live(live: Grams, counts: Mapping[str, int], grid: Grid, positive: str | None) -> None:
     if len(live) < 2 or min(counts.values()) < 0:
         raise SolveRefused(f"solve: expected live rows of at least two classes, got {dict(counts)}; wait for more rows")
     if positive is not None and positive not in live:
         raise SolveRefused(
-            f"solve: expected live rows of the positive class {positive!r}, got {dict(counts)}; "
-            "wait for its rows, or check its spelling"
+            f"solve: expected live rows of the positive class {positive!r}, got {dict(counts)}; wait, or check its name"
         )
     dimensions = {moments.dimension for moments in live.values()}
     if dimensions != {grid.features + 1}:
         raise DefinitionMismatch(
-            f"solve: a grid of {grid.features} features needs Gram matrices of dimension {grid.features + 1}, got "
-            f"{sorted(dimensions)}; use the grid that the rows were placed on"
+            f"solve: expected Gram matrices of dimension {grid.features + 1}, as the grid, got {sorted(dimensions)}; "
+            "use the grid that the rows were placed on"
         )
 
 
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise DefinitionError(f"solver: {name} must be one of {', '.join(choices)}, got {value!r}; choose one")
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
+    if not any(type(value) is type(choice) and value == choice for choice in choices):
+        raise DefinitionError(f"solver: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def _positive_number(name: str, value: object) -> float:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
+
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source
 from deltaplane.wire import read_model
@@ -27,6 +30,7 @@ from deltaplane_services.processors.records import (
 from deltaplane_services.processors.scorer import ScorerProcessor
 from deltaplane_services.processors.worker import WorkerProcessor, accepted_state, newest_checkpoint
 
+Floats = npt.NDArray[np.float64]
 MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
 
 
@@ -107,6 +111,12 @@ class EmbeddedRunner:
         resume = self.merger.restore(self.broker.fetch_topic(CHECKPOINTS), self.broker.fetch_topic(MODELS))
         for partition in self._delta_positions:
             self._delta_positions[partition] = max(resume.get(partition, 0), self.broker.begin(DELTAS, partition))
+
+    @property
+    def rounding_error(self) -> Floats:
+        """Largest distance between a feature's values and the grid so far, float64[d], in the features' own units."""
+        errors = [processor.rounding_error for worker in self._workers for processor in worker.sources.values()]
+        return np.max(errors, axis=0)
 
     # Rounds ----------------------------------------------------------------------------------------------------------
 

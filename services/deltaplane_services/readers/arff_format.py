@@ -1,8 +1,9 @@
 """ARFF (Weka): a header that declares each attribute, then rows of values between commas, or sparse rows in braces.
 
-A nominal attribute that is used as a feature is coded by the place of its value in the declaration: 0, 1, 2, ... Without
-``--label`` the last attribute is the label, as in Weka. In a sparse row what is left out is 0, of a nominal attribute the
-first declared value. Lines that start with ``%`` are comments; ``?`` is a missing value, also of the label.
+A nominal attribute that is used as a feature is coded by the place of its value in the declaration: 0, 1, 2, ...
+Without ``--label`` the last attribute is the label, as in Weka. In a sparse row what is left out is 0, of a nominal
+attribute the first declared value. Lines that start with ``%`` are comments; ``?`` is a missing value, also of the
+label.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ _COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")
 
 @dataclass(frozen=True, slots=True)
 class ArffDialect:
-    """Rows of an ARFF file, all of them lines; ``left_out`` holds the value of each attribute a sparse row leaves out."""
+    """Rows of an ARFF file, all of them lines; ``left_out`` holds the value of each attribute a sparse row leaves
+    out.
+    """
 
     left_out: tuple[str, ...]
     delimiter: str = ","
@@ -106,6 +109,6 @@ def _refuse_features_without_numbers(attributes: Sequence[Attribute], layout: La
     bad = [attributes[position] for position in layout.features if not attributes[position].is_a_feature]
     if bad:
         raise ReaderError(
-            f"The attribute `{bad[0].name}` of {where} is of type {bad[0].kind}, and a feature must be numeric or nominal. "
-            f"Leave it out with `{' '.join(f'--ignore {attribute.name}' for attribute in bad[:6])}`."
+            f"The attribute `{bad[0].name}` of {where} is of type {bad[0].kind}, and a feature must be numeric or "
+            f"nominal. Leave it out with `{' '.join(f'--ignore {attribute.name}' for attribute in bad[:6])}`."
         )

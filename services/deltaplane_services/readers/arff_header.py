@@ -71,7 +71,9 @@ def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
 
 def _checked(attributes: list[Attribute], where: str) -> list[Attribute]:
     if len(attributes) < 2:
-        raise ReaderError(f"{where} declares {len(attributes)} attributes; a label and at least one feature were expected.")
+        raise ReaderError(
+            f"{where} declares {len(attributes)} attributes; a label and at least one feature were expected."
+        )
     return attributes
 
 
@@ -84,7 +86,9 @@ def _attribute(text: str, where: str) -> Attribute:
         end = kind.rfind("}")
         values = tuple(split_values(kind[1:end])) if end > 0 else ()
         if not values:
-            raise ReaderError(f"The nominal attribute `{name}` in {where} lists no values; `{{a, b, ...}}` was expected.")
+            raise ReaderError(
+                f"The nominal attribute `{name}` in {where} lists no values; `{{a, b, ...}}` was expected."
+            )
         return Attribute(name, "nominal", values)
     word = kind.split(maxsplit=1)[0].casefold() if kind else "no type"
     if word in ("numeric", "real", "integer"):
@@ -92,8 +96,8 @@ def _attribute(text: str, where: str) -> Attribute:
     if word in ("string", "date"):
         return Attribute(name, word)
     raise ReaderError(
-        f"The attribute `{name}` in {where} is of type {word}; numeric, real, integer, string, date or a list of values in "
-        "braces was expected."
+        f"The attribute `{name}` in {where} is of type {word}; numeric, real, integer, string, date or a list of "
+        "values in braces was expected."
     )
 
 

@@ -17,7 +17,9 @@ BLOCK_ROWS = 8192
 """Rows of a block where rows, not bytes, are counted, and refused rows that any one block carries."""
 
 MATRIX_BYTES = 16 * 2**20
-"""Bytes of one block's feature matrix where the text may be much shorter than its rows (LIBSVM) or is none (Parquet)."""
+"""Bytes of one block's feature matrix where the text may be much shorter than its rows (LIBSVM) or is none
+(Parquet).
+"""
 
 LEAF_ROWS = 128
 """A block that cannot be read by columns is halved down to about this many lines, and these are read row by row."""

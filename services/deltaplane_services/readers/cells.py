@@ -1,7 +1,7 @@
 """The text of one cell: numbers, what stands for a missing one, labels, and the excerpt of a refused row.
 
-These are the rules that decide. The fast path over whole columns (:mod:`.columns`) may accept only what they accept, with
-the same values; whatever it does not accept comes here.
+These are the rules that decide. The fast path over whole columns (:mod:`.columns`) may accept only what they accept,
+with the same values; whatever it does not accept comes here.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _NAN_WITH_PAYLOAD = re.compile(r"[+-]?nan\(\w*\)", re.ASCII | re.IGNORECASE)
 def read_number(text: str) -> float:
     """The float64 nearest to a decimal number, NaN for a missing one; an infinity passes, for the core to refuse.
 
-    Raises ValueError for anything else. Python's ``float`` takes more than a data file should hold: ``1_000`` and digits of
-    other scripts are text here.
+    Raises ValueError for anything else. Python's ``float`` takes more than a data file should hold: ``1_000`` and
+    digits of other scripts are text here.
     """
     text = text.strip()
     if text in _MISSING:
@@ -64,5 +64,5 @@ def clip(text: str, length: int = REFUSED_TEXT) -> str:
 
 
 def excerpt(raw: bytes) -> str:
-    """How a row of text begins, bytes that are not UTF-8 written as ``\\xNN``."""
+    """How a row of text begins, bytes that are not UTF-8 written by their hexadecimal digits."""
     return clip(raw[: 4 * REFUSED_TEXT].decode("utf-8", errors="backslashreplace").rstrip("\r\n"))

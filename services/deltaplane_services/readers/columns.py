@@ -48,7 +48,9 @@ class ColumnParser:
         )
 
     def parse(self, data: bytes, first_line_number: int) -> RowBlock | None:
-        """The rows of whole lines in which no quoted cell runs over a line end; None where they must be read one by one."""
+        """The rows of whole lines in which no quoted cell runs over a line end; None where they must be read one by
+        one.
+        """
         import pyarrow as pa
 
         try:
@@ -72,7 +74,10 @@ class ColumnParser:
         # NaN is written with an n: a block without that letter has none but in its empty and `?` cells.
         may_be_nan = b"n" in data or b"N" in data or any(column.null_count for column in table.columns)
         reasons = reasons_to_refuse(
-            block, self._layout.feature_names, {}, refuse_nan=self._refuse_nan and (may_be_nan or bool(self._layout.codes))
+            block,
+            self._layout.feature_names,
+            {},
+            refuse_nan=self._refuse_nan and (may_be_nan or bool(self._layout.codes)),
         )
         if len(reasons) > BLOCK_ROWS:
             return None

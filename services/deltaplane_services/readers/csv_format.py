@@ -34,7 +34,9 @@ class CsvDialect:
 
     def is_plain(self, data: bytes) -> bool:
         """Whether all records are lines: no lone carriage return, and quotes only in pairs around cells."""
-        return ends_lines_with_newlines(data) and is_utf8(data) and quotes_enclose_cells(data, self.delimiter, self.quote)
+        return (
+            ends_lines_with_newlines(data) and is_utf8(data) and quotes_enclose_cells(data, self.delimiter, self.quote)
+        )
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record | None:
         """The record at ``at``, which may run over line ends inside quotes."""
@@ -47,6 +49,9 @@ class CsvDialect:
                 return Record(line_end, line.decode("utf-8").split(self.delimiter))
             except UnicodeDecodeError:
                 return Record(line_end, [], NOT_UTF8)
+        return self._record_with_quotes(data, at, line_end, final=final)
+
+    def _record_with_quotes(self, data: bytes, at: int, line_end: int, *, final: bool) -> Record | None:
         cells, end = _cells_with_quotes(data, at, self.delimiter.encode())
         if end is None and not final and len(data) - at <= RECORD_BYTES:
             return None
@@ -90,7 +95,9 @@ def quotes_enclose_cells(data: bytes, delimiter: str, quote: str) -> bool:
     newlines = np.flatnonzero(characters == ord("\n"))
     return bool(
         np.all((before == ord(delimiter)) | (before == ord("\n")) | (opening == 0))
-        and np.all((behind == ord(delimiter)) | (behind == ord("\n")) | (behind == ord("\r")) | (closing == len(data) - 1))
+        and np.all(
+            (behind == ord(delimiter)) | (behind == ord("\n")) | (behind == ord("\r")) | (closing == len(data) - 1)
+        )
         and np.array_equal(np.searchsorted(newlines, opening), np.searchsorted(newlines, closing))
     )
 
@@ -101,7 +108,9 @@ def _after_newline(data: bytes, at: int) -> int:
 
 
 def _cells_with_quotes(data: bytes, at: int, delimiter: bytes) -> tuple[list[bytes] | None, int | None]:
-    """Cells of the record at ``at`` and where it ends: no end where a quote stays open, no cells where one is misplaced."""
+    """Cells of the record at ``at`` and where it ends: no end where a quote stays open, no cells where one is
+    misplaced.
+    """
     cells = []
     while True:
         if data.startswith(b'"', at):
@@ -147,8 +156,8 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
         raise
     for name in unnamed.intersection(layout.feature_names if options.features is None else ()):
         raise ReaderError(
-            f"The header of {source.name} gives no name to {name.replace('column', 'column ')}, which is often a saved row "
-            f"number. Leave it out with `--ignore {name}`, or name the features to use with `--features`."
+            f"The header of {source.name} gives no name to {name.replace('column', 'column ')}, which is often a "
+            f"saved row number. Leave it out with `--ignore {name}`, or name the features to use with `--features`."
         )
     return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source.name).blocks()
 
@@ -157,7 +166,9 @@ def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple
     """Names of the columns and the delimiter; the cutter stands before the first row afterwards."""
     piece = cutter.next_piece()
     if isinstance(piece, OverlongLine):
-        raise ReaderError(f"The first line of {where} is longer than {LINE_BYTES} bytes; a header of names was expected.")
+        raise ReaderError(
+            f"The first line of {where} is longer than {LINE_BYTES} bytes; a header of names was expected."
+        )
     if piece is None or not piece.data.strip():
         raise ReaderError(f"{where} is empty; a header of column names and rows were expected.")
     data = piece.data
@@ -166,15 +177,17 @@ def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple
         at, line_number = _after_newline(data, at), line_number + 1
     line = data[at : _after_newline(data, at)].rstrip(b"\r\n")
     if b"\r" in line:
-        raise ReaderError(f"{where} ends its lines with carriage returns alone; convert it, for example with `mac2unix`.")
+        raise ReaderError(
+            f"{where} ends its lines with carriage returns alone; convert it, for example with `mac2unix`."
+        )
     delimiter = options.delimiter or _most_frequent_delimiter(line)
     record = CsvDialect(delimiter).record(data, at, final=True)
     if record is None or not record.cells:
         raise ReaderError(f"The first line of {where} holds no names: {record.reason if record else NEVER_CLOSED}.")
     if len(record.cells) == 1:
         raise ReaderError(
-            f"{where} has one column only, {record.cells[0][:40]!r}, when cut at {delimiter!r}; a label and features were "
-            "expected. If another character separates its cells, name it with `--delimiter`."
+            f"{where} has one column only, {record.cells[0][:40]!r}, when cut at {delimiter!r}; a label and "
+            "features were expected. If another character separates its cells, name it with `--delimiter`."
         )
     if not options.header:
         cutter.put_back(data[at:], line_number)

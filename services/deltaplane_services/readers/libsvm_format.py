@@ -1,7 +1,7 @@
 """LIBSVM (svmlight): lines of ``label index:value ...``, features that are not written being zero.
 
-Blocks are read into sparse rows (:mod:`.libsvm_rows`) and laid out densely here, because the number of features may only
-be known after the first block. Features are named ``f1``, ``f2``, ... by their index.
+Blocks are read into sparse rows (:mod:`.libsvm_rows`) and laid out densely here, because the number of features may
+only be known after the first block. Features are named ``f1``, ``f2``, ... by their index.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, 
     for role, name in (("label", options.label), ("id", options.id), ("time", options.time)):
         if name is not None:
             raise ReaderError(
-                f"{source.name} is a LIBSVM file: its rows are a label and numbered features, without a column `{name}` "
-                f"for the {role}. Leave `--{role}` out."
+                f"{source.name} is a LIBSVM file: its rows are a label and numbered features, without a column "
+                f"`{name}` for the {role}. Leave `--{role}` out."
             )
     cutter = LineCutter(source)
     beginning: list[SparseRows] = []

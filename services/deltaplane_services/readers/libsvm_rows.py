@@ -1,8 +1,9 @@
 """LIBSVM text to sparse rows, a whole block at once where it is regular, else line by line.
 
-The fast path looks at all bytes of a block together: where the separators stand decides whether each line is a label and
-pairs of index and value, indices are summed from their digits, and the values go through Arrow's number parser. It gives up
-where anything is unusual, and the line-by-line reader decides. ``#`` comments and svmlight's ``qid:`` are passed over.
+The fast path looks at all bytes of a block together: where the separators stand decides whether each line is a label
+and pairs of index and value, indices are summed from their digits, and the values go through Arrow's number parser.
+It gives up where anything is unusual, and the line-by-line reader decides. ``#`` comments and svmlight's ``qid:`` are
+passed over.
 """
 
 from __future__ import annotations
@@ -45,7 +46,9 @@ class SparseRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tokens:
-    """What stands between separators: where each begins, its length, the separator behind it, whether it opens a line."""
+    """What stands between separators: where each begins, its length, the separator behind it, whether it opens a
+    line.
+    """
 
     starts: npt.NDArray[np.int64]
     lengths: npt.NDArray[np.int64]
@@ -89,7 +92,9 @@ def read_regular_lines(data: bytes, first_line_number: int) -> SparseRows | None
 
 
 def _with_single_separators(data: bytes) -> bytes | None:
-    """The text with single spaces between tokens and a newline behind each line, None where that is not all it takes."""
+    """The text with single spaces between tokens and a newline behind each line, None where that is not all it
+    takes.
+    """
     if not data.isascii() or b"#" in data:
         return None
     text = data.replace(b"\r\n", b"\n").replace(b"\t", b" ")

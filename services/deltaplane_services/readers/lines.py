@@ -1,8 +1,8 @@
 """Cut a stream of bytes into blocks of whole lines, in bounded memory whatever the lines are.
 
-Lines end at ``\\n`` and are numbered from 1. A line that is longer than allowed is passed over as it is read and yields only
-its beginning. A byte-order mark is no part of the first. A reader that finds a record unfinished at the end of a block puts its lines back, and gets them again with
-more behind them.
+Lines end at a newline and are numbered from 1. A line that is longer than allowed is passed over as it is read and
+yields only its beginning. A byte-order mark is no part of the first. A reader that finds a record unfinished at the
+end of a block puts its lines back, and gets them again with more behind them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,22 @@ class LineCutter:
         self._at_beginning = True
         self._carry = b""
         self._unread = b""
+        self._fault: ReaderError | None = None
         self._cut_already: deque[TextBlock | OverlongLine] = deque()
 
     def next_piece(self) -> TextBlock | OverlongLine | None:
-        """The next block or overlong line, None at the end. Raises ReaderError where the source does, adding the line."""
+        """The next block or overlong line, None at the end. Raises ReaderError where the source does, adding the
+        line.
+        """
         if self._cut_already:
             return self._cut_already.popleft()
+        if self._fault is not None:
+            raise self._fault
         while True:
-            chunk = self._read()
+            try:
+                chunk = self._read()
+            except ReaderError as fault:
+                return self._lines_before(fault)
             if not chunk:
                 block, self._carry = self._carry, b""
                 return self._block(block, final=True) if block else None
@@ -68,10 +76,22 @@ class LineCutter:
             self._carry += chunk
 
     def put_back(self, lines: bytes, first_line_number: int) -> None:
-        """Join the last lines of the latest block to what comes next; where nothing does, they come again by themselves."""
+        """Join the last lines of the latest block to what comes next; where nothing does, they come again by
+        themselves.
+        """
         assert not self._cut_already, "lines are put back before the next piece is asked for"
         self._carry = lines + self._carry
         self._line_number = first_line_number
+
+    def _lines_before(self, fault: ReaderError) -> TextBlock:
+        """The whole lines that came before the source failed; the fault is raised when more is asked for."""
+        lines, self._carry = self._carry[: self._carry.rfind(b"\n") + 1], b""
+        block = self._block(lines, final=True)
+        self._fault = ReaderError(f"{fault} Whole lines before line {self._line_number} were read.")
+        self._fault.__cause__ = fault
+        if not lines:
+            raise self._fault
+        return block
 
     def _block(self, data: bytes, *, final: bool) -> TextBlock:
         block = TextBlock(self._line_number, data, final)
@@ -79,7 +99,9 @@ class LineCutter:
         return block
 
     def _pass_over(self, chunk: bytes, begun: int) -> None:
-        """Queue the lines before an overlong one, which began ``begun`` bytes before ``chunk``, and that line's beginning."""
+        """Queue the lines before an overlong one, which began ``begun`` bytes before ``chunk``, and that line's
+        beginning.
+        """
         start = len(self._carry) - begun
         lines_before, beginning = self._carry[:start], (self._carry[start:] + chunk)[: 4 * REFUSED_TEXT]
         self._carry = b""
@@ -95,10 +117,7 @@ class LineCutter:
         if self._unread:
             chunk, self._unread = self._unread, b""
             return chunk
-        try:
-            chunk = self._source.read(self._block_bytes)
-        except ReaderError as error:
-            raise ReaderError(f"{error} Whole lines before line {self._line_number} were read.") from error
+        chunk = self._source.read(self._block_bytes)
         if self._at_beginning:
             self._at_beginning = False
             if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

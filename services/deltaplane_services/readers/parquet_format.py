@@ -1,17 +1,16 @@
 """Parquet: typed columns, read in batches through a bounded buffer.
 
-Numbers, booleans (0 and 1) and decimals can be features. Labels and ids may be of any plain type and are written in one
-spelling: ``1`` for 1 and for 1.0, ``true``, ``1996-05-07``. Times may be timestamps of any unit, dates, numbers (seconds
-since the epoch) or ISO 8601 text. A pipe is copied to a temporary file first: the format is read from its end.
+Numbers, booleans (0 and 1) and decimals can be features. Labels and ids may be of any plain type and are written in
+one spelling: ``1`` for 1 and for 1.0, ``true``, ``1996-05-07``. Times may be timestamps of any unit, dates, numbers
+(seconds since the epoch) or ISO 8601 text. A pipe is copied to a temporary file first, since the format is read from
+its end.
 """
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, BinaryIO, cast
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,9 +22,10 @@ from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBloc
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
 from deltaplane_services.readers.sources import ByteSource
 from deltaplane_services.readers.times import (
-    milliseconds_of_seconds,
+    TIME_MISSING,
     milliseconds_of_ticks,
     read_time,
+    times_of_seconds,
     times_of_text,
 )
 
@@ -35,20 +35,181 @@ _SHOWN_CELLS = 12
 
 
 def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where the columns and options do not go together."""
+    """Names of the features, and the row blocks; raises ReaderError where the columns and options do not go
+    together.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if source.peek(len(MAGIC)) != MAGIC:
         raise ReaderError(
-            f"{source.name} is not a Parquet file: it should start with `PAR1` and starts with {source.peek(4)!r}. "
+            f"{source.name} is not a Parquet file: it should start with b'PAR1' and starts with {source.peek(4)!r}. "
             "If it is another kind of file, name it with `--format`."
         )
-    stream, owned = _seekable(source)
     try:
-        columns = len(pq.read_schema(stream).names)
-        stream.seek(0)
-        file = pq.ParquetFile(stream, pre_buffer=False, buffer_size=_buffer_bytes(columns))
+        columns = pq.read_metadata(source.seekable_stream()).num_columns
+        buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, columns)))
+        file = pq.ParquetFile(source.seekable_stream(), pre_buffer=False, buffer_size=buffer_bytes)
     except (pa.ArrowException, OSError) as error:
-        if owned: stream.close()
-        raise ReaderError(f"{source.name} is not a whole Parquet file: {error}. Fetch or write it again.") from error
+        raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
+    layout = choose_columns(file.schema_arrow.names, options, source.name)
+    rows = _ParquetRows(file, layout, options, source.name)
+    rows.refuse_columns_without_numbers()
+    if not file.metadata.num_rows:
+        raise ReaderError(f"{source.name} has columns and no rows; at least one row was expected.")
+    return layout.feature_names, rows.blocks()
+
+
+class _ParquetRows:
+    """Batches of a Parquet file as row blocks."""
+
+    def __init__(self, file: Any, layout: Layout, options: ReaderOptions, name: str) -> None:
+        self._file = file
+        self._layout = layout
+        self._refuse_nan = options.missing == "refuse"
+        self._name = name
+        needed = [position for position in (layout.label, layout.id, layout.time) if position is not None]
+        self._columns = [layout.names[position] for position in sorted({*needed, *layout.features})]
+
+    def refuse_columns_without_numbers(self) -> None:
+        """Raise ReaderError where a feature's type holds no numbers, with its first value."""
+        schema = self._file.schema_arrow
+        bad = [name for name in self._layout.feature_names if not _holds_numbers(schema.field(name).type)]
+        if not bad:
+            return
+        first_values = (batch.column(0)[0].as_py() for batch in self._batches([bad[0]], 1))
+        came = str(next(first_values, None))
+        raise ReaderError(
+            f"The column `{bad[0]}` of {self._name} holds {schema.field(bad[0]).type} where a feature must be a "
+            f"number: its first value is {clip(came, 40)!r}. Leave it out with "
+            f"`{' '.join(f'--ignore {name}' for name in bad[:6])}`, or name the features to use with `--features`."
+        )
+
+    def blocks(self) -> Iterator[RowBlock]:
+        """All rows in file order."""
+        first_row = 1
+        for batch in self._batches(self._columns, rows_of_a_block(len(self._columns))):
+            yield self._block(batch, first_row)
+            first_row += batch.num_rows
+
+    def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
+        import pyarrow as pa
+
+        batches = self._file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+        read = 0
+        while True:
+            try:
+                batch = next(batches, None)
+            except (pa.ArrowException, OSError) as error:
+                raise ReaderError(
+                    f"{self._name} cannot be read on after row {read}: {error} Fetch or write it again."
+                ) from error
+            if batch is None:
+                return
+            read += batch.num_rows
+            yield batch
+
+    def _block(self, batch: Any, first_row: int) -> RowBlock:
+        layout = self._layout
+        features = np.empty((batch.num_rows, len(layout.features)))
+        for feature, name in enumerate(layout.feature_names):
+            features[:, feature] = _numbers(batch.column(name))
+        faults: dict[int, str] = {}
+        times = None
+        if layout.time is not None:
+            times, faults = _times(batch.column(layout.names[layout.time]))
+        block = RowBlock(
+            features,
+            _texts(batch.column(layout.names[layout.label])),
+            None if layout.id is None else _texts(batch.column(layout.names[layout.id])),
+            times,
+            np.arange(first_row, first_row + batch.num_rows, dtype=np.int64),
+        )
+        reasons = reasons_to_refuse(block, layout.feature_names, faults, refuse_nan=self._refuse_nan)
+        return without_refused(block, reasons, lambda row: _text_of_row(batch, row - first_row))
+
+
+def _holds_numbers(kind: Any) -> bool:
+    import pyarrow as pa
+
+    kinds = pa.types
+    return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind))
+
+
+def _numbers(column: Any) -> npt.NDArray[np.float64]:
+    """The column as float64, each value the nearest one, NaN where it is null."""
+    import pyarrow as pa
+
+    numbers: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _texts(column: Any) -> list[str]:
+    """The column as text, each value spelled once, empty where it is null or NaN."""
+    import pyarrow as pa
+
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+    return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float | np.floating):
+        return "" if np.isnan(value) else canonical_label(float(value))
+    if isinstance(value, Decimal):
+        return str(int(value)) if value == value.to_integral_value() else str(value.normalize())
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="backslashreplace").strip()
+    return str(value).strip()
+
+
+def _times(column: Any) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+    """int64[n] milliseconds, and by row why there is none; what stands in its place then does not matter."""
+    import pyarrow as pa
+
+    kind = column.type
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("ms"))
+    elif not pa.types.is_timestamp(kind):
+        return _times_of_seconds(column) if _holds_numbers(kind) else _times_of_texts(_texts(column))
+    ticks_per_second = _TICKS_PER_SECOND[column.type.unit]
+    column = column.cast(pa.int64())
+    if ticks_per_second == 1:
+        return _times_of_seconds(column)
+    missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
+    milliseconds = milliseconds_of_ticks(column.fill_null(0).to_numpy(), ticks_per_second // 1000)
+    return milliseconds, dict.fromkeys(missing, TIME_MISSING)
+
+
+def _times_of_texts(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+    import pyarrow as pa
+
+    times = times_of_text(pa.array(texts, pa.string()))
+    return _one_by_one(texts) if times is None else (times, {})
+
+
+def _times_of_seconds(column: Any) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+    times = times_of_seconds(_numbers(column))
+    # Whole numbers are spelled as such, so that none is rounded on the way.
+    return _one_by_one([str(value) for value in column.to_pylist()]) if times is None else (times, {})
+
+
+def _one_by_one(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+    times = np.zeros(len(texts), dtype=np.int64)
+    faults = {}
+    for row, text in enumerate(texts):
+        try:
+            times[row] = read_time(text)
+        except ValueError as fault:
+            faults[row] = str(fault)
+    return times, faults
+
+
+def _text_of_row(batch: Any, row: int) -> str:
+    """The first cells of a row."""
+    names = batch.schema.names[:_SHOWN_CELLS]
+    return clip(", ".join(f"{name}={batch.column(name)[row].as_py()}" for name in names))

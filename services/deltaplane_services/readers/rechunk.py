@@ -15,9 +15,9 @@ from deltaplane_services.readers.rows import RefusedRow, RowBlock
 def rechunk(blocks: Iterable[RowBlock], rows: int) -> Iterator[RowBlock]:
     """Blocks of exactly ``rows`` rows, the last one shorter; raises ValueError unless ``rows`` is positive.
 
-    Refused rows go with the block they stand in: with the rows before them, up to the end of the block they came in, else
-    with those behind them. Where more than :data:`~.bounds.BLOCK_ROWS` of them wait for rows to come, a block without rows
-    carries them ahead, so that memory stays bounded however bad a file is.
+    Refused rows go with the block they stand in: with the rows before them, up to the end of the block they came in,
+    else with those behind them. Where more than :data:`~.bounds.BLOCK_ROWS` of them wait for rows to come, a block
+    without rows carries them ahead, so that memory stays bounded however bad a file is.
     """
     if rows < 1:
         raise ValueError(f"Blocks of {rows} rows were asked for; at least 1 is needed.")

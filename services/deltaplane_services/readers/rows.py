@@ -67,11 +67,12 @@ class RowBlock:
 class ReaderOptions:
     """Which columns of a file are what, and how to read it.
 
-    ``label``, ``id`` and ``time`` name columns; ``features`` names the features in the order wanted, None being all other
-    columns in file order but the ``ignored``. ``format`` is one of :data:`FORMATS`, None to tell it from the name or the
-    first bytes. ``missing`` says what happens to a row with an empty, ``?``, ``NA`` or NaN feature: refused by name, or
-    kept as NaN. ``number_of_features`` is for LIBSVM, None being the highest index of the first block. ``delimiter`` is
-    for CSV, None to tell it from the first line. Without ``header`` a CSV file's columns are named by position: ``1``...
+    ``label``, ``id`` and ``time`` name columns; ``features`` names the features in the order wanted, None being all
+    other columns in file order but the ``ignored``. ``format`` is one of :data:`FORMATS`, None to tell it from the
+    name or the first bytes. ``missing`` says what happens to a row with an empty, ``?``, ``NA`` or NaN feature:
+    refused by name, or kept as NaN. ``number_of_features`` is for LIBSVM, None being the highest index of the first
+    block. ``delimiter`` is for CSV, None to tell it from the first line. Without ``header`` a CSV file's columns are
+    named by position: ``1``...
     """
 
     label: str | None = None
@@ -95,5 +96,6 @@ class ReaderOptions:
         delimiter = self.delimiter
         if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
             raise ReaderError(
-                f"The delimiter {delimiter!r} cannot separate cells; give one ASCII character other than a quote or a line end."
+                f"The delimiter {delimiter!r} cannot separate cells; give one ASCII character other than a quote "
+                "or a line end."
             )

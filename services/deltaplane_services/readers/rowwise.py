@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -96,7 +97,7 @@ class RowByRow:
 
     def _number(self, cells: Sequence[str], position: int) -> float:
         number = self._read(cells[position], position)
-        if self._refuse_missing and number != number:
+        if self._refuse_missing and math.isnan(number):
             raise ValueError(feature_missing(self._layout.names[position]))
         return number
 

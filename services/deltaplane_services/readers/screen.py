@@ -1,6 +1,7 @@
 """Take the rows that must be refused out of a block that was read by columns.
 
-The reasons and their order are those of the row-by-row reader (:mod:`.rowwise`): label, id, time, then the features in turn.
+The reasons and their order are those of the row-by-row reader (:mod:`.rowwise`): label, id, time, then the features
+in turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def feature_missing(name: str) -> str:
 def reasons_to_refuse(
     block: RowBlock, feature_names: Sequence[str], faults: Mapping[int, str], *, refuse_nan: bool
 ) -> dict[int, str]:
-    """Reason by row (from 0) where label or id is empty, ``faults`` has one, or, if ``refuse_nan``, a feature is NaN."""
+    """Reason by row (from 0) where label or id is empty, ``faults`` has one, or, if ``refuse_nan``, a feature is
+    NaN.
+    """
     reasons: dict[int, str] = {}
     if "" in block.labels:
         reasons.update((row, LABEL_MISSING) for row, label in enumerate(block.labels) if not label)
@@ -75,6 +78,7 @@ class TextOfLines:
         self._starts: npt.NDArray[np.int64] | None = None
 
     def __call__(self, line_number: int) -> str:
+        """The excerpt of one line."""
         if self._starts is None:
             ends = np.flatnonzero(np.frombuffer(self._data, dtype=np.uint8) == ord("\n"))
             self._starts = np.concatenate(([0], ends + 1, [len(self._data)]))

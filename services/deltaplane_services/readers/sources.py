@@ -1,7 +1,7 @@
 """Where bytes come from: a file or standard input, compressed by gzip or not, read once and forward.
 
-``gzip.GzipFile`` loses what it has already unpacked when the stream ends too early. Here every byte that could be unpacked
-is handed out first and the error comes after it, so that the rows before the damage stand.
+``gzip.GzipFile`` loses what it has already unpacked when the stream ends too early. Here every byte that could be
+unpacked is handed out first and the error comes after it, so that the rows before the damage stand.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ import difflib
 import os
 import re
 import sys
+import tempfile
 import zlib
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Protocol, Self
+from typing import IO, BinaryIO, Protocol, Self
 
 from deltaplane_services.readers.bounds import BLOCK_BYTES
 from deltaplane_services.readers.rows import ReaderError
@@ -30,7 +31,8 @@ _OTHER_ARCHIVES = (
 class Bytes(Protocol):
     """Something to read bytes from: at most ``size`` of them, none at the end."""
 
-    def read(self, size: int, /) -> bytes: ...
+    def read(self, size: int, /) -> bytes:
+        """The next bytes."""
 
 
 class ByteSource:
@@ -42,6 +44,7 @@ class ByteSource:
         self.bytes_total = _size(stream)
         """Bytes of the file itself, None where it is a pipe."""
         self._close = close
+        self._copy: IO[bytes] | None = None
         self._counted = _CountedBytes(stream, name)
         self._bytes: Bytes = self._counted
         self._ahead = b""
@@ -69,6 +72,20 @@ class ByteSource:
         taken, self._ahead = self._ahead[:size], self._ahead[size:]
         return taken
 
+    def seekable_stream(self) -> IO[bytes]:
+        """The unpacked bytes from the start, to be read in any order: the file itself, or a temporary copy of a
+        pipe.
+        """
+        if self.stream.seekable() and not self.is_packed:
+            self.stream.seek(0)
+            return self.stream
+        if self._copy is None:
+            self._copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
+            while data := self.read(BLOCK_BYTES):
+                self._copy.write(data)
+        self._copy.seek(0)
+        return self._copy
+
     def refuse_other_archives(self) -> None:
         """Raise ReaderError where the bytes are an archive of another kind, naming the tool that unpacks it."""
         beginning = self.peek(16)
@@ -78,13 +95,17 @@ class ByteSource:
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
+        if self._copy is not None:
+            self._copy.close()
         if self._close:
             self.stream.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 
@@ -166,7 +187,8 @@ class _Unpacked:
 def open_source(source: str | os.PathLike[str] | BinaryIO) -> ByteSource:
     """The bytes of a path, of standard input (``-``) or of an open binary stream.
 
-    Raises ReaderError where there is no such file, it is a directory, may not be read, or is an archive other than gzip.
+    Raises ReaderError where there is no such file, it is a directory, may not be read, or is an archive other than
+    gzip.
     """
     if not isinstance(source, str | os.PathLike):
         return ByteSource(source, getattr(source, "name", "the stream"), close=False)
@@ -197,7 +219,11 @@ def open_source(source: str | os.PathLike[str] | BinaryIO) -> ByteSource:
 
 def _a_near_name(path: Path) -> str:
     try:
-        near = difflib.get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
+        near = difflib.get_close_matches(path.name, [other.name for other in path.parent.iterdir()], n=1, cutoff=0.7)
     except OSError:
         return f" Its directory {path.parent} cannot be read either."
-    return f" There is {path.parent / near[0]}: is that the one?" if near else " Check the path; it is taken from where you are."
+    return (
+        f" There is {path.parent / near[0]}: is that the one?"
+        if near
+        else " Check the path; it is taken from where you are."
+    )

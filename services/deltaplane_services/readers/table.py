@@ -1,8 +1,9 @@
 """Text tables (CSV and the data of ARFF): blocks of lines to row blocks, by columns where possible, else row by row.
 
-A block that the fast path cannot read is halved until the halves can be read or are short; only those go row by row, so
-that a few bad rows cost little. That is allowed where records are lines. Where a quoted cell may run over line ends, the
-dialect says so and the whole block goes record by record; a record that is unfinished at its end waits for the next block.
+A block that the fast path cannot read is halved until the halves can be read or are short; only those go row by row,
+so that a few bad rows cost little. That is allowed where records are lines. Where a quoted cell may run over line
+ends, the dialect says so and the whole block goes record by record; a record that is unfinished at its end waits for
+the next block.
 """
 
 from __future__ import annotations
@@ -80,8 +81,8 @@ class TableReader:
         columns = list(text.text_of_column)
         others = f" So do {listed(columns[1:], 5)}." if len(columns) > 1 else ""
         raise ReaderError(
-            f"The column `{column}` of {self._name} holds text where a feature must be a number: its first value, in line "
-            f"{text.line_number}, is {value[:40]!r}.{others} Leave it out with "
+            f"The column `{column}` of {self._name} holds text where a feature must be a number: its first value, in "
+            f"line {text.line_number}, is {value[:40]!r}.{others} Leave it out with "
             f"`{' '.join(f'--ignore {name}' for name in columns[:6])}`, or name the features to use with `--features`."
         )
 
@@ -126,7 +127,9 @@ class TableReader:
         lines = data.count(b"\n", at, record.end)
         if lines > 1 and record.cells and len(record.cells) != len(self._layout.names):
             # More likely a stray quote than a record over several lines: only its first line is lost.
-            reason = f"{wrong_count(len(record.cells), len(self._layout.names))}, read to a quote {lines - 1} lines below"
+            reason = (
+                f"{wrong_count(len(record.cells), len(self._layout.names))}, read to a quote {lines - 1} lines below"
+            )
             record, lines = Record(data.index(b"\n", at) + 1, [], reason), 1
         raw = data[at : record.end]
         if record.reason:

@@ -1,7 +1,7 @@
 """Event times: seconds since the epoch or ISO 8601 text, to whole milliseconds since the epoch (UTC).
 
-One rule whatever the format of the file: the nearest millisecond, a tie to the even one. Digits alone are always seconds,
-so ``19960507`` is a day in August 1970, not in May 1996; a date needs its hyphens.
+One rule whatever the format of the file: the nearest millisecond, a tie to the even one. Digits alone are always
+seconds, so ``19960507`` is a day in August 1970, not in May 1996; a date needs its hyphens.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane_services.readers.cells import MISSING, clip, read_number
+
+TIME_MISSING = "the time is missing"
 
 LONGEST = 2**63
 """Milliseconds must be below this in magnitude to fit int64."""
@@ -39,20 +41,19 @@ def read_time(text: str) -> int:
     """Milliseconds since the epoch of a cell; raises ValueError with the reason to give for the row."""
     text = text.strip()
     if text in MISSING:
-        raise ValueError("the time is missing")
+        raise ValueError(TIME_MISSING)
     if _WHOLE_SECONDS.fullmatch(text):
         return _within_range(int(text) * 1000, text)
     try:
         seconds = read_number(text)
     except ValueError:
         return _read_iso(text)
-    return milliseconds_of_seconds(seconds, text)
+    return _milliseconds(seconds, text)
 
 
-def milliseconds_of_seconds(seconds: float, text: str) -> int:
-    """Milliseconds of seconds that were written as ``text``; raises ValueError with the reason to give for the row."""
+def _milliseconds(seconds: float, text: str) -> int:
     if math.isnan(seconds):
-        raise ValueError("the time is missing")
+        raise ValueError(TIME_MISSING)
     if math.isinf(seconds):
         raise ValueError(f"the time {clip(text, 40)!r} is not finite")
     # A float64 this large is past the range already, and its product might not be finite.
@@ -90,9 +91,14 @@ def times_of_text(column: Any) -> npt.NDArray[np.int64] | None:
     import pyarrow.compute as pc
 
     try:
-        seconds = pc.cast(column, pa.float64()).to_numpy()
+        seconds: npt.NDArray[np.float64] = pc.cast(column, pa.float64()).to_numpy()
     except pa.ArrowInvalid:
         return _iso_times(column)
+    return times_of_seconds(seconds)
+
+
+def times_of_seconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
+    """int64[n] milliseconds of float64[n] seconds, or None where a cell must be looked at by itself."""
     if not np.all(np.abs(seconds) < EXACT_SECONDS):
         return None
     return np.rint(seconds * 1000).astype(np.int64)
@@ -112,13 +118,8 @@ def _iso_times(column: Any) -> npt.NDArray[np.int64] | None:
     return None
 
 
-def milliseconds_of_ticks(ticks: npt.NDArray[np.int64], ticks_per_second: int) -> npt.NDArray[np.int64]:
-    """int64[n] milliseconds of int64[n] ticks since the epoch; raises OverflowError where int64 cannot hold them."""
-    if ticks_per_second <= 1000:
-        factor = 1000 // ticks_per_second
-        if len(ticks) and (int(ticks.max()) * factor >= LONGEST or int(ticks.min()) * factor < -LONGEST):
-            raise OverflowError
-        return ticks * factor
-    divisor = ticks_per_second // 1000
-    whole, rest = np.divmod(ticks, divisor)
-    return whole + ((2 * rest > divisor) | ((2 * rest == divisor) & (whole % 2 == 1)))
+def milliseconds_of_ticks(ticks: npt.NDArray[np.int64], ticks_per_millisecond: int) -> npt.NDArray[np.int64]:
+    """int64[n] milliseconds of int64[n] ticks since the epoch."""
+    whole, rest = np.divmod(ticks, ticks_per_millisecond)
+    up = (2 * rest > ticks_per_millisecond) | ((2 * rest == ticks_per_millisecond) & (whole % 2 == 1))
+    return whole + up

@@ -1,0 +1,233 @@
+"""How good predictions are: a confusion matrix that adds, and the measures of paper 4 (§5.2) made from it.
+
+The problem: on imbalanced streams accuracy says little, and the measures that say more are undefined as soon as a class
+has not been seen, or predicted, yet. Filling such holes with 0 or 1 turns "not known" into "worst" or "best".
+
+How it is solved: counts are kept by pairs of labels (truth, predicted), so that classes may come and go and parts of a
+stream may be counted apart and added; a measure whose denominator is zero is NaN, which spreads to what is made of it.
+
+``sensitivity = TP/(TP+FN)``, ``specificity = TN/(TN+FP)``, ``precision = TP/(TP+FP)``,
+``F = (1+β²)·P·R/(β²R+P)`` (the paper prints (1+β)², its tables are made with 1+β²), ``RS = sensitivity/specificity``,
+``G-mean = √(sensitivity·specificity)``, or the k-th root of the product of recalls over the k classes in the truth.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+Indices = npt.NDArray[np.integer]
+
+NAN = math.nan
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Counts of rows by (truth, predicted) label; pairs that never occurred are not held. A value that adds.
+
+    Raises ValueError on a count below zero.
+    """
+
+    counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        counts = {pair: int(count) for pair, count in sorted(self.counts.items()) if count}
+        if any(count < 0 for count in counts.values()):
+            raise ValueError(f"confusion: expected counts of rows, none below zero, got {counts}")
+        object.__setattr__(self, "counts", counts)
+
+    @classmethod
+    def of(cls, truth: Indices, predicted: Indices, classes: Sequence[str]) -> Confusion:
+        """Count rows whose truth and prediction are given as indices [n] into ``classes``.
+
+        Raises ValueError where the two differ in length or an index is outside ``classes``.
+        """
+        size = len(classes)
+        if truth.shape != predicted.shape or truth.ndim != 1:
+            raise ValueError(f"confusion: expected index arrays of one length, got {truth.shape} and {predicted.shape}")
+        if not len(truth):
+            return cls()
+        if min(truth.min(), predicted.min()) < 0 or max(truth.max(), predicted.max()) >= size:
+            raise ValueError(
+                f"confusion: expected indices from 0 to {size - 1}, got {min(truth.min(), predicted.min())} "
+                f"to {max(truth.max(), predicted.max())}; give labels that the model does not know a place in classes"
+            )
+        cells = np.bincount(truth.astype(np.int64) * size + predicted, minlength=size * size)
+        seen = np.flatnonzero(cells)
+        return cls({(classes[at // size], classes[at % size]): int(cells[at]) for at in seen.tolist()})
+
+    def __add__(self, other: Confusion) -> Confusion:
+        counts = dict(self.counts)
+        for pair, count in other.counts.items():
+            counts[pair] = counts.get(pair, 0) + count
+        return Confusion(counts)
+
+    def __bool__(self) -> bool:
+        """Whether a row was counted."""
+        return bool(self.counts)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.counts.items()))
+
+    @property
+    def rows(self) -> int:
+        """Rows counted."""
+        return sum(self.counts.values())
+
+    @property
+    def correct(self) -> int:
+        """Rows predicted right."""
+        return sum(count for (truth, predicted), count in self.counts.items() if truth == predicted)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """All labels that occur, in the truth or predicted, sorted."""
+        return tuple(sorted({label for pair in self.counts for label in pair}))
+
+    def truths(self) -> dict[str, int]:
+        """Rows of each class that is in the truth, sorted by label."""
+        totals: dict[str, int] = {}
+        for (truth, _), count in self.counts.items():
+            totals[truth] = totals.get(truth, 0) + count
+        return totals
+
+    def to_dict(self) -> dict[str, dict[str, int]]:
+        """Truth to predicted to count: plain, and what :meth:`from_dict` reads."""
+        nested: dict[str, dict[str, int]] = {}
+        for (truth, predicted), count in self.counts.items():
+            nested.setdefault(truth, {})[predicted] = count
+        return nested
+
+    @classmethod
+    def from_dict(cls, nested: Mapping[str, Mapping[str, int]]) -> Confusion:
+        """The inverse of :meth:`to_dict`."""
+        return cls({(truth, predicted): count for truth, row in nested.items() for predicted, count in row.items()})
+
+
+@dataclass(frozen=True)
+class Binary:
+    """One class against all others: true and false positives and negatives."""
+
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int
+
+    @classmethod
+    def of(cls, confusion: Confusion, positive: str) -> Binary:
+        """``positive`` against the rest; rows of the rest predicted as another class of the rest are true negatives."""
+        hits = confusion.counts.get((positive, positive), 0)
+        actual = confusion.truths().get(positive, 0)
+        claimed = sum(count for (_, predicted), count in confusion.counts.items() if predicted == positive)
+        return cls(hits, claimed - hits, actual - hits, confusion.rows - actual - claimed + hits)
+
+
+def accuracy(confusion: Confusion) -> float:
+    """Share of rows predicted right; NaN without rows."""
+    return _ratio(confusion.correct, confusion.rows)
+
+
+def recalls(confusion: Confusion) -> dict[str, float]:
+    """Share predicted right of each class in the truth, sorted by label."""
+    return {label: confusion.counts.get((label, label), 0) / rows for label, rows in confusion.truths().items()}
+
+
+def sensitivity(binary: Binary) -> float:
+    """TP / (TP + FN); NaN without positive rows."""
+    return _ratio(binary.true_positives, binary.true_positives + binary.false_negatives)
+
+
+def specificity(binary: Binary) -> float:
+    """TN / (TN + FP); NaN without negative rows."""
+    return _ratio(binary.true_negatives, binary.true_negatives + binary.false_positives)
+
+
+def precision(binary: Binary) -> float:
+    """TP / (TP + FP); NaN where nothing was predicted positive."""
+    return _ratio(binary.true_positives, binary.true_positives + binary.false_positives)
+
+
+def f_measure(binary: Binary, beta: float = 1.0) -> float:
+    """``(1+β²)·P·R / (β²R+P)``; NaN where P or R is, and where both are zero, as in paper 4's Table 5.3."""
+    recall, right = sensitivity(binary), precision(binary)
+    return _ratio((1.0 + beta * beta) * recall * right, beta * beta * recall + right)
+
+
+def relative_sensitivity(binary: Binary) -> float:
+    """Sensitivity / specificity: 1 without bias to a side; NaN where one is, and where the specificity is zero."""
+    return _ratio(sensitivity(binary), specificity(binary))
+
+
+def binary_gmean(binary: Binary) -> float:
+    """√(sensitivity · specificity); NaN where one of them is."""
+    return math.sqrt(sensitivity(binary) * specificity(binary))
+
+
+def gmean(confusion: Confusion) -> float:
+    """The k-th root of the product of recalls over the k classes present in the truth; NaN where there is none."""
+    values = list(recalls(confusion).values())
+    if not values:
+        return NAN
+    if min(values) == 0.0:
+        return 0.0
+    if len(values) == 2:
+        return math.sqrt(values[0] * values[1])
+    # Logarithms, since a product over hundreds of classes would underflow.
+    return math.exp(math.fsum(map(math.log, values)) / len(values))
+
+
+def imbalance_ratio(counts: Mapping[str, int]) -> float:
+    """Rows of the largest class over rows of the smallest, of the classes that have any; NaN with fewer than two."""
+    live = [count for count in counts.values() if count > 0]
+    return max(live) / min(live) if len(live) > 1 else NAN
+
+
+@dataclass(frozen=True)
+class Measures:
+    """All measures of one confusion. Without a positive class those of two sides are NaN, and ``gmean`` is over classes.
+
+    ``recalls`` holds the classes in the truth; ``imbalance_ratio`` is of the truth. Undefined is NaN.
+    """
+
+    rows: int
+    accuracy: float
+    recalls: dict[str, float]
+    sensitivity: float
+    specificity: float
+    precision: float
+    f_measure: float
+    relative_sensitivity: float
+    gmean: float
+    imbalance_ratio: float
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain values for JSON, which has no NaN: undefined is None."""
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in asdict(self).items()
+        }
+
+
+def summary(confusion: Confusion, positive: str | None = None) -> Measures:
+    """All measures; with ``positive``, that class against the rest, else over all classes of the truth."""
+    binary = Binary(0, 0, 0, 0) if positive is None else Binary.of(confusion, positive)
+    return Measures(
+        rows=confusion.rows,
+        accuracy=accuracy(confusion),
+        recalls=recalls(confusion),
+        sensitivity=sensitivity(binary),
+        specificity=specificity(binary),
+        precision=precision(binary),
+        f_measure=f_measure(binary),
+        relative_sensitivity=relative_sensitivity(binary),
+        gmean=gmean(confusion) if positive is None else binary_gmean(binary),
+        imbalance_ratio=imbalance_ratio(confusion.truths()),
+    )
+
+
+def _ratio(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator else NAN

@@ -1,0 +1,170 @@
+"""The command line. It reads options, calls what does the work, and turns errors into a message and exit code 2."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from deltaplane import __version__
+from deltaplane.errors import DefinitionError, DeltaplaneError
+
+app = typer.Typer(
+    name="deltaplane",
+    help="Exact, un-learnable, sliding-window classification of streams.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+INPUT = "What the file holds"
+STREAM = "The stream"
+SOLVER = "The plane"
+RUN = "The run"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"deltaplane {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+) -> None:
+    """Exact, un-learnable, sliding-window classification of streams."""
+
+
+@app.command()
+def replay(
+    file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
+    definition: Annotated[
+        Path | None, typer.Option(help="Stream definition (deltaplane.toml); the flags below override it.")
+    ] = None,
+    label: Annotated[str | None, typer.Option(help="Column with the class.", rich_help_panel=INPUT)] = None,
+    positive: Annotated[
+        str | None, typer.Option(help="Label of the positive class; all others become one.", rich_help_panel=INPUT)
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option(help="Column with the event time (ISO 8601, or seconds since 1970).", rich_help_panel=INPUT)
+    ] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="Column with unique ids; line numbers by default.", rich_help_panel=INPUT)
+    ] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.", rich_help_panel=INPUT)
+    ] = None,
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv, parquet, libsvm or arff; told from the file by default.", rich_help_panel=INPUT)
+    ] = None,
+    missing: Annotated[
+        str | None,
+        typer.Option(help="Rows with missing values: refuse them, or fill in the grid's offset.", rich_help_panel=INPUT),
+    ] = None,
+    window: Annotated[
+        str | None, typer.Option(help="Rows (20000), span of event time (7d), or all.", rich_help_panel=STREAM)
+    ] = None,
+    partitions: Annotated[int | None, typer.Option(help="Partitions of the stream.", rich_help_panel=STREAM)] = None,
+    kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.", rich_help_panel=SOLVER)] = None,
+    c: Annotated[float | None, typer.Option("--C", help="Regularisation: larger fits closer.", rich_help_panel=SOLVER)] = None,
+    weighting: Annotated[
+        str | None,
+        typer.Option(help="inverse, none, balanced, or weights such as '0=1,1=5'.", rich_help_panel=SOLVER),
+    ] = None,
+    standardize: Annotated[
+        bool | None, typer.Option("--standardize/--raw", help="Regularise in standardized or raw units.", rich_help_panel=SOLVER)
+    ] = None,
+    chunk: Annotated[int, typer.Option(help="Rows between two models: test, then train.", rich_help_panel=RUN)] = 100,
+    speed: Annotated[
+        float | None, typer.Option(help="Rows per second; as fast as it goes by default.", rich_help_panel=RUN)
+    ] = None,
+    imbalance: Annotated[
+        str | None,
+        typer.Option(help="Thin out rows to negatives:positives by row, e.g. '0:1,20000:20'.", rich_help_panel=RUN),
+    ] = None,
+    retire_fraction: Annotated[
+        float, typer.Option(help="Part of the samples to retire by id at random later moments.", rich_help_panel=RUN)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=RUN)] = 0,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Refit from the live rows at the end and compare bit for bit.", rich_help_panel=RUN)
+    ] = False,
+    json_to: Annotated[
+        str | None, typer.Option("--json", help="Write the summary as JSON to a file, or - for standard output.", rich_help_panel=RUN)
+    ] = None,
+    write_definition: Annotated[
+        Path | None,
+        typer.Option(help="Write down the definition that was used, fitted grid included.", rich_help_panel=RUN),
+    ] = None,
+) -> None:
+    """Run a file through the whole pipeline, test-then-train, on the embedded broker.
+
+    deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
+    """
+    from deltaplane_services.replay.console import Console
+    from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions, lay_over, load_tables
+    from deltaplane_services.replay.run import replay as run_replay
+    from deltaplane_services.replay.summary import definition_text, write_json
+
+    tables = load_tables(definition)
+    tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
+    tables = lay_over(tables, "classes", positive=positive)
+    tables = lay_over(tables, "features", missing=missing)
+    tables = lay_over(tables, "window", length=window)
+    tables = lay_over(tables, "", partitions=partitions)
+    tables = lay_over(
+        tables, "solver", kind=kind, C=c, weighting=_weighting(weighting), standardize=standardize
+    )
+    options = ReplayOptions(
+        source=file,
+        tables=tables,
+        chunk=chunk,
+        rows_per_second=speed,
+        imbalance=None if imbalance is None else ImbalanceSchedule.parse(imbalance),
+        retire_fraction=retire_fraction,
+        seed=seed,
+        verify=verify,
+    )
+    console = Console(to_error=json_to == "-")
+    with console.progress() as show:
+        result = run_replay(options, show)
+    console.summary(result)
+    if json_to is not None:
+        write_json(result, json_to)
+    if write_definition is not None:
+        write_definition.write_text(definition_text(result), "utf-8")
+    if result.verification is not None and not result.verification.passed:
+        raise typer.Exit(1)
+    if result.ended_early is not None:
+        raise typer.Exit(130 if result.ended_early == "interrupted" else 2)
+
+
+def _weighting(text: str | None) -> Any:
+    """A name, or explicit weights: ``'0=1,1=5'``."""
+    if text is None or "=" not in text:
+        return text
+    weights = {}
+    for part in text.split(","):
+        label, _, weight = part.rpartition("=")
+        try:
+            weights[label.strip()] = float(weight)
+        except ValueError:
+            raise DefinitionError(f"weighting: expected LABEL=WEIGHT pairs such as '0=1,1=5', got {part!r}") from None
+    return weights
+
+
+def main() -> None:
+    """Run the command line; a failure that Deltaplane knows is a message and exit code 2, never a traceback."""
+    try:
+        app()
+    except DeltaplaneError as fault:
+        typer.secho(f"deltaplane: {fault}", fg=typer.colors.RED, err=True)
+        sys.exit(2)
+
+
+if __name__ == "__main__":
+    main()

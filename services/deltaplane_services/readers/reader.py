@@ -1,0 +1,133 @@
+"""Open a data file of any known format and yield its rows in blocks, in bounded memory.
+
+The format is told by the option, else by the file's name, else by its first bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import PurePath
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from deltaplane_services.readers.arff_format import open_arff
+from deltaplane_services.readers.bounds import SNIFF_BYTES
+from deltaplane_services.readers.csv_format import open_csv
+from deltaplane_services.readers.libsvm_format import open_libsvm
+from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
+from deltaplane_services.readers.rows import FORMATS, ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.sources import ByteSource, open_source
+
+_Opened = tuple[tuple[str, ...], Iterator[RowBlock]]
+_OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {
+    "csv": open_csv,
+    "parquet": open_parquet,
+    "libsvm": open_libsvm,
+    "arff": open_arff,
+}
+_FORMAT_OF_SUFFIX = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".libsvm": "libsvm",
+    ".svm": "libsvm",
+    ".svmlight": "libsvm",
+    ".arff": "arff",
+}
+_ARFF = re.compile(rb"\s*(?:%|@(?:relation|attribute)\s)", re.IGNORECASE)
+_LIBSVM = re.compile(rb"(?:\s|#[^\n]*\n)*[^\s:,;]+(?:[ \t]+(?:qid|[0-9]+):[^\s:,;]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
+
+assert set(_OPENERS) == set(FORMATS), "every format of the options has a reader"
+
+
+class RowReader(Iterator[RowBlock]):
+    """The row blocks of one file, once, in file order; closes the file at its end, and as a context manager.
+
+    ``feature_names`` and ``format`` are known from the start. ``bytes_read`` of ``bytes_total`` (None for a pipe) say
+    how far the file itself, packed or not, has been read.
+    """
+
+    def __init__(
+        self, source: ByteSource, format_name: str, feature_names: tuple[str, ...], blocks: Iterator[RowBlock]
+    ) -> None:
+        self.feature_names = feature_names
+        self.format = format_name
+        self.bytes_total = source.bytes_total
+        self._source = source
+        self._blocks = blocks
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the file itself, packed or not, that have been read."""
+        return self._source.bytes_read
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> RowBlock:
+        """The next block; raises ReaderError where the file is damaged."""
+        try:
+            return next(self._blocks)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the file; there are no blocks afterwards."""
+        self._blocks = iter(())
+        self._source.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_rows(source: str | os.PathLike[str] | BinaryIO, options: ReaderOptions) -> RowReader:
+    """Open a path, standard input (``-``) or a binary stream; its first block is read to find faults early.
+
+    Raises ReaderError where the file cannot be read, is not what it seems, or has not the columns that were named.
+    """
+    opened = open_source(source)
+    try:
+        format_name = options.format or _format_of(opened)
+        feature_names, blocks = _OPENERS[format_name](opened, options)
+        first = next(blocks, None)
+        assert first is not None, "a format raises where a file has no rows"
+    except BaseException:
+        opened.close()
+        raise
+    return RowReader(opened, format_name, feature_names, chain((first,), blocks))
+
+
+def _format_of(source: ByteSource) -> str:
+    path = PurePath(source.name)
+    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    return _FORMAT_OF_SUFFIX.get(suffix.lower()) or _sniffed(source)
+
+
+def _sniffed(source: ByteSource) -> str:
+    """The format that the first bytes show."""
+    beginning = source.peek(SNIFF_BYTES).removeprefix(b"\xef\xbb\xbf")
+    if beginning.startswith(MAGIC):
+        return "parquet"
+    if _ARFF.match(beginning):
+        return "arff"
+    if _LIBSVM.match(beginning):
+        return "libsvm"
+    lines = beginning.split(b"\n", 1)
+    if any(delimiter in lines[0] for delimiter in (b",", b";", b"\t")):
+        return "csv"
+    if not beginning.strip():
+        raise ReaderError(f"{source.name} is empty; a data file in one of {', '.join(FORMATS)} was expected.")
+    raise ReaderError(
+        f"The format of {source.name} cannot be told: neither its name nor its first line, {lines[0][:60]!r}, shows "
+        f"one of {', '.join(FORMATS)}. Name it with `--format`."
+    )

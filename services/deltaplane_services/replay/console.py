@@ -1,0 +1,161 @@
+"""What a person sees of a replay: a bar while it runs, tables when it is done."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import rich.console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from deltaplane import metrics
+from deltaplane_services.replay.run import ReplayResult, Snapshot
+from deltaplane_services.replay.summary import positive_class
+
+REFRESH_SECONDS = 0.1
+
+
+class Console:
+    """Prints to standard output, or to standard error where that is needed for something else."""
+
+    def __init__(self, *, to_error: bool) -> None:
+        self._console = rich.console.Console(stderr=to_error, highlight=False)
+
+    @contextmanager
+    def progress(self) -> Iterator[Callable[[Callable[[], Snapshot]], None]]:
+        """A live bar; yields what is to be called after every chunk."""
+        columns = (
+            SpinnerColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[rows]} rows  {task.fields[rate]} rows/s"),
+            TextColumn("G-mean [bold]{task.fields[gmean]}[/] (lately {task.fields[recent]})"),
+            TextColumn("imbalance {task.fields[ratio]}"),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self._console, transient=True, refresh_per_second=1 / REFRESH_SECONDS) as bar:
+            task = bar.add_task("replay", total=None, rows="0", rate="–", gmean="–", recent="–", ratio="–")
+            shown = 0.0
+
+            def show(take: Callable[[], Snapshot]) -> None:
+                nonlocal shown
+                now = time.monotonic()
+                if now - shown >= REFRESH_SECONDS:
+                    shown = now
+                    _update(bar, task, take())
+
+            yield show
+
+    def summary(self, result: ReplayResult) -> None:
+        """The closing tables."""
+        self._console.print(_overview(result))
+        if result.refusals.total:
+            self._console.print(_refusals(result))
+        self._console.print(_digest(result), soft_wrap=True)
+
+
+def _update(bar: Progress, task: TaskID, snapshot: Snapshot) -> None:
+    model = snapshot.model
+    bar.update(
+        task,
+        total=None if snapshot.fraction is None else 1.0,
+        completed=snapshot.fraction or 0.0,
+        rows=f"{snapshot.rows:,}",
+        rate=f"{snapshot.rows / max(snapshot.seconds, 1e-9):,.0f}",
+        gmean=number(math.nan if model is None else metrics.summary(model.scores).gmean),
+        recent=number(metrics.summary(snapshot.recent).gmean),
+        ratio=number(math.nan if model is None else metrics.imbalance_ratio(model.counts), 2),
+    )
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A measure for people; what is undefined is a dash."""
+    return f"{value:.{digits}f}" if math.isfinite(value) else "–"
+
+
+def _overview(result: ReplayResult) -> Table:
+    model, definition = result.model, result.definition
+    positive = positive_class(result)
+    scores = metrics.summary(model.scores, positive)
+    options = model.options
+    table = Table(title=f"{result.source}: {result.rows:,} rows, test-then-train", title_justify="left", show_header=False)
+    table.add_column(style="cyan")
+    table.add_column()
+    rate = result.rows / result.seconds if result.seconds else math.nan
+    table.add_row("time", f"{result.seconds:.2f} s, {rate:,.0f} rows/s")
+    table.add_row("G-mean", f"[bold]{number(scores.gmean)}[/]")
+    if positive is not None:
+        table.add_row(
+            f"sensitivity ({positive})", f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}"
+        )
+        table.add_row("F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}")
+    else:
+        recalls = ", ".join(f"{label} {number(recall)}" for label, recall in list(scores.recalls.items())[:12])
+        table.add_row("recall by class", recalls)
+    table.add_row("accuracy", number(scores.accuracy))
+    classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
+    table.add_row("imbalance ratio", f"{number(metrics.imbalance_ratio(model.counts), 2)}   ({classes})")
+    windows = ", ".join(map(str, definition.ladder.windows))
+    table.add_row("window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)")
+    units = "standardized" if options.standardize else "raw"
+    weighting = options.weighting if isinstance(options.weighting, str) else "explicit"
+    table.add_row("plane", f"{options.kind}, weighting {weighting}, C = {options.C:g}, {units}, model version {model.version:,}")
+    if model.plane is not None:
+        table.add_row("condition", f"{model.plane.condition:.3g}")
+    table.add_row("samples", _outcomes(result))
+    if retirements := _retirements(result):
+        table.add_row("retirements", retirements)
+    worst = int(result.rounding_error.argmax())
+    table.add_row("grid rounding", f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
+    return table
+
+
+def _outcomes(result: ReplayResult) -> str:
+    totals = result.model.totals
+    names = ("applied", "expired", "duplicate", "replaced", "late", "annihilated", "retired id", "values filled in")
+    parts = [f"{totals[name]:,} {name}" for name in names if totals.get(name)]
+    if result.thinned:
+        parts.append(f"{result.thinned:,} thinned out")
+    if result.refusals.total:
+        parts.append(f"[yellow]{result.refusals.total:,} refused[/]")
+    return ", ".join(parts)
+
+
+def _retirements(result: ReplayResult) -> str:
+    prefix = "retirements "
+    totals = result.model.totals
+    return ", ".join(f"{count:,} {name.removeprefix(prefix)}" for name, count in totals.items() if name.startswith(prefix))
+
+
+def _refusals(result: ReplayResult) -> Table:
+    refusals = result.refusals
+    kinds = ", ".join(f"{count:,} {kind}" for kind, count in refusals.counts.most_common())
+    shown = f"; the first {len(refusals.listed)}" if refusals.total > len(refusals.listed) else ""
+    table = Table(title=f"refused: {kinds}{shown}", title_justify="left", title_style="yellow")
+    table.add_column("line", justify="right")
+    table.add_column("reason")
+    for item in refusals.listed:
+        # What stood in a file is shown as text and never read as markup.
+        table.add_row(f"{item.line_number:,}" if item.line_number else "–", Text(item.reason))
+    return table
+
+
+def _digest(result: ReplayResult) -> Text:
+    text = Text(f"digest {result.model.digest}")
+    check = result.verification
+    if check is not None and check.passed:
+        text.append("\nverified: the live rows refitted from scratch give the same digest and the same weights, bit for bit", "green")
+    elif check is not None:
+        text.append(
+            f"\nNOT VERIFIED: from scratch the digest is {check.digest}, the largest difference of a weight"
+            f" {check.max_difference:g}; please report this with the file and the command",
+            "bold red",
+        )
+    if result.model.refusal is not None:
+        text.append(f"\nthe last good plane is shown (version {result.model.plane_version}): {result.model.refusal}", "yellow")
+    if result.ended_early is not None:
+        text.append(f"\nended early: {result.ended_early}", "bold yellow")
+    return text

@@ -1,0 +1,144 @@
+"""What ``replay`` is asked to do: a definition file's tables with the command line's flags laid over them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deltaplane.definition import StreamDefinition, check_keys
+from deltaplane.errors import DefinitionError
+from deltaplane.grid import Grid
+from deltaplane_services.readers import ReaderOptions
+
+INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
+Tables = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ImbalanceSchedule:
+    """Rows of the stream and the majority : positive ratio wanted there; between them it moves geometrically."""
+
+    rows: tuple[int, ...]
+    ratios: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> ImbalanceSchedule:
+        """``0:1,20000:20,40000:1`` begins balanced, is 20 negatives to a positive at row 20,000, and returns."""
+        pairs = []
+        for part in text.split(","):
+            row, colon, ratio = part.strip().partition(":")
+            try:
+                pair = (int(row), float(ratio)) if colon else (0, float(row))
+            except ValueError:
+                raise DefinitionError(f"imbalance: expected ROW:RATIO pairs such as '0:1,20000:20', got {text!r}") from None
+            if pair[0] < 0 or not 1e-6 <= pair[1] <= 1e6 or (pairs and pair[0] <= pairs[-1][0]):
+                raise DefinitionError(
+                    f"imbalance: rows must increase and ratios lie between 1e-6 and 1e6, got {part.strip()!r} in {text!r}"
+                )
+            pairs.append(pair)
+        return cls(tuple(row for row, _ in pairs), tuple(ratio for _, ratio in pairs))
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a file is fed to the stream; the stream itself is in the tables."""
+
+    source: str
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    chunk: int = 100
+    rows_per_second: float | None = None
+    imbalance: ImbalanceSchedule | None = None
+    retire_fraction: float = 0.0
+    seed: int = 0
+    verify: bool = False
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1:
+            raise DefinitionError(f"chunk: expected at least 1 row, got {self.chunk}")
+        if not 0.0 <= self.retire_fraction <= 1.0:
+            raise DefinitionError(f"retire-fraction: expected a number from 0 to 1, got {self.retire_fraction}")
+        if self.rows_per_second is not None and self.rows_per_second <= 0:
+            raise DefinitionError(f"speed: expected rows per second above 0, got {self.rows_per_second}")
+
+    @property
+    def input(self) -> Mapping[str, Any]:
+        """The table that says which columns of the file are what."""
+        table: Mapping[str, Any] = self.tables.get("input", {})
+        return table
+
+
+def load_tables(path: Path | None) -> Tables:
+    """The tables of a definition file; none for None. Raises :class:`DefinitionError` where it cannot be read."""
+    if path is None:
+        return {}
+    try:
+        tables = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise DefinitionError(f"definition: there is no file {str(path)!r}; check the path") from None
+    except (OSError, UnicodeDecodeError) as fault:
+        raise DefinitionError(f"definition: {str(path)!r} cannot be read: {fault}") from fault
+    except tomllib.TOMLDecodeError as fault:
+        raise DefinitionError(f"definition: {str(path)!r} is not TOML: {fault}") from fault
+    check_keys(tables)
+    for key in tables.get("input", {}):
+        if key not in INPUT_KEYS:
+            raise DefinitionError(f"definition: unknown key 'input.{key}'; known are {', '.join(INPUT_KEYS)}")
+    return tables
+
+
+def lay_over(tables: Mapping[str, Any], section: str, **values: Any) -> Tables:
+    """The tables with the values that are not None put into one section ('' for the top)."""
+    given = {key: value for key, value in values.items() if value is not None}
+    if not given:
+        return dict(tables)
+    if not section:
+        return {**tables, **given}
+    return {**tables, section: {**tables.get(section, {}), **given}}
+
+
+def reader_options(options: ReplayOptions) -> ReaderOptions:
+    """How the file is to be read."""
+    table = options.input
+    if not table.get("label"):
+        raise DefinitionError("label: which column holds the class? give --label COLUMN, or label in [input] of the definition")
+    names = options.tables.get("features", {}).get("names")
+    ignored = table.get("ignore", ())
+    return ReaderOptions(
+        label=str(table["label"]),
+        id=table.get("id"),
+        time=table.get("time"),
+        features=tuple(names) if names else None,
+        ignored=(ignored,) if isinstance(ignored, str) else tuple(ignored),
+        format=table.get("format"),
+        missing="keep" if options.tables.get("features", {}).get("missing") == "offset" else "refuse",
+        number_of_features=table.get("number_of_features"),
+        delimiter=table.get("delimiter"),
+        header=table.get("header", True),
+    )
+
+
+def complete_definition(options: ReplayOptions, features: tuple[str, ...], fitted: Grid | None) -> StreamDefinition:
+    """The stream definition of a replay: what the tables leave open is taken from the file.
+
+    ``fitted`` is the grid fitted on its first rows, used where the tables give none.
+    """
+    tables: Tables = dict(options.tables)
+    tables = lay_over(tables, "features", names=list(tables.get("features", {}).get("names", features)))
+    if fitted is not None:
+        tables = lay_over(tables, "grid", steps=fitted.steps.tolist(), offsets=fitted.offsets.tolist())
+    window = tables.get("window", {})
+    if "keep_rows" not in window and window.get("length", "all") == "all":
+        # Without ids of the file's own no id comes twice, and without retirements none is asked for.
+        needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
+        tables = lay_over(tables, "window", keep_rows=needs_rows)
+    definition = StreamDefinition.from_tables(tables)
+    if definition.ladder.longest_milliseconds is not None and not options.input.get("time"):
+        raise DefinitionError(
+            f"window: {definition.ladder.windows[0]} is a span of event time; say which column holds it with --time COLUMN"
+        )
+    if options.retire_fraction and not definition.ladder.keep_rows:
+        raise DefinitionError("retire-fraction: this definition keeps no rows (keep_rows = false); rows are retired by id")
+    return definition

@@ -1,0 +1,234 @@
+"""One replay: file → producer → topics → workers → merger → model, in process, a chunk at a time.
+
+Each chunk is published whole, then the pipeline runs one round, so that every chunk is scored by the model that
+existed before it (test, then train).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DeltaplaneError
+from deltaplane.grid import fit_grid
+from deltaplane.metrics import Confusion
+from deltaplane.model import Model
+from deltaplane.prequential import Point, PrequentialSeries
+from deltaplane.wire import DeadLetter, read_dead_letter
+from deltaplane_services.processors.records import DEAD_LETTERS, RECEIPTS, SAMPLES, Outgoing
+from deltaplane_services.readers import ReaderError, RowBlock, RowReader, open_rows, rechunk
+from deltaplane_services.replay.feed import Feed, Published
+from deltaplane_services.replay.options import ReplayOptions, complete_definition, reader_options
+from deltaplane_services.replay.oracle import Oracle, Verification
+from deltaplane_services.replay.refusals import Refusals
+from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+
+
+class ReplayError(DeltaplaneError):
+    """The file was read to its end and holds nothing that a classifier can be made of."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """How far a replay is. ``fraction`` of the file read is None where its size is not known."""
+
+    rows: int
+    refused: int
+    seconds: float
+    fraction: float | None
+    recent: Confusion
+    model: Model | None
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
+
+    ``ended_early`` is None, or why the file was not read to its end.
+    """
+
+    source: str
+    definition: StreamDefinition
+    options: ReplayOptions
+    model: Model
+    rows: int
+    seconds: float
+    points: list[Point]
+    refusals: Refusals
+    thinned: int
+    rounding_error: npt.NDArray[np.float64]
+    verification: Verification | None
+    ended_early: str | None
+
+
+Progress = Callable[[Callable[[], Snapshot]], None]
+"""Called after every chunk with what takes a snapshot, so that a display may take fewer than there are chunks."""
+
+
+def replay(options: ReplayOptions, on_progress: Progress) -> ReplayResult:
+    """Run a file through the whole pipeline.
+
+    Raises :class:`DeltaplaneError` with a message for the user where the file or the options cannot be used. An
+    interrupt (Ctrl-C) ends the replay early with the result so far.
+    """
+    with open_rows(options.source, reader_options(options)) as reader:
+        blocks: Iterator[RowBlock] = reader
+        if "steps" in options.tables.get("grid", {}):
+            definition = complete_definition(options, reader.feature_names, None)
+        else:
+            first = list(_first_blocks(blocks))
+            fitted = fit_grid(np.vstack([block.features for block in first]))
+            definition = complete_definition(options, reader.feature_names, fitted)
+            blocks = chain(first, blocks)
+        run = _Run(options, definition, reader, on_progress)
+        try:
+            run.feed(rechunk(blocks, options.chunk))
+        except KeyboardInterrupt:
+            run.ended_early = "interrupted"
+        except ReaderError as fault:
+            # The rows before the damage stand, and are worth their summary.
+            run.ended_early = str(fault)
+        return run.finish()
+
+
+def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
+    """Blocks with enough rows to fit a grid on; all there are, if there are fewer."""
+    rows = 0
+    for block in blocks:
+        rows += len(block)
+        yield block
+        if rows >= limits.GRID_FIT_ROWS:
+            return
+
+
+class _Run:
+    """The moving parts of one replay."""
+
+    def __init__(
+        self,
+        options: ReplayOptions,
+        definition: StreamDefinition,
+        reader: RowReader,
+        on_progress: Progress,
+    ) -> None:
+        self.options = options
+        self.definition = definition
+        self.ended_early: str | None = None
+        self._reader = reader
+        self._on_progress = on_progress
+        self._feed = Feed(definition, options)
+        # A round must take all of a chunk, so that the next chunk meets a model that contains it.
+        self._runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, seed=options.seed))
+        self._oracle = Oracle(definition) if options.verify else None
+        self._series = PrequentialSeries()
+        self._refusals = Refusals()
+        self._labels: set[str] = set()
+        self._started = time.monotonic()
+
+    def feed(self, chunks: Iterator[RowBlock]) -> None:
+        """Publish chunk after chunk, and let the pipeline see each before the next."""
+        for chunk in chunks:
+            for refused in chunk.refused:
+                self._refusals.add_unreadable(refused)
+            if len(self._labels) <= limits.CLASSES:
+                self._labels.update(chunk.labels)
+            self._round(*self._feed.publish(chunk))
+            self._on_progress(self._snapshot)
+            if self.options.rows_per_second is not None:
+                due = self._started + self._feed.rows / self.options.rows_per_second
+                time.sleep(max(0.0, due - time.monotonic()))
+
+    def finish(self) -> ReplayResult:
+        """Retire what is still to be retired, drain the pipeline, verify, and sum up."""
+        records, published = self._feed.finish()
+        self._round(records, published)
+        self._runner.drain(published.now)
+        self._harvest(published)
+        seconds = time.monotonic() - self._started
+        model = self._runner.merger.model
+        self._check_classes(model)
+        assert model is not None, "a stream with two live classes has a model"
+        return ReplayResult(
+            source=self.options.source,
+            definition=self.definition,
+            options=self.options,
+            model=model,
+            rows=self._feed.rows,
+            seconds=seconds,
+            points=self._series.points(self._feed.rows, model),
+            refusals=self._refusals,
+            thinned=self._feed.thinned,
+            rounding_error=self._runner.rounding_error,
+            verification=None if self._oracle is None else self._oracle.verify(model),
+            ended_early=self.ended_early,
+        )
+
+    def _round(self, records: list[Outgoing], published: Published) -> None:
+        self._runner.broker.append_all(records, published.now)
+        if self._oracle is not None:
+            self._oracle.note(published)
+        self._runner.round(published.now)
+        if self._runner.merger.model is not None:
+            self._series.add(self._feed.rows, self._runner.merger.model)
+        self._harvest(published)
+
+    def _harvest(self, published: Published) -> None:
+        """Take dead letters and receipts off their topics, so that they do not pile up."""
+        broker = self._runner.broker
+        for partition in range(broker.partitions):
+            begin, end = broker.begin(DEAD_LETTERS, partition), broker.end(DEAD_LETTERS, partition)
+            if begin < end:
+                for record in broker.fetch(DEAD_LETTERS, partition, begin):
+                    letter = read_dead_letter(record.value)
+                    self._refusals.add_dead_letter(letter, _line_number(letter, published))
+                broker.trim(DEAD_LETTERS, partition, end)
+            broker.trim(RECEIPTS, partition, broker.end(RECEIPTS, partition))
+
+    def _snapshot(self) -> Snapshot:
+        return Snapshot(
+            rows=self._feed.rows,
+            refused=self._refusals.total,
+            seconds=time.monotonic() - self._started,
+            fraction=self._fraction(),
+            recent=self._series.recent,
+            model=self._runner.merger.model,
+        )
+
+    def _fraction(self) -> float | None:
+        total = self._reader.bytes_total
+        return self._reader.bytes_read / total if total else None
+
+    def _check_classes(self, model: Model | None) -> None:
+        """Say why there is no classifier, where there is none."""
+        rows, refused = self._feed.rows, self._refusals
+        seen = ", ".join(sorted(self._labels)[:12])
+        label = self.options.input["label"]
+        positive = self.definition.classes.positive
+        if model is None or not model.totals.get("applied"):
+            first = f"; the first reason: {refused.listed[0].reason}" if refused.listed else ""
+            raise ReplayError(f"{self.options.source}: none of {rows + refused.total} rows could be used{first}")
+        if positive is not None and positive not in self._labels:
+            raise ReplayError(
+                f"{self.options.source}: no row has the positive label {positive!r} in column {label!r}; labels seen: {seen};"
+                " name one of them with --positive"
+            )
+        if len(self._labels) == 1:
+            raise ReplayError(
+                f"{self.options.source}: all {rows} rows have the label {seen!r} in column {label!r};"
+                " a separating plane needs two classes"
+            )
+
+
+def _line_number(letter: DeadLetter, published: Published) -> int:
+    """The line of the file that a dead letter is about; 0 where it is about no line."""
+    for batch in published.batches:
+        if letter.topic == SAMPLES and letter.partition == batch.partition and letter.row is not None:
+            return int(batch.line_numbers[letter.row])
+    return 0

@@ -1,0 +1,165 @@
+"""A replay's result as JSON, and its definition as TOML."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from deltaplane import metrics
+from deltaplane.metrics import Confusion
+from deltaplane.prequential import Point
+from deltaplane.solver import Plane
+from deltaplane_services.replay.run import ReplayResult
+
+
+def as_json(result: ReplayResult) -> dict[str, Any]:
+    """Everything about a replay in plain values; what is undefined is null."""
+    model, definition = result.model, result.definition
+    verification = result.verification
+    positive = positive_class(result)
+    return {
+        "source": result.source,
+        "stream": definition.name,
+        "rows": result.rows,
+        "seconds": result.seconds,
+        "rows_per_second": result.rows / result.seconds if result.seconds else None,
+        **_measures(model.scores, positive),
+        "imbalance_ratio": metrics.imbalance_ratio(model.counts),
+        "classes": dict(model.counts),
+        "positive": positive,
+        "window": [str(window) for window in definition.ladder.windows],
+        "window_rows": sum(model.counts.values()),
+        "scored": sum(model.scores.counts.values()),
+        "retired": model.totals.get("retirements retired", 0),
+        "rejected": result.refusals.total,
+        "thinned": result.thinned,
+        "rejections": {
+            "counts": dict(result.refusals.counts),
+            "first": [
+                {"line": item.line_number or None, "kind": item.kind, "reason": item.reason}
+                for item in result.refusals.listed
+            ],
+        },
+        "outcomes": dict(model.totals),
+        "model": _model(result),
+        "digest": model.digest,
+        "verified": None if verification is None else verification.passed,
+        "max_difference": None if verification is None else verification.max_difference,
+        "rounding_error": dict(zip(definition.features, result.rounding_error.tolist(), strict=True)),
+        "confusion": _confusion(model.scores),
+        "series": [_point(point, positive) for point in result.points],
+        "ended_early": result.ended_early,
+        "settings": {
+            "chunk": result.options.chunk,
+            "seed": result.options.seed,
+            "retire_fraction": result.options.retire_fraction,
+            "definition": definition.to_tables(),
+            "data_fingerprint": definition.data_fingerprint.hex(),
+            "stream_fingerprint": definition.stream_fingerprint.hex(),
+        },
+    }
+
+
+def positive_class(result: ReplayResult) -> str | None:
+    """The class whose recall is sensitivity: the definition's, or the last of two."""
+    plane = result.model.plane
+    return result.definition.classes.positive or (plane.positive if plane is not None else None)
+
+
+def _model(result: ReplayResult) -> dict[str, Any]:
+    model = result.model
+    fields: dict[str, Any] = {
+        "version": model.version,
+        "kind": model.options.kind,
+        "weighting": model.options.weighting if isinstance(model.options.weighting, str) else dict(model.options.weighting),
+        "C": model.options.C,
+        "standardize": model.options.standardize,
+        "features": list(result.definition.features),
+        "refusal": model.refusal,
+    }
+    if model.plane is not None:
+        fields |= _plane(model.plane)
+    return fields
+
+
+def _plane(plane: Plane) -> dict[str, Any]:
+    """One plane as a list and a number; several, one for each class, as lists of them."""
+    single = plane.positive is not None
+    return {
+        "classes": list(plane.classes),
+        "weights": plane.weights[0].tolist() if single else plane.weights.tolist(),
+        "bias": float(plane.biases[0]) if single else plane.biases.tolist(),
+        "sigmas": dict(plane.sigmas),
+        "condition": plane.condition,
+    }
+
+
+def _measures(scores: Confusion, positive: str | None) -> dict[str, float]:
+    measures = metrics.summary(scores, positive)
+    return {
+        "gmean": measures.gmean,
+        "sensitivity": measures.sensitivity,
+        "specificity": measures.specificity,
+        "f_measure": measures.f_measure,
+        "relative_sensitivity": measures.relative_sensitivity,
+        "accuracy": measures.accuracy,
+    }
+
+
+def _confusion(scores: Confusion) -> list[dict[str, Any]]:
+    return [{"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())]
+
+
+def _point(point: Point, positive: str | None) -> dict[str, Any]:
+    plane = point.model.plane
+    return {
+        "rows_from": point.rows_from,
+        "rows_to": point.rows_to,
+        "watermark": point.watermark,
+        **_measures(point.scores, positive),
+        "recalls": dict(metrics.summary(point.scores, positive).recalls),
+        "imbalance_ratio": metrics.imbalance_ratio(point.counts),
+        "classes": dict(point.counts),
+        "weights": None if plane is None else plane.weights.tolist(),
+        "version": point.model.version,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """The value with what JSON cannot say (not a number, infinite) as null."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def write_json(result: ReplayResult, to: str) -> None:
+    """Write the summary to a file, or to standard output where ``to`` is ``-``."""
+    text = json.dumps(_plain(as_json(result)), indent=2, ensure_ascii=False) + "\n"
+    if to == "-":
+        sys.stdout.write(text)
+    else:
+        Path(to).write_text(text, "utf-8")
+
+
+def definition_text(result: ReplayResult) -> str:
+    """The definition that was used, with the fitted grid and the columns of the file, as ``deltaplane.toml``."""
+    tables = result.definition.to_tables() | {"input": dict(result.options.input)}
+    top = {key: value for key, value in tables.items() if not isinstance(value, Mapping)}
+    sections = {key: value for key, value in tables.items() if isinstance(value, Mapping)}
+    lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
+    for name, section in sections.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in section.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """A value in TOML; its strings, numbers, booleans and lists are written as in JSON."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)
