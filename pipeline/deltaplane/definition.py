@@ -44,26 +44,25 @@ class Window:
             raise DefinitionError(f"window: kind must be count, time or all, got {self.kind!r}")
         if self.kind == "all" and self.length:
             raise DefinitionError(f"window: a window over everything has no length, got {self.length}")
-        if self.kind != "all" and not 0 < self.length < 2**62:
-            raise DefinitionError(f"window: length must be positive, got {self.length}")
+        if self.kind != "all" and not 0 < self.length < limits.WINDOW_LENGTH:
+            raise DefinitionError(
+                f"window: length must be above 0 and below {limits.WINDOW_LENGTH}, got {self.length};"
+                " 'all' is a window over everything"
+            )
 
     @classmethod
     def parse(cls, text: str) -> Window:
         """``20000`` is a count of rows, ``7d`` (or ms, s, m, h, w) a span of event time, ``all`` everything."""
-        text = text.strip()
-        if text == "all":
+        if text.strip() == "all":
             return cls("all")
-        match = re.fullmatch(r"([0-9][0-9_]*)\s*(ms|[smhdw])?", text)
-        if match is None:
-            raise DefinitionError(f"window: expected a number of rows (20000), a span (7d, 12h, 90s) or 'all', got {text!r}")
-        number, unit = int(match[1]), match[2]
+        number, unit = _amount(text, "window", "a number of rows (20000), a span (7d, 12h, 90s) or 'all'")
         return cls("time", number * UNIT_MILLISECONDS[unit]) if unit else cls("count", number)
 
     def __str__(self) -> str:
-        if self.kind != "time":
-            return self.kind if self.kind == "all" else str(self.length)
-        unit = max((u for u, size in UNIT_MILLISECONDS.items() if self.length % size == 0), key=UNIT_MILLISECONDS.__getitem__)
-        return f"{self.length // UNIT_MILLISECONDS[unit]}{unit}"
+        """The text that :meth:`parse` makes this window of."""
+        if self.kind == "time":
+            return _span_text(self.length)
+        return str(self.length) if self.kind == "count" else self.kind
 
     def share(self, partition: int, partitions: int) -> int:
         """Rows of a count window that fall to one partition; the shares add up to the length."""
@@ -89,10 +88,21 @@ class WindowLadder:
         kinds = {window.kind for window in self.windows} - {"all"}
         if len(kinds) > 1:
             raise DefinitionError("window: a ladder is of counts or of spans of time, got both; use one kind")
-        if self.pane_rows < 1:
-            raise DefinitionError(f"window: pane must be at least 1 row, got {self.pane_rows}")
+        if len(set(self.windows)) != len(self.windows):
+            raise DefinitionError(f"window: windows must differ, got {', '.join(map(str, self.windows))}")
+        counts = [window.length for window in self.windows if window.kind == "count"]
+        if not 1 <= self.pane_rows <= min(counts, default=1):
+            raise DefinitionError(
+                f"window: pane must be from 1 to {min(counts, default=1)} rows (the shortest window of a count of rows;"
+                f" other windows have no panes), got {self.pane_rows}"
+            )
         if not self.keep_rows and kinds:
             raise DefinitionError("window: rows can only be let go of where the window is 'all'; set keep_rows = true")
+
+    @property
+    def timed(self) -> bool:
+        """Whether any window ends with time."""
+        return any(window.kind == "time" for window in self.windows)
 
     @property
     def longest_milliseconds(self) -> int | None:
@@ -114,10 +124,12 @@ class ClassDefinition:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(sorted(self.names)))
-        if len(set(self.names)) != len(self.names) or "" in self.names:
-            raise DefinitionError(f"classes: names must differ and not be empty, got {list(self.names)}")
+        if len(set(self.names)) != len(self.names):
+            raise DefinitionError(f"classes: names must differ, got {list(self.names)}")
         if len(self.names) == 1 or len(self.names) > limits.CLASSES:
             raise DefinitionError(f"classes: expected 2 to {limits.CLASSES} names or none, got {len(self.names)}")
+        for label in self.names if self.positive is None else (*self.names, self.positive):
+            _check_text(label, "classes: a name", limits.LABEL_BYTES)
         if self.names and self.positive is not None and self.positive not in self.names:
             raise DefinitionError(f"classes: positive {self.positive!r} is not among the names {list(self.names)}")
 
@@ -158,17 +170,25 @@ class StreamDefinition:
                 f"features: expected 1 to {limits.FEATURES} different names, got {len(self.features)}"
                 f" of which {len(set(self.features))} differ"
             )
+        for feature in self.features:
+            _check_text(feature, "features: a name", limits.FEATURE_NAME_BYTES)
         if self.grid.features != len(self.features):
             raise DefinitionError(f"grid: expected {len(self.features)} steps, one a feature, got {self.grid.features}")
         if self.missing not in ("refuse", "offset"):
             raise DefinitionError(f"features: missing must be 'refuse' or 'offset', got {self.missing!r}")
         if not 1 <= self.partitions <= limits.PARTITIONS:
             raise DefinitionError(f"partitions: expected 1 to {limits.PARTITIONS}, got {self.partitions}")
+        if not 0 <= self.max_skew_milliseconds < limits.EVENT_TIME_MILLISECONDS:
+            raise DefinitionError(
+                f"max_skew: expected 0 to {limits.EVENT_TIME_MILLISECONDS - 1} ms, got {self.max_skew_milliseconds} ms"
+            )
         for window in self.ladder.windows:
             if window.kind == "count" and window.length < self.partitions:
                 raise DefinitionError(
-                    f"window: {window.length} rows cannot be shared by {self.partitions} partitions; every partition needs one"
+                    f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
+                    " every partition needs one"
                 )
+        self._check_class_weights()
         self._check_message_size()
         object.__setattr__(self, "data_fingerprint", _fingerprint(self._data_settings()))
         object.__setattr__(self, "stream_fingerprint", _fingerprint(self._data_settings() | self._stream_settings()))
@@ -178,14 +198,28 @@ class StreamDefinition:
         """D = features + 1, the side of a Gram matrix."""
         return len(self.features) + 1
 
+    def _check_class_weights(self) -> None:
+        weighting, names = self.solver.weighting, self.classes.names
+        if names and not isinstance(weighting, str):
+            classes = {self.classes.class_of(name) for name in names}
+            if weighting.keys() != classes:
+                raise DefinitionError(
+                    f"solver.weighting: expected one weight for each of {', '.join(sorted(map(str, classes)))},"
+                    f" got weights for {', '.join(sorted(weighting)) or 'none'}"
+                )
+
     def _check_message_size(self) -> None:
-        classes = max(2, 2 if self.classes.positive is not None else len(self.classes.names))
+        # Of open classes nobody knows how many there will be; two are the least that make a problem.
+        names = self.classes.names if self.classes.positive is None else ()
+        classes, windows = max(2, len(names)), len(self.ladder.windows)
         entries = self.dimension * (self.dimension + 1) // 2
-        size = classes * len(self.ladder.windows) * entries * 16
+        cell = 2 * max((len(name.encode()) for name in names), default=limits.LABEL_BYTES) + limits.CELL_BYTES
+        size = classes * windows * entries * 16 + classes**2 * cell + limits.DELTA_BYTES_BESIDE
         if size > limits.MESSAGE_BYTES:
             raise DefinitionError(
-                f"a delta of this stream may take {classes} classes x {len(self.ladder.windows)} windows x {entries} entries"
-                f" x 16 bytes = {size:,} bytes, more than the {limits.MESSAGE_BYTES:,} that a message may have;"
+                f"a delta of this stream may take {classes} classes x {windows} windows x {entries} entries x 16 bytes"
+                f" + {classes} x {classes} scores x {cell} bytes + {limits.DELTA_BYTES_BESIDE:,} = {size:,} bytes,"
+                f" more than the {limits.MESSAGE_BYTES:,} that a message may have;"
                 " use fewer features, classes or windows"
             )
 
@@ -220,11 +254,13 @@ class StreamDefinition:
         if not names:
             raise DefinitionError("features: expected names = [...], got none")
         if "steps" not in grid:
-            raise DefinitionError("grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down")
+            raise DefinitionError(
+                "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
+            )
         classes = tables.get("classes", {})
         positive = classes.get("positive")
         return cls(
-            name=str(tables.get("name", "stream")),
+            name=_text(tables.get("name", "stream"), "name"),
             features=names,
             grid=Grid(
                 np.array(_numbers(grid["steps"], "grid.steps")),
@@ -233,7 +269,8 @@ class StreamDefinition:
             ladder=_ladder(tables.get("window", {})),
             solver=_solver(tables.get("solver", {})),
             classes=ClassDefinition(
-                tuple(_strings(classes.get("names", ()), "classes.names")), None if positive is None else str(positive)
+                tuple(_strings(classes.get("names", ()), "classes.names")),
+                None if positive is None else _label(positive, "classes.positive"),
             ),
             missing=features.get("missing", "refuse"),
             partitions=_whole(tables.get("partitions", 1), "partitions"),
@@ -251,7 +288,7 @@ class StreamDefinition:
         return {
             "name": self.name,
             "partitions": self.partitions,
-            "max_skew": f"{self.max_skew_milliseconds}ms",
+            "max_skew": _span_text(self.max_skew_milliseconds),
             "features": {"names": list(self.features), "missing": self.missing},
             "grid": {"steps": self.grid.steps.tolist(), "offsets": self.grid.offsets.tolist()},
             "classes": classes,
@@ -271,7 +308,21 @@ class StreamDefinition:
 
 
 _KEYS: dict[str, frozenset[str]] = {
-    "": frozenset({"name", "partitions", "max_skew", "features", "grid", "classes", "window", "solver", "input"}),
+    "": frozenset(
+        {
+            "name",
+            "partitions",
+            "max_skew",
+            "features",
+            "grid",
+            "classes",
+            "window",
+            "solver",
+            "input",
+            "service",
+            "kafka",
+        }
+    ),
     "features": frozenset({"names", "missing"}),
     "grid": frozenset({"steps", "offsets"}),
     "classes": frozenset({"names", "positive"}),
@@ -296,7 +347,7 @@ def check_keys(tables: Tables) -> None:
 
 def _ladder(table: Tables) -> WindowLadder:
     length = table.get("length", "all")
-    lengths = length if isinstance(length, list) else [length]
+    lengths = [length] if isinstance(length, str | int) else _list(length, "window.length")
     return WindowLadder(
         tuple(Window.parse(str(one)) for one in lengths),
         _whole(table.get("pane", 1), "window.pane"),
@@ -308,25 +359,44 @@ def _solver(table: Tables) -> SolverOptions:
     return SolverOptions(
         kind=table.get("kind", "wlpsvm"),
         weighting=table.get("weighting", "default"),
-        C=_numbers([table.get("C", 1.0)], "solver.C")[0],
+        C=_number(table.get("C", 1.0), "solver.C"),
         standardize=_flag(table.get("standardize", True), "solver.standardize"),
         bias=table.get("bias", "default"),
     )
 
 
-def _strings(value: Any, where: str) -> list[str]:
+def _text(value: Any, where: str) -> str:
+    if not isinstance(value, str):
+        raise DefinitionError(f"{where}: expected a text, got {value!r}; put it in quotes")
+    return value
+
+
+def _label(value: Any, where: str) -> str:
+    """A name as samples carry it: a text, or a whole number. Others have more than one spelling (1.0, True)."""
+    return str(_whole(value, where)) if isinstance(value, int) else _text(value, where)
+
+
+def _list(value: Any, where: str) -> Sequence[Any]:
     if not isinstance(value, Sequence) or isinstance(value, str):
-        raise DefinitionError(f"{where}: expected a list, got {value!r}")
-    return [str(item) for item in value]
+        raise DefinitionError(f"{where}: expected a list, got {value!r}; put it in [ ]")
+    return value
+
+
+def _strings(value: Any, where: str) -> list[str]:
+    return [_label(item, where) for item in _list(value, where)]
 
 
 def _numbers(value: Any, where: str) -> list[float]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise DefinitionError(f"{where}: expected a list of numbers, got {value!r}")
-    for item in value:
-        if isinstance(item, bool) or not isinstance(item, int | float):
-            raise DefinitionError(f"{where}: expected a number, got {item!r}")
-    return [float(item) for item in value]
+    return [_number(item, where) for item in _list(value, where)]
+
+
+def _number(value: Any, where: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DefinitionError(f"{where}: expected a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise DefinitionError(f"{where}: expected a number of at most 1.8e308, got one beyond it") from None
 
 
 def _whole(value: Any, where: str) -> int:
@@ -342,10 +412,37 @@ def _flag(value: Any, where: str) -> bool:
 
 
 def _span(value: Any, where: str) -> int:
-    window = Window.parse(str(value))
-    if window.kind != "time":
-        raise DefinitionError(f"{where}: expected a span of time such as '1d' or '90s', got {value!r}")
-    return window.length
+    """Milliseconds of a span such as ``1d`` or ``90s``."""
+    expected = "a span of time such as '1d' or '90s'"
+    number, unit = _amount(str(value), where, expected)
+    if not unit:
+        raise DefinitionError(f"{where}: expected {expected}, got {value!r} without a unit")
+    return number * UNIT_MILLISECONDS[unit]
+
+
+def _span_text(milliseconds: int) -> str:
+    """The shortest text that :func:`_span` reads as so many milliseconds."""
+    exact = [unit for unit, size in UNIT_MILLISECONDS.items() if milliseconds % size == 0]
+    unit = max(exact, key=UNIT_MILLISECONDS.__getitem__) if milliseconds else "s"
+    return f"{milliseconds // UNIT_MILLISECONDS[unit]}{unit}"
+
+
+def _amount(text: str, where: str, expected: str) -> tuple[int, str]:
+    """A whole number, and its unit or an empty text."""
+    match = re.fullmatch(r"([0-9]+(?:_[0-9]+)*)\s*(ms|[smhdw])?", text.strip())
+    if match is None or len(match[1]) > 25:
+        raise DefinitionError(f"{where}: expected {expected}, got {text[:100]!r}")
+    return int(match[1]), match[2] or ""
+
+
+def _check_text(value: str, what: str, limit_bytes: int) -> None:
+    """Refuse a name that is empty, too long, or not a text at all (half of a surrogate pair)."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as fault:
+        raise DefinitionError(f"{what} must be a Unicode text, got {value!r} ({fault.reason})") from fault
+    if not 1 <= size <= limit_bytes:
+        raise DefinitionError(f"{what} must have 1 to {limit_bytes} bytes in UTF-8, got {size} ({value[:50]!r})")
 
 
 def _fingerprint(settings: Mapping[str, Any]) -> bytes:

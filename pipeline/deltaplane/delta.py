@@ -13,12 +13,11 @@ crashed, was delivered twice, or woke up late. The rule needs only an ordered lo
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from deltaplane.errors import DefinitionMismatch
+from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.metrics import Confusion
 from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
@@ -125,41 +124,53 @@ def accept(state: SourceState, record: Claim | Delta, stream_fingerprint: bytes)
 
     Raises :class:`DefinitionMismatch` for a record of another stream definition: that is a mistake of whoever set the
     stream up and must not be mistaken for a stale worker. Raises :class:`StateMismatch` for a change that takes out
-    rows that never were in. Every reader skips such a record, and so stays where all others are.
+    rows that never were in, or a tile that ends before it begins. Every reader skips such a record, and so stays where
+    all others are.
     """
     if record.stream_fingerprint != stream_fingerprint:
         raise DefinitionMismatch(
-            f"source {record.source}: expected deltas of stream definition {stream_fingerprint.hex()},"
-            f" got {record.stream_fingerprint.hex()} from writer {record.writer!r}; give every worker the same definition"
+            f"source {record.source}: expected deltas of stream definition {stream_fingerprint.hex()}, got"
+            f" {record.stream_fingerprint.hex()} from writer {record.writer!r}; give every worker the same definition"
         )
     if isinstance(record, Claim):
         return replace(state, owner=record.writer), Verdict.CLAIMED
     verdict = _judge(state, record)
     if verdict is not Verdict.ACCEPTED:
-        dropped = Counter(state.dropped)
-        dropped[str(verdict)] += 1
-        return replace(state, dropped=dict(dropped)), verdict
+        return replace(state, dropped=_added(state.dropped, {str(verdict): 1})), verdict
+    tile, where = record.tile, f"delta {record.tile.sequence} of source {record.source}"
+    if tile.samples_to < tile.samples_from or tile.retirements_to < tile.retirements_from:
+        raise StateMismatch(
+            f"{where}: expected a tile that ends at or after its beginning, got {tile}; rebuild from the log"
+        )
     statistics = state.statistics + record.change
-    statistics.check_rows_exist(f"delta {record.tile.sequence} of source {record.source}")
-    counts = Counter(state.counts)
-    counts.update(record.counts)
+    statistics.check_rows_exist(where)
     return (
-        replace(
-            state,
+        SourceState(
+            source=state.source,
             statistics=statistics,
-            samples_position=record.tile.samples_to,
-            retirements_position=record.tile.retirements_to,
+            owner=state.owner,
+            sequence=state.sequence + 1,
+            samples_position=tile.samples_to,
+            retirements_position=tile.retirements_to,
             rebuild=record.rebuild,
             scores=state.scores + record.scores,
-            counts=dict(counts),
-            sequence=state.sequence + 1,
+            counts=_added(state.counts, record.counts),
+            dropped=state.dropped,
         ),
         Verdict.ACCEPTED,
     )
 
 
+def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    total = dict(counts)
+    for name, count in more.items():
+        total[name] = total.get(name, 0) + count
+    return total
+
+
 def _judge(state: SourceState, delta: Delta) -> Verdict:
-    if delta.writer != state.owner:
+    # Before the first claim the owner is empty, and an empty writer is nobody.
+    if not delta.writer or delta.writer != state.owner:
         return Verdict.STALE_WRITER
     begins = (delta.tile.sequence, delta.tile.samples_from, delta.tile.retirements_from)
     if begins == (state.sequence, state.samples_position, state.retirements_position):

@@ -9,6 +9,7 @@ The grid is fitted once on the first rows of a stream (or configured), frozen, a
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,8 +19,14 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionError
 
 Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Placed = npt.NDArray[np.float64 | np.int32 | np.int64]
+"""Grid rows [n, d]: integers |q| < 2**30, as float64 fresh from the grid, as int32 in a window."""
+
+_LARGEST_OFFSET = limits.STEP_LARGEST * limits.GRID_RANGE
+_SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS
+_LARGEST_SCALE = int(math.log2(limits.STEP_LARGEST)) + limits.GRID_BITS
+"""Exponents of two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,13 +46,22 @@ class Grid:
         offsets = np.array(self.offsets, dtype=np.float64, ndmin=1)
         if steps.ndim != 1 or steps.shape != offsets.shape:
             raise DefinitionError(
-                f"grid: expected as many steps as offsets, got {steps.shape} and {offsets.shape}; give one of each a feature"
+                f"grid: expected as many steps as offsets, got {steps.shape} and {offsets.shape};"
+                " give one of each a feature"
             )
         for j, (step, offset) in enumerate(zip(steps.tolist(), offsets.tolist(), strict=True)):
-            if not 1e-300 < step < 1e300 or np.frexp(step)[0] != 0.5:
-                raise DefinitionError(f"grid: step of feature {j} must be a positive power of two, got {step!r}")
-            if not np.isfinite(offset) or not float(offset / step).is_integer():
-                raise DefinitionError(f"grid: offset of feature {j} must be a multiple of its step {step!r}, got {offset!r}")
+            if not limits.STEP_SMALLEST <= step <= limits.STEP_LARGEST or np.frexp(step)[0] != 0.5:
+                raise DefinitionError(
+                    f"grid: step of feature {j} must be a power of two from {limits.STEP_SMALLEST:g}"
+                    f" to {limits.STEP_LARGEST:g}, got {step!r}"
+                )
+            # Multiplied back, since the quotient of a tiny offset may vanish and look whole.
+            if not abs(offset) < _LARGEST_OFFSET or _nearest_multiple(offset, step) != offset:
+                raise DefinitionError(
+                    f"grid: offset of feature {j} must be a multiple of its step {step!r} below {_LARGEST_OFFSET:g},"
+                    f" got {offset!r}"
+                )
+        offsets += 0.0  # Turns -0.0 into 0.0, so that equal grids have equal bytes.
         steps.flags.writeable = False
         offsets.flags.writeable = False
         object.__setattr__(self, "steps", steps)
@@ -72,54 +88,83 @@ class Grid:
         A row that does not fit (NaN, infinite, or outside the range) holds undefined numbers and must not be used:
         ask :meth:`fault` for its reason.
         """
+        assert values.ndim == 2, "a grid places rows [n, d]"
+        assert values.shape[1] == self.features, "rows and grid have different numbers of features"
         with np.errstate(invalid="ignore", over="ignore"):
-            placed = np.rint((values - self.offsets) * self._inverse_steps)
+            placed = np.subtract(values, self.offsets, dtype=np.float64)
+            placed *= self._inverse_steps
+            np.rint(placed, out=placed)
             placed += 0.0  # Turns -0.0 into 0.0, so that equal rows have equal bytes.
-            if not placed.size:
-                return placed, np.ones(len(values), dtype=np.bool_)
             # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
-            if placed.max() < limits.GRID_RANGE and placed.min() > -limits.GRID_RANGE:
+            if not placed.size or (placed.max() < limits.GRID_RANGE and placed.min() > -limits.GRID_RANGE):
                 return placed, np.ones(len(values), dtype=np.bool_)
-            inside = (np.abs(placed) < limits.GRID_RANGE).all(axis=1)
+            inside = np.asarray((np.abs(placed) < limits.GRID_RANGE).all(axis=1))
         return placed, inside
 
     def fault(self, values: Floats, names: tuple[str, ...]) -> str:
         """Why one row float64[d] does not fit, by the name of its first faulty feature."""
-        for name, value, step, offset in zip(names, values.tolist(), self.steps.tolist(), self.offsets.tolist(), strict=True):
-            if np.isnan(value):
+        columns = zip(names, values.tolist(), self.steps.tolist(), self.offsets.tolist(), strict=True)
+        for name, value, step, offset in columns:
+            if math.isnan(value):
                 return f"feature {name!r} is not a number"
-            if np.isinf(value):
+            if math.isinf(value):
                 return f"feature {name!r} is infinite"
             if not abs(float(np.rint((value - offset) / step))) < limits.GRID_RANGE:
                 low, high = offset - limits.GRID_RANGE * step, offset + limits.GRID_RANGE * step
                 return f"feature {name!r} is {value!r}, outside the grid's range ({low:g}, {high:g}); widen its step"
         raise AssertionError("fault() was asked about a row that fits")
 
-    def values(self, placed: Floats) -> Floats:
+    def values(self, placed: Placed) -> Floats:
         """The feature values float64[n, d] that grid rows [n, d] stand for."""
-        return self.offsets + self.steps * placed
+        values: Floats = np.multiply(self.steps, placed, dtype=np.float64)
+        values += self.offsets
+        return values
 
-    def rounding_error(self, values: Floats, placed: Floats) -> Floats:
+    def rounding_error(self, values: Floats, placed: Placed) -> Floats:
         """Largest distance |x - grid value| a feature, float64[d], in the features' own units."""
         if not len(values):
             return np.zeros(self.features)
-        return np.abs(values - self.values(placed)).max(axis=0)
+        distances = self.values(placed)
+        np.subtract(values, distances, out=distances)
+        np.abs(distances, out=distances)
+        largest: Floats = distances.max(axis=0)
+        return largest
 
 
 def fit_grid(rows: Floats) -> Grid:
     """Fit a grid on the first rows float64[n, d] of a stream; NaN and infinite values are left out.
 
     The step is ``2**ceil(log2(max|x - offset|)) * 2**-20``, coarsened to the largest power of two (at most 1) that
-    represents every value seen exactly, so that integers and flags lose nothing. The offset is zero unless the values
-    lie far from it compared with their spread (a year, a Unix time): then it is about their middle.
+    represents every value seen exactly; whole numbers up to 2**28 from the offset get a step of 1, so that integers and
+    flags lose nothing. The offset is zero unless the values lie far from it compared with their spread (a year, a Unix
+    time): then it is about their middle. Every ordinary value of ``rows`` below 4e307 in magnitude fits the grid.
+
+    One bogus value must not cost all others their resolution, so values that lie out of all proportion (see
+    :func:`_ordinary`) are left out here, and refused by name when they come, as they would be in any later row.
     A feature that was zero in every row is given a scale of :data:`limits.SCALE_OF_AN_UNSEEN_FEATURE`.
     """
     if rows.ndim != 2 or rows.shape[1] == 0:
-        raise DefinitionError(f"grid: expected rows of at least one feature to fit on, got an array of shape {rows.shape}")
+        raise DefinitionError(
+            f"grid: expected rows of at least one feature to fit on, got an array of shape {rows.shape}"
+        )
     steps, offsets = np.ones(rows.shape[1]), np.zeros(rows.shape[1])
     for j in range(rows.shape[1]):
-        steps[j], offsets[j] = _fit_feature(rows[:, j][np.isfinite(rows[:, j])])
+        column = rows[:, j].astype(np.float64)
+        steps[j], offsets[j] = _fit_feature(_ordinary(column[np.isfinite(column)]))
     return Grid(steps, offsets)
+
+
+def _ordinary(values: Floats) -> Floats:
+    """The values that are not further from the median than :data:`limits.OUT_OF_PROPORTION` times 99 in 100 others are.
+
+    Values equal to the median say nothing of the spread and are not counted, so that a rare flag is ordinary.
+    """
+    with np.errstate(over="ignore"):
+        distances = np.abs(values - np.median(values)) if len(values) else values
+    spread = distances[distances > 0]
+    if len(spread) < 2:
+        return values
+    return values[distances / limits.OUT_OF_PROPORTION <= np.quantile(spread, 0.99, method="lower")]
 
 
 def _fit_feature(values: Floats) -> tuple[float, float]:
@@ -130,10 +175,10 @@ def _fit_feature(values: Floats) -> tuple[float, float]:
     spread, middle = high / 2 - low / 2, low / 2 + high / 2
     offset = 0.0
     whole = np.array_equal(values, np.rint(values))
-    if spread and abs(middle) > 8 * spread:
+    if spread and 8 * spread < abs(middle) < _LARGEST_OFFSET / 2:
         # A multiple of the values' own scale is a multiple of every step that may be chosen below.
         unit = max(_scale(spread), 1.0) if whole else _scale(spread)
-        offset = float(np.rint(middle / unit)) * unit
+        offset = _nearest_multiple(middle, unit)
     distances = values - offset
     step = _scale(float(np.abs(distances).max())) * 2.0**-limits.GRID_BITS
     if whole and step <= 2.0**limits.INTEGER_HEADROOM_BITS:
@@ -141,15 +186,20 @@ def _fit_feature(values: Floats) -> tuple[float, float]:
     return _coarsest_exact_step(distances, step), offset
 
 
+def _nearest_multiple(value: float, step: float) -> float:
+    """The multiple of ``step``, a power of two, that is nearest to ``value``."""
+    return float(np.rint(value / step)) * step
+
+
 def _scale(reach: float) -> float:
-    """The smallest power of two that is not below ``reach``."""
+    """The smallest power of two that is not below ``reach``, kept within what gives a step within bounds."""
     mantissa, exponent = np.frexp(reach)
-    # The bounds keep the step and the step's square normal numbers for values as odd as 1e-300 or 1e300.
-    return float(np.ldexp(1.0, min(max(int(exponent) - (mantissa == 0.5), -480), 1000)))
+    power = int(exponent) - (mantissa == 0.5)
+    return float(np.ldexp(1.0, min(max(power, _SMALLEST_SCALE), _LARGEST_SCALE)))
 
 
 def _coarsest_exact_step(distances: Floats, step: float) -> float:
-    """The largest power of two from ``step`` to 1 that divides every distance exactly; ``step`` if it does not itself."""
+    """The largest power of two from ``step`` to 1 that divides every distance; ``step`` where not even that does."""
     units = np.rint(distances / step)
     if step >= 1.0 or not np.array_equal(units * step, distances):
         return step

@@ -20,6 +20,15 @@ SPLIT_BITS = 15
 BLOCK_ROWS = 1024
 """Rows of one block product: long enough for BLAS to run at speed, short enough to stay in the cache."""
 
+STEP_SMALLEST = 2.0**-500
+"""Steps are not below this, so that a step and its square are normal numbers. Smaller values are zero on the grid."""
+
+STEP_LARGEST = 2.0**992
+"""Steps are not above this, so that every value of a grid, its offset included, is a finite number."""
+
+OUT_OF_PROPORTION = 2.0**10
+"""A value this many times further out than 99 in 100 others is not fitted on: a grid's headroom over its values."""
+
 INTEGER_HEADROOM_BITS = 8
 """Whole numbers keep a step of 1 up to 2**28, where the range still has a factor of four of headroom."""
 
@@ -30,8 +39,12 @@ times the headroom. Its resolution is then 2**-16."""
 GRID_FIT_ROWS = 10_000
 """Rows read before a fitted grid is frozen. More would delay the first model, fewer would miss ordinary values."""
 
-FEATURES = 4096
-"""Features of a stream. Statistics grow with the square: 4096 features are 134 MB a class."""
+FEATURES = 2000
+"""Features of a stream. Statistics grow with the square: two classes of 2000 features are 64 MB, what a
+message may have."""
+
+FEATURE_NAME_BYTES = 256
+"""Bytes of a feature's name in UTF-8. Names are in every report and refusal."""
 
 CLASSES = 1024
 """Classes of a stream. Each has its own Gram matrix, in every window."""
@@ -42,8 +55,12 @@ WINDOWS = 16
 PARTITIONS = 1024
 """Partitions of a stream."""
 
+WINDOW_LENGTH = 2**62
+"""Rows or milliseconds of a window stay below this, so that arithmetic on positions and times cannot overflow int64."""
+
 EVENT_TIME_MILLISECONDS = 2**61
-"""|event time| stays below this, so that adding a window's length to it cannot overflow int64."""
+"""|event time| stays below this where windows end with time, so that adding a window's length, or the skew that is
+allowed (below this, too), cannot overflow int64."""
 
 ID_BYTES = 256
 """Bytes of a sample id in UTF-8. Ids are held in memory for every live row."""
@@ -57,6 +74,12 @@ BATCH_ROWS = 100_000
 MESSAGE_BYTES = 64 * 2**20
 """Bytes of one message before compression; a definition whose deltas cannot fit is refused at start."""
 
+DELTA_BYTES_BESIDE = 64 * 2**10
+"""Bytes of a delta beside its Gram matrices and scores: names, positions, and counts by outcome."""
+
+CELL_BYTES = 16
+"""Bytes of one score beside its two labels: their lengths, and the count."""
+
 EXPIRED_ROWS_REMEMBERED = 1_000
 """Ids kept behind the window of a partition, so that a late retirement is told ``expired`` and not ``waiting``."""
 
@@ -69,6 +92,15 @@ DEAD_LETTER_BYTES = 4096
 
 assert GRID_RANGE <= 2**31, "a grid value must fit int32"
 assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of the grid"
+assert 2 * STEP_LARGEST * GRID_RANGE <= 2.0**1023, "the range of the largest step about its offset must be finite"
+assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole numbers must have headroom at a step of 1"
 assert BLOCK_ROWS * 2 * 2 ** (2 * SPLIT_BITS) < EXACT_PRODUCT, "a split block's partial sums must be exact"
-assert EVENT_TIME_MILLISECONDS + 2**62 < 2**63, "event time plus the longest window must fit int64"
+assert EVENT_TIME_MILLISECONDS + WINDOW_LENGTH < 2**63, "event time plus the longest window must fit int64"
+assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 4 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (
+    MESSAGE_BYTES
+), "a delta of two classes must fit a message at the largest number of features"
+assert ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
+assert len(b"not ") < LABEL_BYTES, "the class of all others must be a label"
+assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"
+assert DEAD_LETTER_BYTES < MESSAGE_BYTES, "a dead letter must fit a message"
 assert 2 ** (2 * GRID_BITS) * BLOCK_ROWS < EXACT_PRODUCT, "a block of ordinary rows must take the fast path"

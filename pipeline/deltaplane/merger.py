@@ -58,17 +58,36 @@ class Merger:
         """Take the next record of the log of deltas. Raises what :func:`deltaplane.delta.accept` raises, unchanged."""
         after, verdict = accept(self.state(record.source), record, self.definition.stream_fingerprint)
         if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
-            self.statistics = self.statistics + record.change
-            self.scores = self.scores + record.scores
+            # Of a single source, the sum is what it has itself.
+            alone = len(self._sources) == 1
+            self.statistics = after.statistics if alone else self.statistics + record.change
+            self.scores = after.scores if alone else self.scores + record.scores
             self.totals.update(record.counts)
             self._changed = True
         self._sources[record.source] = after
         return verdict
 
+    def see_other(self, model: Model) -> None:
+        """Go on above the version of another merger's model, and publish again where that model contains less.
+
+        Two mergers may believe that they are the one. Readers ignore versions that are not higher, so without this a
+        merger that is behind could leave them with its model for good.
+        """
+        if model.version < self.version:
+            return
+        known = {position.source: position.sequence for position in model.positions}
+        contains_less = any(state.sequence > known.get(state.source, 0) for state in self._sources.values())
+        self.version = model.version
+        self._changed = self._changed or contains_less
+
     @property
     def watermark(self) -> int:
         """The largest event time that any source has applied, in milliseconds."""
         return max((state.rebuild.watermark for state in self._sources.values()), default=NO_WATERMARK)
+
+    def republish(self) -> None:
+        """Have the next ``publish`` give a model even if nothing changed."""
+        self._changed = True
 
     def publish(self, now: int) -> Model | None:
         """The model of the statistics as they are, or None where nothing changed since the last.
@@ -83,7 +102,11 @@ class Merger:
         refusal = None
         try:
             self._plane = solve(
-                self.statistics.grams(), self.definition.grid, self.definition.solver, self.definition.classes.positive, self._prior
+                self.statistics.grams(),
+                self.definition.grid,
+                self.definition.solver,
+                self.definition.classes.positive,
+                self._prior,
             )
             self._plane_version = self.version
         except SolveRefused as refused:

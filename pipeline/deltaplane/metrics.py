@@ -56,7 +56,7 @@ class Confusion:
                 f"confusion: expected indices from 0 to {size - 1}, got {min(truth.min(), predicted.min())} "
                 f"to {max(truth.max(), predicted.max())}; give labels that the model does not know a place in classes"
             )
-        cells = np.bincount(truth.astype(np.int64) * size + predicted, minlength=size * size)
+        cells = np.bincount(truth.astype(np.int64) * size + predicted.astype(np.int64))
         seen = np.flatnonzero(cells)
         return cls({(classes[at // size], classes[at % size]): int(cells[at]) for at in seen.tolist()})
 
@@ -152,7 +152,10 @@ def precision(binary: Binary) -> float:
 
 
 def f_measure(binary: Binary, beta: float = 1.0) -> float:
-    """``(1+β²)·P·R / (β²R+P)``; NaN where P or R is, and where both are zero, as in paper 4's Table 5.3."""
+    """``(1+β²)·P·R / (β²R+P)``; NaN where P or R is, and where both are zero, as in paper 4's Table 5.3.
+
+    As in that paper, β above one leans to the precision; the usual F_β, with β²P + R below, leans to the recall.
+    """
     recall, right = sensitivity(binary), precision(binary)
     return _ratio((1.0 + beta * beta) * recall * right, beta * beta * recall + right)
 
@@ -188,9 +191,9 @@ def imbalance_ratio(counts: Mapping[str, int]) -> float:
 
 @dataclass(frozen=True)
 class Measures:
-    """All measures of one confusion. Without a positive class those of two sides are NaN, and ``gmean`` is over classes.
+    """All measures of one confusion; undefined is NaN. ``recalls`` and ``imbalance_ratio`` are of the truth.
 
-    ``recalls`` holds the classes in the truth; ``imbalance_ratio`` is of the truth. Undefined is NaN.
+    Without a positive class those that need one are NaN, and ``gmean`` is over the classes in the truth.
     """
 
     rows: int

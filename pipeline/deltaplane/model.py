@@ -61,7 +61,7 @@ class Model:
         return any(position.source == source and position.sequence > sequence for position in self.positions)
 
     def decisions(self, row: Floats) -> dict[str, float]:
-        """Class label to decision value of one raw row float64[d]: x·w - b of the plane that has the class on its side."""
+        """Class label to decision value of one raw row float64[d]: x·w - b of the plane with the class on its side."""
         if self.plane is None:
             return {}
         sides = {label: self.plane.row_of(label) for label in self.plane.classes}

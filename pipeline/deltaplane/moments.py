@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.grid import Placed
 
 Floats = npt.NDArray[np.float64]
 High = npt.NDArray[np.int64]
@@ -63,7 +64,7 @@ class Moments:
         return cls(dimension, np.zeros(entries, dtype=np.int64), np.zeros(entries, dtype=np.uint64))
 
     @classmethod
-    def of_rows(cls, placed: npt.NDArray[np.float64 | np.int32 | np.int64]) -> Moments:
+    def of_rows(cls, placed: Placed) -> Moments:
         """The statistics of grid rows [n, d] (integer valued, |q| < 2**30): one BLAS product a block."""
         total = MomentsSum(placed.shape[1] + 1)
         total.add_rows(placed)
@@ -80,10 +81,12 @@ class Moments:
         return (int(self.high[at]) << 64) + int(self.low[at])
 
     def __add__(self, other: Moments) -> Moments:
+        assert self.dimension == other.dimension, "statistics of different features were added"
         low = self.low + other.low
         return Moments(self.dimension, self.high + other.high + (low < self.low), low)
 
     def __sub__(self, other: Moments) -> Moments:
+        assert self.dimension == other.dimension, "statistics of different features were subtracted"
         borrow = self.low < other.low
         return Moments(self.dimension, self.high - other.high - borrow, self.low - other.low)
 
@@ -108,11 +111,12 @@ class Moments:
     def to_float(self) -> Floats:
         """float64[D, D]: every integer rounded once, to nearest even, so equal statistics give equal bytes."""
         signed = self.low.view(np.int64)
-        packed = signed.astype(np.float64)
+        packed: Floats = signed.astype(np.float64)
         wide = self.high != signed >> 63
         if wide.any():
             packed[wide] = _round_wide(self.high[wide], self.low[wide])
-        return packed[_triangle(self.dimension)[1]]
+        full: Floats = packed[_triangle(self.dimension)[1]]
+        return full
 
     def to_bytes(self) -> bytes:
         """Canonical bytes: the packed triangle, row by row, 16 bytes an entry, little-endian two's complement."""
@@ -161,7 +165,7 @@ def _round_wide(high: High, low: Low) -> Floats:
     leading = (magnitude_high << (rest & np.uint64(63))) | (magnitude_low >> length)
     lost = np.where(length == 0, np.uint64(0), magnitude_low << (rest & np.uint64(63)))
     leading |= (lost != 0).astype(np.uint64)
-    rounded = np.ldexp(leading.astype(np.float64), length.astype(np.int32))
+    rounded: Floats = np.ldexp(leading.astype(np.float64), length.astype(np.int32))
     return np.where(negative, -rounded, rounded)
 
 
@@ -178,8 +182,9 @@ class MomentsSum:
         """The sum so far, as a value that later additions do not change."""
         return Moments(self.dimension, self._high.copy(), self._low.copy())
 
-    def add_rows(self, placed: npt.NDArray[np.float64 | np.int32 | np.int64]) -> None:
+    def add_rows(self, placed: Placed) -> None:
         """Add the Gram matrix of grid rows [n, d], block by block."""
+        assert placed.shape[1:] == (self.dimension - 1,), "rows and statistics have different numbers of features"
         for start in range(0, len(placed), limits.BLOCK_ROWS):
             block = placed[start : start + limits.BLOCK_ROWS]
             extended = np.empty((len(block), self.dimension))

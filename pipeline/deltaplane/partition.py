@@ -7,12 +7,19 @@ The state after (samples up to offset a, retirements up to offset b) is *one* st
 so a retirement that overtakes its sample waits for it, a worker may batch as it likes, and a worker that crashed finds
 the same state again by reading the same logs. Three rules make this hold:
 
-- every admitted sample takes a slot, retired or repeated or not, so that expiry depends on samples alone;
+- every admitted sample takes a slot, retired, repeated, late or not, so that expiry depends on samples alone;
 - the last version of an id is the one that counts, and one sent again unchanged is the last version all the same;
 - a retired id stays retired, and a later sample under it is refused by name: use a new id.
 
-Retired ids are remembered back to ``retirements_window_from``, which is recorded in every delta. It moves only when
-:data:`limits.RETIRED_IDS` is exceeded, and never past an id inside the window.
+What is remembered of the retirements is the end of their log, from ``retirements_window_from`` on, which is recorded in
+every delta: an id is retired exactly if a retirement of it lies there. The end grows; its beginning moves only when it
+holds more than :data:`limits.RETIRED_IDS`, and never past an id inside the window. Nothing else about a retirement is
+kept, so a rebuild from the log finds the same. A sample that meets a retirement and no row of its id was *waited* for,
+as far as anyone can still tell.
+
+Every admitted sample has one outcome, whatever the batches it came in, and in the longest window
+
+    rows = applied - replaced - expired - withdrawn - (retirements retired - annihilated)
 """
 
 from __future__ import annotations
@@ -20,7 +27,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -28,50 +34,16 @@ import numpy.typing as npt
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import StateMismatch
+from deltaplane.moments import Moments
+from deltaplane.outcomes import RetirementNote, RetirementOutcome, SampleNote, SampleOutcome
+from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Retirement
-from deltaplane.statistics import Statistics, moments_by_class
-from deltaplane.window import NO_WATERMARK, RowBuffer, WindowEdges
+from deltaplane.statistics import Key, Statistics, moments_by_class
+from deltaplane.window import NO_WATERMARK, Arrivals, RowBuffer, WindowEdges
 
 Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
-
-
-class SampleOutcome(StrEnum):
-    """What became of a sample that was admitted."""
-
-    APPLIED = "applied"
-    DUPLICATE = "duplicate"
-    REPLACED = "replaced"
-    LATE = "late"
-    ANNIHILATED = "annihilated"
-    RETIRED_ID = "retired id"
-
-
-class RetirementOutcome(StrEnum):
-    """What became of a retirement."""
-
-    RETIRED = "retired"
-    WAITING = "waiting"
-    DUPLICATE = "duplicate"
-    EXPIRED = "expired"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class RetirementNote:
-    """The outcome of the retirement at ``offset`` of the retirements log."""
-
-    id: str
-    offset: int
-    outcome: RetirementOutcome
-
-
-@dataclass(frozen=True)
-class SampleNote:
-    """The outcome of one admitted sample that was not simply applied; ``row`` counts among the admitted."""
-
-    row: int
-    outcome: SampleOutcome
 
 
 @dataclass(frozen=True)
@@ -79,8 +51,9 @@ class Step:
     """What one step changed.
 
     ``counts`` has one entry an outcome (``applied`` includes replacements), and ``expired``: samples that left their
-    longest window. ``digest_before`` is the source's digest after the samples of the step and before its retirements,
-    ``digest_after`` the one at its end; both are None where nothing was retired.
+    longest window, ``withdrawn``: samples taken out by a late version, and ``retirements forgotten``. ``digest_before``
+    is the source's digest after the samples of the step and before its retirements, ``digest_after`` the one at its
+    end; both are None where nothing was retired.
     """
 
     change: Statistics
@@ -89,6 +62,23 @@ class Step:
     counts: Counter[str] = field(default_factory=Counter)
     digest_before: str | None = None
     digest_after: str | None = None
+
+
+_APPLIED = str(SampleOutcome.APPLIED)
+_DEAD_ON_ARRIVAL = {SampleOutcome.ANNIHILATED, SampleOutcome.RETIRED_ID, SampleOutcome.LATE}
+_SAMPLES = {outcome: str(outcome) for outcome in SampleOutcome}
+_RETIREMENTS = {outcome: f"retirements {outcome}" for outcome in RetirementOutcome}
+"""The keys under which outcomes are counted."""
+
+
+@dataclass
+class _Resolved:
+    """What ids seen before mean for a batch: held slots replaced, rows of the batch dead on arrival, and outcomes."""
+
+    killed: list[int] = field(default_factory=list)
+    dead_rows: set[int] = field(default_factory=set)
+    notes: list[SampleNote] = field(default_factory=list)
+    receipts: list[RetirementNote] = field(default_factory=list)
 
 
 class Partition:
@@ -102,12 +92,10 @@ class Partition:
         self._labels: list[str] = []
         self._buffer = RowBuffer(len(definition.features))
         self._edges = WindowEdges(definition.ladder, partition, definition.partitions)
-        self._retired: dict[str, int] = {}
-        self._waiting: dict[str, int] = {}
+        self._windows = range(len(definition.ladder.windows))
+        self._retirements = RetirementMemory()
         # Without rows slots are only counted.
         self._slots = 0
-        spans = [window.length for window in definition.ladder.windows]
-        self._longest = max(range(len(spans)), key=lambda w: 2**62 if definition.ladder.windows[w].kind == "all" else spans[w])
 
     @property
     def slots(self) -> int:
@@ -118,11 +106,6 @@ class Partition:
     def rows_held(self) -> int:
         """Rows in memory, those just behind the window included."""
         return len(self._buffer)
-
-    @property
-    def waiting_retirements(self) -> int:
-        """Retirements whose sample has not come."""
-        return len(self._waiting)
 
     def window_from(self, samples_to: int) -> int:
         """Offset of the record that brought the oldest row inside a window: a rebuild must read from there."""
@@ -135,166 +118,191 @@ class Partition:
 
     def retirements_window_from(self, retirements_to: int) -> int:
         """Offset of the oldest retirement remembered: a rebuild must read from there."""
-        return next(iter(self._retired.values()), retirements_to)
+        return self._retirements.oldest(retirements_to)
 
     def live_ids(self) -> list[str]:
         """Ids of the rows counted in the longest window, oldest first."""
         slots = np.arange(self._buffer.first, self._buffer.next, dtype=np.int64)
-        inside = self._edges.inside(self._longest, slots, self._buffer.times(slots))
+        inside = self._edges.inside(self._edges.longest, slots, self._buffer.times(slots))
         return [self._buffer.id(slot) for slot in slots[inside & self._buffer.current(slots)].tolist()]
 
-    def step(
-        self, samples: AdmittedSamples, retirements: Sequence[Retirement], watermark: int = NO_WATERMARK
-    ) -> Step:
+    def step(self, samples: AdmittedSamples, retirements: Sequence[Retirement], watermark: int = NO_WATERMARK) -> Step:
         """Apply samples, then what leaves the windows, then retirements; ``watermark`` is what other partitions saw."""
         counts: Counter[str] = Counter()
         if self.definition.ladder.keep_rows:
-            change, sample_notes, receipts = self._take_samples(samples, watermark, counts)
+            change, resolved = self._take_samples(samples, watermark, counts)
         else:
-            change, sample_notes, receipts = self._take_without_rows(samples, watermark, counts), [], []
+            change, resolved = self._take_without_rows(samples, watermark, counts), _Resolved()
         self.statistics = self.statistics + change
-        before = None
-        if retirements or receipts:
-            before = self.statistics.digest(self.definition.data_fingerprint)
-        if retirements:
-            retired, notes = self._retire(retirements)
-            self.statistics = self.statistics + retired
-            change = change + retired
-            receipts = receipts + notes
-        receipts = receipts + self._forget_retirements()
-        after = self.statistics.digest(self.definition.data_fingerprint) if before is not None else None
-        counts.update(f"retirements {note.outcome}" for note in receipts)
         self._let_go()
-        return Step(change, sample_notes, receipts, counts, before, after)
+        if not retirements and not resolved.receipts:
+            return Step(change, resolved.notes, counts=counts)
+        before = self.statistics.digest(self.definition.data_fingerprint)
+        retired, notes = self._retire(retirements)
+        self.statistics = self.statistics + retired
+        receipts = resolved.receipts + notes
+        for note in receipts:
+            counts[_RETIREMENTS[note.outcome]] += 1
+        self._forget_retirements(counts)
+        after = self.statistics.digest(self.definition.data_fingerprint)
+        return Step(change + retired, resolved.notes, receipts, counts, before, after)
 
     # Samples ---------------------------------------------------------------------------------------------------------
 
     def _take_samples(
         self, samples: AdmittedSamples, watermark: int, counts: Counter[str]
-    ) -> tuple[Statistics, list[SampleNote], list[RetirementNote]]:
-        late = self._late(samples, watermark)
-        sample_notes: list[SampleNote] = []
-        receipts: list[RetirementNote] = []
-        dead_rows: list[int] = []
-        killed: list[int] = []
-        ids = samples.ids
-        if late.any() or not (
-            self._buffer.holds_none_of(ids) and len(set(ids)) == len(ids) and self._retired.keys().isdisjoint(ids)
+    ) -> tuple[Statistics, _Resolved]:
+        seen = self._seen_before(samples, watermark)
+        late = None if seen is None else self._late(samples, seen)
+        ids, codes = samples.ids, self._recode(samples)
+        resolved = _Resolved()
+        if late is not None or not (
+            self._buffer.holds_none_of(ids) and len(set(ids)) == len(ids) and self._retirements.holds_none_of(ids)
         ):
-            killed, dead_rows, sample_notes, receipts = self._resolve(samples, late)
-        first_new = self._append(samples, late, dead_rows)
-        self.watermark = max(self.watermark, watermark, int(samples.event_times.max()) if len(samples) else NO_WATERMARK)
-        change = self._move_windows(first_new, np.array(killed, dtype=np.int64), counts)
-        exceptions = Counter(note.outcome for note in sample_notes)
-        counts.update({str(outcome): number for outcome, number in exceptions.items()})
-        applied = len(samples) - exceptions.total() + exceptions[SampleOutcome.REPLACED]
+            resolved = self._resolve(Arrivals(samples, codes, self._buffer.next, late, seen), counts)
+        first_new = self._buffer.append(ids, samples.placed, codes, samples.event_times, samples.offsets)
+        self._edges.announce(first_new, samples.event_times)
+        if resolved.dead_rows:
+            self._buffer.set_dead(first_new + np.array(sorted(resolved.dead_rows), dtype=np.int64))
+        self.watermark = max(self.watermark, watermark)
+        if len(ids):
+            self.watermark = max(self.watermark, int(samples.event_times.max()))
+        applied = len(ids)
+        for note in resolved.notes:
+            counts[_SAMPLES[note.outcome]] += 1
+            applied -= note.outcome is not SampleOutcome.REPLACED
         if applied:
-            counts[str(SampleOutcome.APPLIED)] += applied
-        return change, sample_notes, receipts
+            counts[_APPLIED] = applied
+        change = self._move_windows(first_new, resolved, counts)
+        return change, resolved
 
-    def _late(self, samples: AdmittedSamples, watermark: int) -> Flags:
-        """bool[n]: rows that lie outside every window on arrival, by the largest event time seen before each."""
-        longest = self.definition.ladder.longest_milliseconds
-        if longest is None or not len(samples):
-            return np.zeros(len(samples), dtype=np.bool_)
-        seen = np.concatenate(([max(self.watermark, watermark)], samples.event_times[:-1]))
-        return samples.event_times + longest <= np.maximum.accumulate(seen)
+    def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
+        """int64[n]: the watermark just before each row of a batch; None where no window ends with time."""
+        if self.definition.ladder.longest_milliseconds is None or not len(samples):
+            return None
+        seen = np.empty(len(samples), dtype=np.int64)
+        seen[0] = max(self.watermark, watermark)
+        seen[1:] = samples.event_times[:-1]
+        return np.maximum.accumulate(seen)
 
-    def _resolve(
-        self, samples: AdmittedSamples, late: Flags
-    ) -> tuple[list[int], list[int], list[SampleNote], list[RetirementNote]]:
-        """Row by row, what ids seen before mean: (slots replaced, rows dead on arrival, notes, receipts)."""
-        killed: list[int] = []
-        dead_rows: list[int] = []
-        notes: list[SampleNote] = []
-        receipts: list[RetirementNote] = []
+    def _late(self, samples: AdmittedSamples, seen: Int64s) -> Flags | None:
+        """bool[n]: rows that lie outside every window on arrival; None where there are none."""
+        longest = self.definition.ladder.longest_milliseconds or 0
+        late = samples.event_times + longest <= seen
+        return late if late.any() else None
+
+    def _resolve(self, arrivals: Arrivals, counts: Counter[str]) -> _Resolved:
+        """Row by row, what ids seen before mean, as if every row were a batch of its own."""
+        resolved = _Resolved()
         latest: dict[str, int] = {}
-        codes = self._recode(samples)
-        for row, (sample_id, is_late) in enumerate(zip(samples.ids, late.tolist(), strict=True)):
-            earlier_row = latest.get(sample_id)
-            slot = self._buffer.slot_of(sample_id) if earlier_row is None else None
-            if sample_id in self._retired:
-                seen = earlier_row is not None or slot is not None
-                notes.append(SampleNote(row, SampleOutcome.RETIRED_ID if seen else SampleOutcome.ANNIHILATED))
-                if sample_id in self._waiting:
-                    receipts.append(
-                        RetirementNote(sample_id, self._waiting.pop(sample_id), RetirementOutcome.RETIRED)
-                    )
-                dead_rows.append(row)
-            else:
-                same = replaced = False
-                if earlier_row is not None and not late[earlier_row]:
-                    dead_rows.append(earlier_row)
-                    replaced, same = True, _same_row(samples, earlier_row, row)
-                elif slot is not None and self._buffer.is_current(slot):
-                    killed.append(slot)
-                    time = int(self._buffer.times(np.array([slot]))[0])
-                    replaced = self._edges.inside_any(slot, time)
-                    same = replaced and self._buffer.same_content(
-                        slot, samples.placed[row], int(codes[row]), int(samples.event_times[row])
-                    )
-                if is_late:
-                    notes.append(SampleNote(row, SampleOutcome.LATE))
-                elif replaced:
-                    notes.append(SampleNote(row, SampleOutcome.DUPLICATE if same else SampleOutcome.REPLACED))
+        for row, sample_id in enumerate(arrivals.samples.ids):
+            earlier = latest.get(sample_id)
+            slot = self._buffer.slot_of(sample_id) if earlier is None else arrivals.first + earlier
             latest[sample_id] = row
-        return killed, dead_rows, notes, receipts
+            retired_at = self._retirements.first(sample_id)
+            outcome = SampleOutcome.APPLIED
+            if retired_at is not None:
+                outcome = SampleOutcome.ANNIHILATED if slot is None else SampleOutcome.RETIRED_ID
+                if slot is None:
+                    resolved.receipts.append(RetirementNote(sample_id, retired_at, RetirementOutcome.RETIRED))
+            elif earlier is not None:
+                if earlier not in resolved.dead_rows:
+                    outcome = self._supersede(arrivals, row, arrivals.first + earlier, counts)
+                    resolved.dead_rows.add(earlier)
+            elif slot is not None and self._buffer.is_current(slot):
+                outcome = self._supersede(arrivals, row, slot, counts)
+                resolved.killed.append(slot)
+            if retired_at is None and arrivals.is_late(row):
+                outcome = SampleOutcome.LATE
+            if outcome in _DEAD_ON_ARRIVAL:
+                resolved.dead_rows.add(row)
+            if outcome is not SampleOutcome.APPLIED:
+                resolved.notes.append(SampleNote(row, outcome))
+        return resolved
 
-    def _recode(self, samples: AdmittedSamples) -> npt.NDArray[np.int32]:
+    def _supersede(self, arrivals: Arrivals, row: int, slot: int, counts: Counter[str]) -> SampleOutcome:
+        """The outcome of a row whose id's older version, not retired, is at a slot: held, or of an earlier row."""
+        earlier = slot - arrivals.first
+        time = int(arrivals.samples.event_times[earlier]) if earlier >= 0 else self._buffer.time(slot)
+        if not self._edges.will_be_inside(slot, time, arrivals.first + row, arrivals.watermark_before(row)):
+            if earlier >= 0 or self._edges.is_inside(slot, time):
+                # It left the window in the course of this batch, before its next version came.
+                counts["expired"] += 1
+            return SampleOutcome.APPLIED
+        if arrivals.is_late(row):
+            counts["withdrawn"] += 1
+        if earlier >= 0:
+            same = arrivals.same(earlier, row)
+        else:
+            samples = arrivals.samples
+            same = self._buffer.same_content(
+                slot, samples.placed[row], int(arrivals.codes[row]), int(samples.event_times[row])
+            )
+        return SampleOutcome.DUPLICATE if same else SampleOutcome.REPLACED
+
+    def _recode(self, samples: AdmittedSamples) -> Int32s:
         """The class codes of a batch int32[n] as indices of this partition's labels, which grow as needed."""
+        if samples.labels == self._labels or not len(samples):
+            return samples.codes
         self._labels.extend(label for label in samples.labels if label not in self._labels)
         table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
-        return table[samples.codes] if len(samples) else samples.codes
+        return table[samples.codes]
 
-    def _append(self, samples: AdmittedSamples, late: Flags, dead_rows: list[int]) -> int:
-        """Give every row that is not late a slot; the first of them is returned."""
-        ids, codes = samples.ids, self._recode(samples)
-        placed, times, offsets = samples.placed, samples.event_times, samples.offsets
-        dead = np.zeros(len(samples), dtype=np.bool_)
-        dead[dead_rows] = True
-        if late.any():
-            kept = np.flatnonzero(~late)
-            ids = [ids[row] for row in kept.tolist()]
-            placed, codes, times, offsets, dead = placed[kept], codes[kept], times[kept], offsets[kept], dead[kept]
-        first_new = self._buffer.append(ids, placed, codes, times, offsets)
-        self._edges.announce(first_new, times)
-        if dead.any():
-            self._buffer.set_dead(first_new + np.flatnonzero(dead).astype(np.int64))
-        return first_new
-
-    def _move_windows(self, first_new: int, killed: Int64s, counts: Counter[str]) -> Statistics:
+    def _move_windows(self, first_new: int, resolved: _Resolved, counts: Counter[str]) -> Statistics:
         """The change of every window: killed slots out, slots left behind out, new current slots in."""
         buffer, edges = self._buffer, self._edges
-        windows = range(len(self.definition.ladder.windows))
-        killed_times = buffer.times(killed)
-        leaving = [[killed[edges.inside(w, killed, killed_times)]] for w in windows]
-        buffer.set_dead(killed)
-        new = np.arange(first_new, buffer.next, dtype=np.int64)
-        new = new[buffer.current(new)]
-        new_times = buffer.times(new)
+        leaving: list[list[Int64s]] = [[] for _ in self._windows]
+        if resolved.killed:
+            killed = np.array(resolved.killed, dtype=np.int64)
+            killed_times = buffer.times(killed)
+            for w in self._windows:
+                leaving[w].append(killed[edges.inside(w, killed, killed_times)])
+            buffer.set_dead(killed)
         for w, left in enumerate(edges.advance(buffer.next, self.watermark)):
-            old = left[left < first_new]
-            leaving[w].append(old[buffer.current(old)])
-        change = Statistics(self.definition.dimension)
-        for w in windows:
-            entering = new[edges.inside(w, new, new_times)]
-            change = change + self._sums(w, entering) - self._sums(w, np.concatenate(leaving[w]))
-            if w == self._longest:
-                expired = len(leaving[w][1]) + len(new) - len(entering)
-                if expired:
-                    counts["expired"] += expired
+            if len(left):
+                old = left[left < first_new]
+                old = old[buffer.current(old)]
+                leaving[w].append(old)
+                if w == edges.longest and len(old):
+                    counts["expired"] += len(old)
+        change = self._entering(first_new, counts, some_dead=bool(resolved.dead_rows))
+        for w, parts in enumerate(leaving):
+            if parts:
+                slots = parts[0] if len(parts) == 1 else np.concatenate(parts)
+                for label, part in self._sums(buffer.rows(slots), buffer.codes(slots)).items():
+                    change[w, label] = change[w, label] - part if (w, label) in change else -part
+        return Statistics(self.definition.dimension, change)
+
+    def _entering(self, first_new: int, counts: Counter[str], *, some_dead: bool) -> dict[Key, Moments]:
+        """The Gram matrices of the new current slots, by each window that they lie in."""
+        buffer, edges = self._buffer, self._edges
+        change: dict[Key, Moments] = {}
+        whole: dict[str, Moments] | None = None
+        for w in self._windows:
+            if not some_dead and edges.holds_all_from(w, first_new):
+                if whole is None:
+                    whole = self._sums(*buffer.rows_from(first_new))
+                parts = whole
+            else:
+                new = np.arange(first_new, buffer.next, dtype=np.int64)
+                if some_dead:
+                    new = new[buffer.current(new)]
+                inside = edges.inside(w, new, buffer.times(new))
+                entering = new[inside]
+                if w == edges.longest and len(entering) < len(new):
+                    counts["expired"] += len(new) - len(entering)
+                parts = self._sums(buffer.rows(entering), buffer.codes(entering))
+            change.update({(w, label): part for label, part in parts.items()})
         return change
 
-    def _sums(self, window: int, slots: Int64s) -> Statistics:
-        """The statistics of some held slots, as rows of one window."""
-        parts = moments_by_class(self._buffer.rows(slots), self._buffer.codes(slots), self._labels)
-        return Statistics(self.definition.dimension, {(window, label): part for label, part in parts.items()})
+    def _sums(self, rows: Int32s, codes: Int32s) -> dict[str, Moments]:
+        """Class label to Gram matrix of some grid rows int32[n, d]."""
+        return moments_by_class(rows, codes, self._labels)
 
     def _let_go(self) -> None:
         until = self._edges.oldest_inside(self._buffer) - limits.EXPIRED_ROWS_REMEMBERED
         if until > self._buffer.first:
             self._buffer.let_go(until)
-            self._edges.let_go(until)
 
     # Retirements -----------------------------------------------------------------------------------------------------
 
@@ -303,40 +311,46 @@ class Partition:
         killed: list[int] = []
         change = Statistics(self.definition.dimension)
         for retirement in retirements:
-            if retirement.id in self._retired:
+            if self._retirements.first(retirement.id) is not None:
                 outcome = RetirementOutcome.DUPLICATE
             elif not self.definition.ladder.keep_rows:
                 outcome, part = self._retire_content(retirement, change)
                 change = change - part
             else:
                 outcome = self._retire_slot(retirement, killed)
-            self._remember(retirement)
+            self._retirements.add(retirement)
             notes.append(RetirementNote(retirement.id, retirement.offset, outcome))
-        slots = np.array(killed, dtype=np.int64)
-        times = self._buffer.times(slots)
-        for w in range(len(self.definition.ladder.windows)):
-            change = change - self._sums(w, slots[self._edges.inside(w, slots, times)])
-        self._buffer.set_dead(slots)
+        if killed:
+            slots = np.array(killed, dtype=np.int64)
+            times = self._buffer.times(slots)
+            self._buffer.set_dead(slots)
+            change = change - self._statistics_of(slots, times)
         return change, notes
 
-    def _remember(self, retirement: Retirement) -> None:
-        """Keep retired ids in the order of their *last* retirement, so that reading from any offset on finds the same."""
-        self._retired.pop(retirement.id, None)
-        self._retired[retirement.id] = retirement.offset
+    def _statistics_of(self, slots: Int64s, times: Int64s) -> Statistics:
+        """What some held slots add to the windows that they lie in."""
+        moments: dict[Key, Moments] = {}
+        for w in self._windows:
+            inside = slots[self._edges.inside(w, slots, times)]
+            parts = self._sums(self._buffer.rows(inside), self._buffer.codes(inside))
+            moments.update({(w, label): part for label, part in parts.items()})
+        return Statistics(self.definition.dimension, moments)
 
     def _retire_slot(self, retirement: Retirement, killed: list[int]) -> RetirementOutcome:
         slot = self._buffer.slot_of(retirement.id)
         if slot is None:
-            self._waiting[retirement.id] = retirement.offset
             return RetirementOutcome.WAITING
-        time = int(self._buffer.times(np.array([slot]))[0])
-        if not self._buffer.is_current(slot) or not self._edges.inside_any(slot, time):
+        if not self._buffer.is_current(slot) or not self._edges.is_inside(slot, self._buffer.time(slot)):
             return RetirementOutcome.EXPIRED
         killed.append(slot)
         return RetirementOutcome.RETIRED
 
     def _retire_content(self, retirement: Retirement, change: Statistics) -> tuple[RetirementOutcome, Statistics]:
-        """Retirement by content (paper 1's X_r): the row's own Gram matrix, taken out of every window."""
+        """Retirement by content (paper 1's X_r): the row's own Gram matrix, taken out of every window.
+
+        Its id names the request: there is one answer to it, and whoever asks again takes a new one. That the class has
+        rows at all is checked; that this row is among them cannot be.
+        """
         nothing = Statistics(self.definition.dimension)
         if retirement.features is None or retirement.label is None:
             return RetirementOutcome.UNKNOWN, nothing
@@ -345,41 +359,35 @@ class Partition:
         if self.definition.missing == "offset":
             values = np.where(np.isnan(values), self.definition.grid.offsets, values)
         placed, fits = self.definition.grid.place(values)
-        held = (self.statistics + change).counts(self._longest)
+        held = (self.statistics + change).counts(self._edges.longest)
         if label is None or not fits[0] or held.get(label, 0) < 1:
             return RetirementOutcome.UNKNOWN, nothing
         parts = moments_by_class(placed, np.zeros(1, dtype=np.int32), [label])
-        windows = range(len(self.definition.ladder.windows))
         return RetirementOutcome.RETIRED, Statistics(
-            self.definition.dimension, {(w, label): parts[label] for w in windows}
+            self.definition.dimension, {(w, label): parts[label] for w in self._windows}
         )
 
-    def _forget_retirements(self) -> list[RetirementNote]:
-        """Let go of the oldest retired ids beyond the limit, up to the first that is of a row inside the window."""
-        notes = []
-        while len(self._retired) > limits.RETIRED_IDS:
-            sample_id, offset = next(iter(self._retired.items()))
-            slot = self._buffer.slot_of(sample_id)
+    def _forget_retirements(self, counts: Counter[str]) -> None:
+        """Let go of the oldest retirements beyond the limit, up to the first of a row that a window may hold."""
+        while len(self._retirements) > limits.RETIRED_IDS:
+            slot = self._buffer.slot_of(self._retirements.oldest_id)
             if slot is not None and slot >= self._edges.oldest_inside(self._buffer):
                 break
-            del self._retired[sample_id]
-            if self._waiting.pop(sample_id, None) is not None:
-                notes.append(RetirementNote(sample_id, offset, RetirementOutcome.UNKNOWN))
-        return notes
+            self._retirements.forget_oldest()
+            counts["retirements forgotten"] += 1
 
     # Without rows ----------------------------------------------------------------------------------------------------
 
     def _take_without_rows(self, samples: AdmittedSamples, watermark: int, counts: Counter[str]) -> Statistics:
         """Windows over everything that hold no rows: every sample is applied, ids are not looked at."""
         if len(samples):
-            counts[str(SampleOutcome.APPLIED)] += len(samples)
+            counts[_APPLIED] += len(samples)
             self.watermark = max(self.watermark, int(samples.event_times.max()))
         self.watermark = max(self.watermark, watermark)
         self._slots += len(samples)
         parts = moments_by_class(samples.placed, samples.codes, samples.labels)
-        windows = range(len(self.definition.ladder.windows))
         return Statistics(
-            self.definition.dimension, {(w, label): part for label, part in parts.items() for w in windows}
+            self.definition.dimension, {(w, label): part for label, part in parts.items() for w in self._windows}
         )
 
     # Rebuilding ------------------------------------------------------------------------------------------------------
@@ -387,15 +395,14 @@ class Partition:
     def refill(self, samples: AdmittedSamples, retirements: Sequence[Retirement]) -> None:
         """Read again what lies before the accepted position; nothing is counted until :meth:`finish_refill`."""
         if self.definition.ladder.keep_rows:
-            if not self._buffer.holds_none_of(samples.ids):
-                earlier = [slot for i in samples.ids if (slot := self._buffer.slot_of(i)) is not None]
-                self._buffer.set_dead(np.array(earlier, dtype=np.int64))
+            earlier = [slot for i in samples.ids if (slot := self._buffer.slot_of(i)) is not None]
+            self._buffer.set_dead(np.array(earlier, dtype=np.int64))
             first_new = self._buffer.append(
                 samples.ids, samples.placed, self._recode(samples), samples.event_times, samples.offsets
             )
             self._kill_earlier_versions(samples.ids, first_new)
         for retirement in retirements:
-            self._remember(retirement)
+            self._retirements.add(retirement)
 
     def _kill_earlier_versions(self, ids: Sequence[str], first_new: int) -> None:
         if len(set(ids)) < len(ids):
@@ -418,14 +425,10 @@ class Partition:
         slots = np.arange(buffer.first, buffer.next, dtype=np.int64)
         self._edges.announce(buffer.first, buffer.times(slots))
         self._edges.advance(buffer.next, watermark)
-        held = [(sample_id, buffer.slot_of(sample_id)) for sample_id in self._retired]
-        buffer.set_dead(np.array([slot for _, slot in held if slot is not None], dtype=np.int64))
-        self._waiting = {sample_id: self._retired[sample_id] for sample_id, slot in held if slot is None}
+        retired = [slot for i in self._retirements.ids() if (slot := buffer.slot_of(i)) is not None]
+        buffer.set_dead(np.array(retired, dtype=np.int64))
         current = slots[buffer.current(slots)]
-        times = buffer.times(current)
-        rebuilt = Statistics(self.definition.dimension)
-        for w in range(len(self.definition.ladder.windows)):
-            rebuilt = rebuilt + self._sums(w, current[self._edges.inside(w, current, times)])
+        rebuilt = self._statistics_of(current, buffer.times(current))
         if rebuilt != accepted:
             raise StateMismatch(
                 f"rebuild of partition {self.partition}: expected the accepted statistics {accepted!r},"
@@ -433,12 +436,3 @@ class Partition:
             )
         self.statistics = rebuilt
         self._let_go()
-
-
-def _same_row(samples: AdmittedSamples, a: int, b: int) -> bool:
-    """Whether two rows of one batch have the same grid row, class and event time."""
-    return bool(
-        samples.codes[a] == samples.codes[b]
-        and samples.event_times[a] == samples.event_times[b]
-        and np.array_equal(samples.placed[a], samples.placed[b])
-    )

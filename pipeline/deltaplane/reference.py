@@ -64,13 +64,16 @@ class Reference:
             values = np.where(np.isnan(values), grid.offsets, values)
         with np.errstate(invalid="ignore", over="ignore"):
             placed = np.rint((values - grid.offsets) / grid.steps)
-        fits = (np.abs(placed) < limits.GRID_RANGE).all(axis=1)
-        timed = self.definition.ladder.longest_milliseconds is not None
+        fits = [bool((np.abs(row) < limits.GRID_RANGE).all()) for row in placed]
+        timed = self.definition.ladder.timed
         for row, sample_id in enumerate(samples.ids):
-            label = classes.class_of(samples.label_table[samples.label_codes[row]])
+            raw_label = samples.label_table[samples.label_codes[row]]
+            label = classes.class_of(raw_label)
+            named = 0 < len(sample_id.encode()) <= limits.ID_BYTES and 0 < len(raw_label.encode()) <= limits.LABEL_BYTES
             time, log_time = int(samples.event_times[row]), int(samples.log_times[row])
-            bogus = time - log_time > self.definition.max_skew_milliseconds or abs(time) >= limits.EVENT_TIME_MILLISECONDS
-            if label is None or not fits[row] or not 0 < len(sample_id.encode()) <= limits.ID_BYTES or (timed and bogus):
+            ahead = time - log_time > self.definition.max_skew_milliseconds
+            bogus = ahead or abs(time) >= limits.EVENT_TIME_MILLISECONDS
+            if label is None or not named or not fits[row] or (timed and bogus):
                 continue
             self._add_row(partition, LiveRow(sample_id, label, placed[row].astype(np.int64), time))
 
@@ -129,7 +132,7 @@ class Reference:
 
 
 def exact_moments(placed: npt.NDArray[np.int64]) -> Moments:
-    """``EᵀE`` of grid rows int64[n, d] by integer products: int64 where no sum can overflow, Python integers elsewhere."""
+    """``EᵀE`` of grid rows int64[n, d] by integer products: int64 where no sum can overflow, else Python's integers."""
     extended = np.hstack([placed, np.full((len(placed), 1), -1, dtype=np.int64)])
     largest = int(np.abs(extended).max())
     gram = np.zeros((extended.shape[1], extended.shape[1]), dtype=object)

@@ -20,6 +20,9 @@ Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
 
+_SHOWN = 64
+"""Characters of an id, and names of classes, that a refusal repeats."""
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -75,8 +78,8 @@ class AdmittedSamples:
     """The rows of a batch that a stream admits, on its grid.
 
     ``placed`` is integer-valued float64[n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
-    ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts values that were filled in, ``rounding`` float64[d] is the largest
-    distance to the grid.
+    ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
+    that were filled in, ``rounding`` float64[d] is the largest distance to the grid.
     """
 
     ids: Sequence[str]
@@ -95,32 +98,29 @@ class AdmittedSamples:
 
 
 def partition_of(sample_id: str, partitions: int) -> int:
-    """The partition of samples and retirements with this id: CRC-32 of its UTF-8 bytes, as librdkafka's ``consistent``."""
+    """The partition of samples and retirements with this id: CRC-32 of its UTF-8 bytes, librdkafka's ``consistent``."""
     return zlib.crc32(sample_id.encode()) % partitions
 
 
 def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSamples, list[Refusal]]:
     """Split a batch into what the stream admits and refusals with their reasons, in order.
 
-    A row is refused whose id is empty or too long, whose label is unknown to a closed set of classes, whose event time
-    lies more than ``max_skew`` ahead of the time its record was appended, or that has a value that is missing,
-    infinite or outside the grid's range.
+    A row is refused whose id or label is empty or too long, whose label is unknown to a closed set of classes, that has
+    a value that is missing, infinite or outside the grid's range, or whose event time, where windows end with time, is
+    beyond any calendar or more than ``max_skew`` ahead of the time its record was appended.
     """
-    features, missing = samples.features, 0
+    features, gaps = samples.features, None
     if definition.missing == "offset":
         gaps = np.isnan(features)
-        missing = int(np.count_nonzero(gaps))
-        if missing:
-            features = np.where(gaps, definition.grid.offsets, features)
+        features = np.where(gaps, definition.grid.offsets, features) if gaps.any() else features
     placed, fits = definition.grid.place(features)
-    classes = [definition.classes.class_of(label) for label in samples.label_table]
-    labels = sorted({label for label in classes if label is not None})
-    recode = np.array([labels.index(label) if label is not None else -1 for label in classes], dtype=np.int32)
-    codes = recode[samples.label_codes] if len(samples) else np.zeros(0, dtype=np.int32)
+    labels, codes = _classes(samples, definition)
     good = fits & (codes >= 0) & _usable_ids(samples.ids)
-    if definition.ladder.longest_milliseconds is not None:  # Where no window ends with time, an odd time harms nobody.
-        good &= samples.event_times <= samples.log_times + definition.max_skew_milliseconds
-        good &= np.abs(samples.event_times) < limits.EVENT_TIME_MILLISECONDS
+    if definition.ladder.timed:  # Where no window ends with time, an odd time harms nobody.
+        times = samples.event_times
+        # In this order nothing overflows: of a time beyond the limit the second line has no say.
+        good &= (times > -limits.EVENT_TIME_MILLISECONDS) & (times < limits.EVENT_TIME_MILLISECONDS)
+        good &= times - definition.max_skew_milliseconds <= samples.log_times
     refusals = [_refusal(samples, row, codes, fits, features, definition) for row in np.flatnonzero(~good).tolist()]
     kept = np.flatnonzero(good) if refusals else slice(None)
     features, placed = features[kept], placed[kept]
@@ -133,44 +133,74 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
         placed=placed,
         offsets=samples.offsets[kept],
         rows=samples.rows[kept],
-        missing=missing,
+        missing=0 if gaps is None else int(np.count_nonzero(gaps[kept])),
         rounding=definition.grid.rounding_error(features, placed),
     )
     return admitted, refusals
 
 
+def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str], Int32s]:
+    """Sorted class labels of a batch, and each row's class as an index of them, int32[n]; -1 where it has none."""
+    classes = [
+        definition.classes.class_of(label) if _usable(label, limits.LABEL_BYTES) else None
+        for label in samples.label_table
+    ]
+    labels = sorted({label for label in classes if label is not None})
+    place = {label: code for code, label in enumerate(labels)}
+    recode = np.array([-1 if label is None else place[label] for label in classes], dtype=np.int32)
+    return labels, recode[samples.label_codes] if len(samples) else np.zeros(0, dtype=np.int32)
+
+
+def _usable(text: str, limit_bytes: int) -> bool:
+    """Whether an id or a label is not empty and, in UTF-8, not longer than the limit."""
+    # A code point takes at most four bytes, so only long texts need to be encoded to be measured.
+    return len(text) > 0 and (4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes)
+
+
 def _usable_ids(ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """bool[n]: ids that are not empty and, in UTF-8, not longer than the limit."""
-    # A code point takes at most four bytes, so only long ids need to be encoded to be measured.
-    return np.fromiter(
-        (0 < len(i) and (4 * len(i) <= limits.ID_BYTES or len(i.encode()) <= limits.ID_BYTES) for i in ids),
-        dtype=np.bool_,
-        count=len(ids),
-    )
+    """bool[n]: which ids are usable."""
+    lengths = set(map(len, ids))
+    if 0 not in lengths and 4 * max(lengths, default=0) <= limits.ID_BYTES:
+        return np.ones(len(ids), dtype=np.bool_)
+    return np.fromiter((_usable(sample_id, limits.ID_BYTES) for sample_id in ids), dtype=np.bool_, count=len(ids))
 
 
 def _refusal(
-    samples: Samples, row: int, codes: Int32s, fits: npt.NDArray[np.bool_], features: Floats, definition: StreamDefinition
+    samples: Samples,
+    row: int,
+    codes: Int32s,
+    fits: npt.NDArray[np.bool_],
+    features: Floats,
+    definition: StreamDefinition,
 ) -> Refusal:
     """The first reason, in a fixed order, why a row is not admitted."""
     sample_id = samples.ids[row]
     label = samples.label_table[samples.label_codes[row]]
+    time = int(samples.event_times[row])
     if not sample_id:
         kind, reason = "bad id", "the id is empty; every sample needs one"
-    elif len(sample_id.encode()) > limits.ID_BYTES:
+    elif not _usable(sample_id, limits.ID_BYTES):
         kind, reason = "bad id", f"the id takes {len(sample_id.encode())} bytes, expected at most {limits.ID_BYTES}"
-        sample_id = sample_id[:64]
+        sample_id = sample_id[:_SHOWN]
+    elif not label:
+        kind, reason = "bad label", "the label is empty; every sample needs one"
+    elif not _usable(label, limits.LABEL_BYTES):
+        kind, reason = (
+            "bad label",
+            f"the label takes {len(label.encode())} bytes, expected at most {limits.LABEL_BYTES}",
+        )
     elif codes[row] < 0:
-        kind, reason = "unknown class", f"label {label!r} is not one of {', '.join(definition.classes.names)}"
+        names = definition.classes.names
+        known = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        kind, reason = "unknown class", f"label {label!r} is not one of {known}"
     elif not fits[row]:
         kind, reason = "bad value", definition.grid.fault(features[row], definition.features)
-    elif abs(int(samples.event_times[row])) >= limits.EVENT_TIME_MILLISECONDS:
-        kind, reason = "bogus time", f"event time {samples.event_times[row]} ms is beyond any calendar"
+    elif abs(time) >= limits.EVENT_TIME_MILLISECONDS:
+        kind, reason = "bogus time", f"event time {time} ms is beyond any calendar"
     else:
-        ahead = int(samples.event_times[row] - samples.log_times[row])
         kind = "bogus time"
         reason = (
-            f"event time {samples.event_times[row]} ms is {ahead} ms ahead of the log,"
+            f"event time {time} ms is {time - int(samples.log_times[row])} ms ahead of the log,"
             f" expected at most {definition.max_skew_milliseconds} ms (max_skew)"
         )
     return Refusal(sample_id, int(samples.offsets[row]), int(samples.rows[row]), kind, reason)

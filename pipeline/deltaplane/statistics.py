@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.errors import StateMismatch
+from deltaplane.grid import Placed
 from deltaplane.moments import Moments
 
 Key = tuple[int, str]
@@ -29,15 +30,18 @@ class Statistics:
 
     def __init__(self, dimension: int, moments: Mapping[Key, Moments] | None = None) -> None:
         self.dimension = dimension
+        assert all(part.dimension == dimension for part in (moments or {}).values()), "statistics of other features"
         self._moments = {key: value for key, value in (moments or {}).items() if value}
 
     def __add__(self, other: Statistics) -> Statistics:
+        assert self.dimension == other.dimension, "statistics of different features were added"
         result = dict(self._moments)
         for key, value in other._moments.items():
             result[key] = result[key] + value if key in result else value
         return Statistics(self.dimension, result)
 
     def __sub__(self, other: Statistics) -> Statistics:
+        assert self.dimension == other.dimension, "statistics of different features were subtracted"
         result = dict(self._moments)
         for key, value in other._moments.items():
             result[key] = result[key] - value if key in result else -value
@@ -55,7 +59,7 @@ class Statistics:
         return bool(self._moments)
 
     def __repr__(self) -> str:
-        return f"Statistics({ {key: value.count for key, value in sorted(self._moments.items())} })"
+        return f"Statistics({ {key: value.count for key, value in self.items()} })"
 
     def items(self) -> Iterator[tuple[Key, Moments]]:
         """((window, class), moments) in sorted order."""
@@ -74,8 +78,8 @@ class Statistics:
         for (window, label), moments in self._moments.items():
             if moments.count <= 0:
                 raise StateMismatch(
-                    f"{what}: class {label!r} in window {window} has sums over {moments.count} rows, expected at least 1; "
-                    "a row was taken out that never was in; rebuild from the log"
+                    f"{what}: class {label!r} in window {window} has sums over {moments.count} rows,"
+                    " expected at least 1; a row was taken out that never was in; rebuild from the log"
                 )
 
     def digest(self, fingerprint: bytes) -> str:
@@ -94,10 +98,8 @@ class Statistics:
         return state.hexdigest()
 
 
-def moments_by_class(
-    placed: npt.NDArray[np.float64 | np.int32], codes: npt.NDArray[np.int32], labels: list[str]
-) -> dict[str, Moments]:
-    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` int32[n] index ``labels``."""
+def moments_by_class(placed: Placed, codes: npt.NDArray[np.int32], labels: list[str]) -> dict[str, Moments]:
+    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` int32[n] index ``labels``, which all differ."""
     if not len(codes):
         return {}
     first = int(codes[0])

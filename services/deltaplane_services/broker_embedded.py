@@ -7,9 +7,8 @@ by one, are never reused, and survive compaction and trimming; a fetch below the
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Iterable
-from itertools import islice
+from operator import attrgetter
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.processors.records import TOPICS, Outgoing, Record
@@ -31,7 +30,7 @@ class _Log:
         self.begin = 0
         self.end = 0
         self._compacted = compacted
-        self._records: deque[Record] = deque()
+        self._records: list[Record] = []
         self._keys: set[bytes | None] = set()
 
     def append(self, key: bytes | None, value: bytes | None, log_time: int) -> int:
@@ -45,7 +44,7 @@ class _Log:
 
     def _compact(self) -> None:
         newest = {record.key: record for record in self._records}
-        self._records = deque(sorted(newest.values(), key=lambda record: record.offset))
+        self._records = sorted(newest.values(), key=attrgetter("offset"))
 
     def fetch(self, offset: int, most: int) -> list[Record]:
         if offset == self.end:
@@ -55,19 +54,21 @@ class _Log:
                 f"{self.topic}-{self.partition}: offset {offset} was asked for, the log has {self.begin} to {self.end};"
                 " retention has passed it, or it was never written"
             )
-        if self._compacted:
-            offsets = [record.offset for record in self._records]
-            first = bisect_left(offsets, offset)
-        else:
-            first = offset - self.begin
-        return list(islice(self._records, first, first + most))
+        first = self._place(offset)
+        return self._records[first : first + most]
+
+    def _place(self, offset: int) -> int:
+        """The place of the first record at an offset or beyond."""
+        return bisect_left(self._records, offset, key=attrgetter("offset")) if self._compacted else offset - self.begin
 
     def trim(self, before: int) -> None:
-        while self._records and self._records[0].offset < before:
-            record = self._records.popleft()
-            if self._compacted:
-                self._keys.discard(record.key)
-        self.begin = max(self.begin, min(before, self.end))
+        before = min(before, self.end)
+        if before <= self.begin:
+            return
+        del self._records[: self._place(before)]
+        self.begin = before
+        if self._compacted:
+            self._keys = {record.key for record in self._records}
 
 
 class EmbeddedBroker:

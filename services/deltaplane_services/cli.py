@@ -10,6 +10,7 @@ import typer
 
 from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane_services.cli_kafka import register
 
 app = typer.Typer(
     name="deltaplane",
@@ -24,6 +25,7 @@ INPUT = "What the file holds"
 STREAM = "The stream"
 SOLVER = "The plane"
 RUN = "The run"
+KAFKA = "On Kafka"
 
 
 def _version(wanted: bool) -> None:
@@ -34,7 +36,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def top(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Exact, un-learnable, sliding-window classification of streams."""
 
@@ -50,7 +54,8 @@ def replay(
         str | None, typer.Option(help="Label of the positive class; all others become one.", rich_help_panel=INPUT)
     ] = None,
     time: Annotated[
-        str | None, typer.Option(help="Column with the event time (ISO 8601, or seconds since 1970).", rich_help_panel=INPUT)
+        str | None,
+        typer.Option(help="Column with the event time (ISO 8601, or seconds since 1970).", rich_help_panel=INPUT),
     ] = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with unique ids; line numbers by default.", rich_help_panel=INPUT)
@@ -59,24 +64,32 @@ def replay(
         list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.", rich_help_panel=INPUT)
     ] = None,
     file_format: Annotated[
-        str | None, typer.Option("--format", help="csv, parquet, libsvm or arff; told from the file by default.", rich_help_panel=INPUT)
+        str | None,
+        typer.Option(
+            "--format", help="csv, parquet, libsvm or arff; told from the file by default.", rich_help_panel=INPUT
+        ),
     ] = None,
     missing: Annotated[
         str | None,
-        typer.Option(help="Rows with missing values: refuse them, or fill in the grid's offset.", rich_help_panel=INPUT),
+        typer.Option(
+            help="Rows with missing values: refuse them, or fill in the grid's offset.", rich_help_panel=INPUT
+        ),
     ] = None,
     window: Annotated[
         str | None, typer.Option(help="Rows (20000), span of event time (7d), or all.", rich_help_panel=STREAM)
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="Partitions of the stream.", rich_help_panel=STREAM)] = None,
     kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.", rich_help_panel=SOLVER)] = None,
-    c: Annotated[float | None, typer.Option("--C", help="Regularisation: larger fits closer.", rich_help_panel=SOLVER)] = None,
+    c: Annotated[
+        float | None, typer.Option("--C", help="Regularisation: larger fits closer.", rich_help_panel=SOLVER)
+    ] = None,
     weighting: Annotated[
         str | None,
         typer.Option(help="inverse, none, balanced, or weights such as '0=1,1=5'.", rich_help_panel=SOLVER),
     ] = None,
     standardize: Annotated[
-        bool | None, typer.Option("--standardize/--raw", help="Regularise in standardized or raw units.", rich_help_panel=SOLVER)
+        bool | None,
+        typer.Option("--standardize/--raw", help="Regularise in standardized or raw units.", rich_help_panel=SOLVER),
     ] = None,
     chunk: Annotated[int, typer.Option(help="Rows between two models: test, then train.", rich_help_panel=RUN)] = 100,
     speed: Annotated[
@@ -91,10 +104,36 @@ def replay(
     ] = 0.0,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=RUN)] = 0,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Refit from the live rows at the end and compare bit for bit.", rich_help_panel=RUN)
+        bool,
+        typer.Option(
+            "--verify", help="Refit from the live rows at the end and compare bit for bit.", rich_help_panel=RUN
+        ),
     ] = False,
+    broker: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT of a Kafka cluster to run on, with topics and services of its own.", rich_help_panel=KAFKA
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(help="Workers to start on Kafka.", rich_help_panel=KAFKA)] = 1,
+    services: Annotated[
+        bool, typer.Option("--services/--no-services", help="Start them, or use those that run.", rich_help_panel=KAFKA)
+    ] = True,
+    keep_topics: Annotated[
+        bool, typer.Option("--keep-topics", help="Leave the topics behind.", rich_help_panel=KAFKA)
+    ] = False,
+    kafka: Annotated[
+        list[str] | None,
+        typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.", rich_help_panel=KAFKA),
+    ] = None,
     json_to: Annotated[
-        str | None, typer.Option("--json", help="Write the summary as JSON to a file, or - for standard output.", rich_help_panel=RUN)
+        str | None,
+        typer.Option(
+            "--json", help="Write the summary as JSON to a file, or - for standard output.", rich_help_panel=RUN
+        ),
+    ] = None,
+    retired_ids: Annotated[
+        Path | None, typer.Option(help="Write the ids that were retired to a file, one a line.", rich_help_panel=RUN)
     ] = None,
     write_definition: Annotated[
         Path | None,
@@ -107,6 +146,7 @@ def replay(
     """
     from deltaplane_services.replay.console import Console
     from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions, lay_over, load_tables
+    from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
     from deltaplane_services.replay.summary import definition_text, write_json
 
@@ -116,9 +156,7 @@ def replay(
     tables = lay_over(tables, "features", missing=missing)
     tables = lay_over(tables, "window", length=window)
     tables = lay_over(tables, "", partitions=partitions)
-    tables = lay_over(
-        tables, "solver", kind=kind, C=c, weighting=_weighting(weighting), standardize=standardize
-    )
+    tables = lay_over(tables, "solver", kind=kind, C=c, weighting=_weighting(weighting), standardize=standardize)
     options = ReplayOptions(
         source=file,
         tables=tables,
@@ -128,10 +166,16 @@ def replay(
         retire_fraction=retire_fraction,
         seed=seed,
         verify=verify,
+        retired_ids=retired_ids,
     )
     console = Console(to_error=json_to == "-")
+    pipeline = embedded(options)
+    if broker is not None:
+        from deltaplane_services.replay.on_kafka import KafkaRun, on_kafka
+
+        pipeline = on_kafka(KafkaRun(broker, tuple(kafka or ()), workers, keep_topics, services))
     with console.progress() as show:
-        result = run_replay(options, show)
+        result = run_replay(options, show, pipeline)
     console.summary(result)
     if json_to is not None:
         write_json(result, json_to)
@@ -155,6 +199,9 @@ def _weighting(text: str | None) -> Any:
         except ValueError:
             raise DefinitionError(f"weighting: expected LABEL=WEIGHT pairs such as '0=1,1=5', got {part!r}") from None
     return weights
+
+
+register(app)
 
 
 def main() -> None:

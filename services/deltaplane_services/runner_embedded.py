@@ -27,8 +27,9 @@ from deltaplane_services.processors.records import (
     SAMPLES,
     Output,
 )
+from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.scorer import ScorerProcessor
-from deltaplane_services.processors.worker import WorkerProcessor, accepted_state, newest_checkpoint
+from deltaplane_services.processors.worker import WorkerProcessor
 
 Floats = npt.NDArray[np.float64]
 MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
@@ -36,7 +37,7 @@ MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """``records_per_poll`` bounds a poll of one source; ``keep_log`` keeps consumed records, for rebuilds and audits."""
+    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits."""
 
     site: str = "local"
     records_per_poll: int = 500
@@ -47,27 +48,52 @@ class RunnerOptions:
 @dataclass
 class _Worker:
     name: str
-    lives: int = 0
     sources: dict[int, WorkerProcessor] = field(default_factory=dict)
+
+
+def take_source(
+    definition: StreamDefinition, broker: EmbeddedBroker, source: Source, writer: str, now: int
+) -> WorkerProcessor:
+    """A worker that has claimed a source and knows where to read on. Raises DeltaGap and OffsetOutOfRange."""
+    processor = WorkerProcessor(definition, source, writer)
+    claimed_at = broker.append(processor.claim(), now)
+    checkpoint, offset = newest_checkpoint(definition, source, broker.fetch_topic(CHECKPOINTS))
+    # No later than the checkpoint: a delta that retention has eaten cannot be made up for.
+    deltas = broker.fetch(DELTAS, source.partition, offset)
+    resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at))
+    processor.skip_to(
+        max(resume.samples, broker.begin(SAMPLES, source.partition)),
+        max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),
+    )
+    for record in broker.fetch_topic(MODELS):
+        processor.see_model(read_model(record.value))
+    return processor
+
+
+def start_merger(definition: StreamDefinition, broker: EmbeddedBroker) -> tuple[MergerProcessor, dict[int, int]]:
+    """A merger that has read the checkpoints, and the offset of each deltas partition to read on from."""
+    merger = MergerProcessor(definition)
+    resume = merger.restore(broker.fetch_topic(CHECKPOINTS), broker.fetch_topic(MODELS))
+    return merger, {partition: resume.get(partition, 0) for partition in range(definition.partitions)}
 
 
 class EmbeddedRunner:
     """A whole pipeline in one process."""
 
-    def __init__(
-        self, definition: StreamDefinition, workers: int = 1, options: RunnerOptions | None = None
-    ) -> None:
+    def __init__(self, definition: StreamDefinition, workers: int = 1, options: RunnerOptions | None = None) -> None:
         self.definition = definition
         self.options = options or RunnerOptions()
         self.broker = EmbeddedBroker(definition.partitions)
         self.merger = MergerProcessor(definition)
         self.scorer = ScorerProcessor(definition)
-        self._random = random.Random(self.options.seed)
+        self._random = random.Random(self.options.seed)  # noqa: S311 - an order to poll in is no secret.
         self._workers = [_Worker(f"worker-{index}") for index in range(workers)]
         self._delta_positions = dict.fromkeys(range(definition.partitions), 0)
         self._query_positions = dict.fromkeys(range(definition.partitions), 0)
         self._model_position = 0
         self._rounds = 0
+        # A writer's name is never used twice, whatever workers come and go.
+        self._lives = 0
         self.rebalance(0)
 
     # Assignment ------------------------------------------------------------------------------------------------------
@@ -86,19 +112,9 @@ class EmbeddedRunner:
                 worker.sources[partition] = self._assign(worker, partition, now)
 
     def _assign(self, worker: _Worker, partition: int, now: int) -> WorkerProcessor:
-        worker.lives += 1
+        self._lives += 1
         source = Source(self.options.site, partition)
-        processor = WorkerProcessor(self.definition, source, f"{worker.name}.{worker.lives}.{partition}")
-        claimed_at = self.broker.append(processor.claim(), now)
-        checkpoint, offset = newest_checkpoint(self.definition, source, self.broker.fetch_topic(CHECKPOINTS))
-        deltas = self.broker.fetch(DELTAS, partition, max(offset, self.broker.begin(DELTAS, partition)))
-        resume = processor.restore(accepted_state(self.definition, checkpoint, deltas, claimed_at))
-        samples = max(resume.samples, self.broker.begin(SAMPLES, partition))
-        retirements = max(resume.retirements, self.broker.begin(RETIREMENTS, partition))
-        processor.skip_to(samples, retirements)
-        for record in self.broker.fetch_topic(MODELS)[-1:]:
-            processor.see_model(read_model(record.value))
-        return processor
+        return take_source(self.definition, self.broker, source, f"{worker.name}.{self._lives}", now)
 
     def crash_worker(self, index: int, now: int) -> None:
         """Lose all that a worker holds in memory, and start it again."""
@@ -107,16 +123,13 @@ class EmbeddedRunner:
 
     def crash_merger(self) -> None:
         """Lose the merger's memory, and start it again from its checkpoints."""
-        self.merger = MergerProcessor(self.definition)
-        resume = self.merger.restore(self.broker.fetch_topic(CHECKPOINTS), self.broker.fetch_topic(MODELS))
-        for partition in self._delta_positions:
-            self._delta_positions[partition] = max(resume.get(partition, 0), self.broker.begin(DELTAS, partition))
+        self.merger, self._delta_positions = start_merger(self.definition, self.broker)
 
     @property
     def rounding_error(self) -> Floats:
         """Largest distance between a feature's values and the grid so far, float64[d], in the features' own units."""
         errors = [processor.rounding_error for worker in self._workers for processor in worker.sources.values()]
-        return np.max(errors, axis=0)
+        return np.asarray(np.max(errors, axis=0), dtype=np.float64)
 
     # Rounds ----------------------------------------------------------------------------------------------------------
 

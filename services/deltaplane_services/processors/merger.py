@@ -10,12 +10,14 @@ from collections.abc import Iterable, Sequence
 
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source, Verdict
+from deltaplane.delta import Source, SourceState, Verdict
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.merger import Merger
 from deltaplane.model import Model
+from deltaplane.records import Checkpoint
 from deltaplane.solver import Plane
-from deltaplane.wire import Checkpoint, read_checkpoint, read_claim_or_delta, read_model, write_checkpoint, write_model
+from deltaplane.statistics import Statistics
+from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_checkpoint, write_model
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     MODELS,
@@ -38,6 +40,7 @@ class MergerProcessor:
         self._next_offsets: dict[int, int] = {}
         self._partition_of: dict[Source, int] = {}
         self._checkpointed: dict[Source, int] = {}
+        self._first_heard: dict[Source, int] = {}
         self._skip_below: dict[Source, int] = {}
 
     def restore(self, checkpoints: Iterable[Record], models: Iterable[Record]) -> dict[int, int]:
@@ -65,7 +68,8 @@ class MergerProcessor:
     def _check(self, fingerprint: bytes, what: str) -> None:
         if fingerprint != self.definition.stream_fingerprint:
             raise DefinitionMismatch(
-                f"{what}: expected stream definition {self.definition.stream_fingerprint.hex()}, got {fingerprint.hex()};"
+                f"{what}: expected stream definition {self.definition.stream_fingerprint.hex()},"
+                f" got {fingerprint.hex()};"
                 " start the merger with the stream's definition, or give the new definition a new name"
             )
 
@@ -81,13 +85,19 @@ class MergerProcessor:
                 # A checkpoint may be ahead of that of another source in the same partition.
                 if record.offset < self._skip_below.get(change.source, 0):
                     continue
-                self._partition_of[change.source] = record.partition
+                if change.source not in self._partition_of:
+                    self._partition_of[change.source] = record.partition
+                    self._first_heard[change.source] = record.offset
                 self.verdicts[self.merger.apply(change)] += 1
             except (WireError, DefinitionMismatch, StateMismatch) as fault:
                 kind = "bad record" if isinstance(fault, WireError) else "other definition"
                 kind = "impossible change" if isinstance(fault, StateMismatch) else kind
                 letters.append(dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES))
         return Output(first=tuple(letters))
+
+    def see_model(self, model: Model) -> None:
+        """Take note of a record of the models topic; its own, or one of another that believes to be the merger."""
+        self.merger.see_other(model)
 
     def publish(self, now: int) -> Output:
         """Solve and publish a model, if anything changed; ``now`` in milliseconds since the epoch."""
@@ -97,15 +107,30 @@ class MergerProcessor:
         self.model = model
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model)),))
 
+    def forget_publications(self) -> None:
+        """What was published last may not have arrived: publish the model and every checkpoint again."""
+        self.merger.republish()
+        self._checkpointed.clear()
+
     def checkpoints(self) -> Output:
-        """Checkpoints of all sources that changed since the last ones."""
-        changed = []
+        """Checkpoints of all sources that changed since the last ones.
+
+        Sources never checkpointed before are announced by an empty checkpoint from where they were first heard,
+        acknowledged BEFORE any other: a partition of deltas may carry several sources, and a merger that restarts from
+        some of their checkpoints must not begin after what it needs of the others.
+        """
+        announced, changed = [], []
         for state in self.merger.sources():
-            if self._checkpointed.get(state.source) == state.sequence:
+            source = state.source
+            if self._checkpointed.get(source) == state.sequence:
                 continue
-            self._checkpointed[state.source] = state.sequence
-            checkpoint = Checkpoint(
-                state, self._next_offsets[self._partition_of[state.source]], self.definition.stream_fingerprint
-            )
-            changed.append(Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint)))
-        return Output(then=tuple(changed))
+            if source not in self._checkpointed:
+                empty = SourceState(source, Statistics(self.definition.dimension))
+                announced.append(self._checkpoint(empty, self._first_heard[source]))
+            self._checkpointed[source] = state.sequence
+            changed.append(self._checkpoint(state, self._next_offsets[self._partition_of[source]]))
+        return Output(tuple(announced), tuple(changed))
+
+    def _checkpoint(self, state: SourceState, next_offset: int) -> Outgoing:
+        checkpoint = Checkpoint(state, next_offset, self.definition.stream_fingerprint)
+        return Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint))

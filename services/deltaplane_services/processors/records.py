@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from deltaplane.delta import Source
+from deltaplane.records import DeadLetter
 from deltaplane.sample import Refusal
-from deltaplane.wire import DeadLetter, write_dead_letter
+from deltaplane.wire import write_dead_letter
 
 SAMPLES = "samples"
 RETIREMENTS = "retirements"
@@ -42,8 +44,7 @@ TOPICS: Mapping[str, TopicSettings] = {
 """Every topic of a stream, by its name without the stream's prefix."""
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch."""
 
     topic: str
@@ -54,8 +55,7 @@ class Record:
     value: bytes | None
 
 
-@dataclass(frozen=True)
-class Outgoing:
+class Outgoing(NamedTuple):
     """A record to be published."""
 
     topic: str
@@ -78,7 +78,7 @@ def source_key(source: Source) -> bytes:
 
 
 def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:
-    """The key of a dead letter, receipt or prediction: where its cause came from, so that a repeat overwrites itself."""
+    """The key of a dead letter, receipt or prediction: where its cause is, so that a repeat overwrites itself."""
     return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
 
 

@@ -8,7 +8,8 @@ from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
-from deltaplane.wire import Prediction, read_query, write_prediction
+from deltaplane.records import Prediction
+from deltaplane.wire import read_query, write_prediction
 from deltaplane_services.processors.records import PREDICTIONS, Outgoing, Output, Record, dead_letter, origin_key
 
 

@@ -12,7 +12,7 @@ Life of a source in a worker, driven by a runner:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,18 +20,16 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile, accept
-from deltaplane.errors import DefinitionMismatch, DeltaGap, StateMismatch, WireError
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.errors import DefinitionMismatch, DeltaGap, WireError
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
-from deltaplane.partition import Partition, SampleOutcome, Step
+from deltaplane.outcomes import SampleOutcome
+from deltaplane.partition import Partition, Step
+from deltaplane.records import Receipt
 from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
-from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import (
-    Receipt,
-    read_checkpoint,
-    read_claim_or_delta,
     read_retirement,
     read_samples,
     write_claim,
@@ -42,7 +40,6 @@ from deltaplane_services.processors.records import (
     DELTAS,
     RECEIPTS,
     RETIREMENTS,
-    SAMPLES,
     Outgoing,
     Output,
     Record,
@@ -79,36 +76,6 @@ class _Batch:
     counts: Counter[str]
 
 
-def newest_checkpoint(definition: StreamDefinition, source: Source, checkpoints: Iterable[Record]) -> tuple[SourceState, int]:
-    """The state of a source by its checkpoint with the highest next offset, and that offset; nothing and 0 without one."""
-    state, offset = SourceState(source, Statistics(definition.dimension)), 0
-    for record in checkpoints:
-        checkpoint = read_checkpoint(record.value, definition.dimension)
-        if checkpoint.state.source == source and checkpoint.next_offset > offset:
-            state, offset = checkpoint.state, checkpoint.next_offset
-    return state, offset
-
-
-def accepted_state(
-    definition: StreamDefinition, checkpoint: SourceState, deltas: Iterable[Record], claimed_at: int
-) -> SourceState:
-    """The rule over a source's records of the deltas topic, from its checkpoint up to the claim at ``claimed_at``.
-
-    Records that cannot be read are skipped here as the merger skips them, so that both stand at the same position.
-    """
-    state = checkpoint
-    for record in deltas:
-        if record.offset > claimed_at:
-            break
-        try:
-            change = read_claim_or_delta(record.value, definition.dimension)
-            if change.source == state.source:
-                state, _ = accept(state, change, definition.stream_fingerprint)
-        except (WireError, DefinitionMismatch, StateMismatch):
-            continue
-    return state
-
-
 class WorkerProcessor:
     """One source's state in one worker's life; ``writer`` must never have been used before."""
 
@@ -121,6 +88,9 @@ class WorkerProcessor:
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = 0
+        # Where the next tile begins. Reading may begin later, where a log that nobody has read yet has lost its head.
+        self._samples_covered = 0
+        self._retirements_covered = 0
         self._samples_position = 0
         self._retirements_position = 0
         # Records that came before the refill was over: what follows them may be fetched already.
@@ -141,6 +111,8 @@ class WorkerProcessor:
         """Begin at the accepted state of the source, as it was when this writer's claim was appended."""
         self._accepted = accepted
         self._sequence = accepted.sequence
+        self._samples_covered = accepted.samples_position
+        self._retirements_covered = accepted.retirements_position
         rebuild = accepted.rebuild
         if accepted.sequence == 0:
             rebuild = Rebuild()
@@ -185,6 +157,8 @@ class WorkerProcessor:
             )
         self._samples_position = max(self._samples_position, samples)
         self._retirements_position = max(self._retirements_position, retirements)
+        if self._refilling:
+            self._finish_refill_if_there()
 
     def see_model(self, model: Model) -> None:
         """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored."""
@@ -208,7 +182,7 @@ class WorkerProcessor:
                 return Output()
             samples, retirements = self._held_samples, self._held_retirements
             self._held_samples, self._held_retirements = [], []
-        expires = self.definition.ladder.longest_milliseconds is not None and self._watermark > self._delta_watermark
+        expires = self.definition.ladder.timed and self._watermark > self._delta_watermark
         if not samples and not retirements and not expires:
             return Output()
         batch = self._decode(samples, retirements)
@@ -251,7 +225,9 @@ class WorkerProcessor:
 
     def _state(self) -> SourceState:
         if self._accepted is None:
-            raise DeltaGap(f"source {self.source}: process() before restore(); claim, read the deltas, restore, then process")
+            raise DeltaGap(
+                f"source {self.source}: process() before restore(); claim, read the deltas, restore, then process"
+            )
         return self._accepted
 
     # Decoding --------------------------------------------------------------------------------------------------------
@@ -308,16 +284,18 @@ class WorkerProcessor:
     def _score(self, samples: AdmittedSamples, predicted: npt.NDArray[np.int64] | None, step: Step) -> Confusion:
         if predicted is None or self._model is None or self._model.plane is None:
             return Confusion()
-        classes = self._model.plane.classes
-        every = sorted({*classes, *samples.labels})
-        place = {label: at for at, label in enumerate(every)}
-        truth = np.array([place[label] for label in samples.labels], dtype=np.int64)[samples.codes]
-        guess = np.array([place[label] for label in classes], dtype=np.int64)[predicted]
+        every = classes = self._model.plane.classes
+        truth, guess = samples.codes, predicted
+        if tuple(samples.labels) != classes:
+            every = tuple(sorted({*classes, *samples.labels}))
+            place = {label: at for at, label in enumerate(every)}
+            truth = np.array([place[label] for label in samples.labels], dtype=np.int32)[samples.codes]
+            guess = np.array([place[label] for label in classes], dtype=np.int64)[predicted]
         # Only what is learned for the first time counts; a sample sent twice is not scored twice.
         left_out = [note.row for note in step.sample_notes]
         if left_out:
             truth, guess = np.delete(truth, left_out), np.delete(guess, left_out)
-        return Confusion.of(truth, guess, tuple(every))
+        return Confusion.of(truth, guess, every)
 
     # Output ----------------------------------------------------------------------------------------------------------
 
@@ -329,9 +307,9 @@ class WorkerProcessor:
         samples: Sequence[Record],
         retirements: Sequence[Record],
     ) -> Output:
-        samples_to = samples[-1].offset + 1 if samples else self._samples_position
-        retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_position
-        tile = Tile(self._sequence, self._samples_position, samples_to, self._retirements_position, retirements_to)
+        samples_to = samples[-1].offset + 1 if samples else self._samples_covered
+        retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_covered
+        tile = Tile(self._sequence, self._samples_covered, samples_to, self._retirements_covered, retirements_to)
         rebuild = Rebuild(
             window_from=self.partition.window_from(samples_to),
             memory_from=self.partition.memory_from(samples_to),
@@ -352,7 +330,9 @@ class WorkerProcessor:
         )
         first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
         self._sequence += 1
-        self._samples_position, self._retirements_position = samples_to, retirements_to
+        self._samples_covered, self._retirements_covered = samples_to, retirements_to
+        self._samples_position = max(self._samples_position, samples_to)
+        self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
         then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta))
         return Output(tuple(first), (then,))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from deltaplane_services.readers.arff_header import Attribute, read_header, split_values, words_of_sparse_row
 from deltaplane_services.readers.cells import MISSING, clip
 from deltaplane_services.readers.csv_format import NOT_UTF8, ends_lines_with_newlines, is_utf8, quotes_enclose_cells
-from deltaplane_services.readers.layout import Layout, choose_columns
+from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.lines import LineCutter
 from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.sources import ByteSource
@@ -110,5 +110,5 @@ def _refuse_features_without_numbers(attributes: Sequence[Attribute], layout: La
     if bad:
         raise ReaderError(
             f"The attribute `{bad[0].name}` of {where} is of type {bad[0].kind}, and a feature must be numeric or "
-            f"nominal. Leave it out with `{' '.join(f'--ignore {attribute.name}' for attribute in bad[:6])}`."
+            f"nominal. Leave it out with `{ignoring([attribute.name for attribute in bad])}`."
         )

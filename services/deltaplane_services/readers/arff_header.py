@@ -64,9 +64,7 @@ def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
                     "`@attribute` or `@data` was expected. If it is another kind of file, name it with `--format`."
                 )
             attributes.append(_attribute(rest, f"line {line_number - 1} of {where}"))
-    if not attributes:
-        raise ReaderError(f"{where} is empty; an ARFF header and rows were expected.")
-    raise ReaderError(f"{where} ends within its ARFF header: there is no `@data` line, and no rows.")
+    raise ReaderError(f"{where} ends before its ARFF header does: there is no `@data` line, and no rows.")
 
 
 def _checked(attributes: list[Attribute], where: str) -> list[Attribute]:

@@ -8,7 +8,7 @@ BLOCK_BYTES = 2**20
 """Bytes of text read at once. Longer blocks were no faster when measured, and every reader holds a few of them."""
 
 LINE_BYTES = 2**20
-"""A line of text above this is refused: 4096 features at full precision are a tenth of it."""
+"""A line of text above this is refused: the widest stream at full precision takes a tenth of it."""
 
 RECORD_BYTES = 2**20
 """A quoted record that runs over several lines is refused above this, so that a quote nobody closes ends."""
@@ -22,7 +22,7 @@ MATRIX_BYTES = 16 * 2**20
 """
 
 LEAF_ROWS = 128
-"""A block that cannot be read by columns is halved down to about this many lines, and these are read row by row."""
+"""A LIBSVM block that is not regular is halved down to about this many lines, and these are read line by line."""
 
 REFUSED_TEXT = 120
 """Characters of a refused row that are repeated to the user."""
@@ -31,6 +31,7 @@ SNIFF_BYTES = 2**16
 """Bytes from which the format of an unnamed file is told."""
 
 assert BLOCK_BYTES <= LINE_BYTES, "only the first line of a block may be too long: the line cutter relies on it"
+assert LEAF_ROWS <= MATRIX_BYTES // (8 * limits.FEATURES), "lines that were read one by one must fit one block"
 assert MATRIX_BYTES >= 8 * limits.FEATURES, "one row of the widest stream must fit a block"
 
 

@@ -40,19 +40,13 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
 
 
 def canonical_label(value: float | str) -> str:
-    """A numeric label in one spelling: ``1`` for 1, 1.0 and +1. Text that is no number stays as it is.
+    """A numeric label in one spelling: ``1`` for 1, 1.0 and +1.
 
-    Raises ValueError for NaN, which names no class.
+    Raises ValueError for text that is no number, and for NaN, which names no class.
     """
-    if isinstance(value, str):
-        if _INTEGER.fullmatch(value):
-            return str(int(value))
-        try:
-            number = read_number(value)
-        except ValueError:
-            return value
-    else:
-        number = value
+    if isinstance(value, str) and _INTEGER.fullmatch(value):
+        return str(int(value))
+    number = read_number(value) if isinstance(value, str) else value
     if math.isnan(number):
         raise ValueError(value)
     return str(int(number)) if abs(number) < 2**53 and number == int(number) else repr(float(number))
@@ -64,5 +58,12 @@ def clip(text: str, length: int = REFUSED_TEXT) -> str:
 
 
 def excerpt(raw: bytes) -> str:
-    """How a row of text begins, bytes that are not UTF-8 written by their hexadecimal digits."""
-    return clip(raw[: 4 * REFUSED_TEXT].decode("utf-8", errors="backslashreplace").rstrip("\r\n"))
+    """How a row of text begins, fit for a terminal."""
+    return printable(raw[: 4 * REFUSED_TEXT].decode("utf-8", errors="backslashreplace").rstrip("\r\n"))
+
+
+def printable(text: str) -> str:
+    """The beginning of ``text`` with what cannot be printed (line ends, control characters) written as escapes."""
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
+    return clip(text)

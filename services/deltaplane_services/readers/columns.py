@@ -1,27 +1,44 @@
 """The fast path: a block of text to columns by Arrow's CSV parser, all rows at once.
 
-It gives up, by returning None, wherever a cell needs a closer look, and the rows are then read one by one
-(:mod:`.rowwise`), whose rules decide. So it must never accept what those refuse, nor give another value. Arrow's and
-Python's parsers both round correctly, and a test holds the two paths against each other.
+It must never accept a cell that the row-by-row path (:mod:`.rowwise`) refuses, nor give another value, for the rules
+of that one decide. Arrow's and Python's parsers both round correctly, and a test holds the two paths against each
+other. Where a cell needs a closer look the typed parse gives up, the block is parsed again as text, columns are
+converted one by one, and the rows with cells that cannot be are left to the row-by-row path as odd.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane_services.readers.bounds import BLOCK_ROWS
-from deltaplane_services.readers.cells import MISSING
+from deltaplane_services.readers.cells import MISSING, read_number
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.rows import ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
-from deltaplane_services.readers.times import times_of_text
+from deltaplane_services.readers.times import read_time, times_of_text
+
+_Scalar = TypeVar("_Scalar", np.int64, np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MostRows:
+    """The rows of a block without odd ones, and the lines of those."""
+
+    block: RowBlock
+    odd_lines: list[int]
 
 
 class ColumnParser:
-    """Blocks of whole lines to row blocks, for one layout, delimiter and quote."""
+    """Blocks of whole lines to row blocks, for one layout, delimiter and quote.
+
+    The lines given must be UTF-8 and hold no quoted cell that runs over a line end.
+    """
 
     def __init__(self, layout: Layout, options: ReaderOptions, delimiter: str, quote: str) -> None:
         # Imported here, so that a run that reads another format does not pay for it.
@@ -30,99 +47,162 @@ class ColumnParser:
 
         self._layout = layout
         self._refuse_nan = options.missing == "refuse"
-        text = {position for position in (layout.label, layout.id, layout.time) if position is not None}
-        text.update(layout.codes)
-        numbers = [position for position in layout.features if position not in text]
+        self._delimiter, self._quote = delimiter, quote
         self._csv = pa.csv
-        self._buffer = pa.py_buffer
         # The system's allocator gives freed memory back; Arrow's own keeps it, and nothing here is allocated often.
         self._pool = pa.system_memory_pool()
         self._names = [str(position) for position in range(len(layout.names))]
-        self._parse_options = pa.csv.ParseOptions(delimiter=delimiter, quote_char=quote)
-        self._convert_options = pa.csv.ConvertOptions(
-            include_columns=[str(position) for position in sorted(text.union(numbers))],
-            column_types={str(position): pa.string() for position in text}
-            | {str(position): pa.float64() for position in numbers},
+        text = {position for position in (layout.label, layout.id, layout.time) if position is not None}
+        text.update(layout.codes)
+        used = sorted(text.union(layout.features))
+        self._typed = self._convert_options({p: pa.string() if p in text else pa.float64() for p in used})
+        self._as_text = self._convert_options({p: pa.string() for p in used})
+
+    def _convert_options(self, types: dict[int, Any]) -> Any:
+        return self._csv.ConvertOptions(
+            include_columns=[str(position) for position in types],
+            column_types={str(position): kind for position, kind in types.items()},
             null_values=list(MISSING),
             strings_can_be_null=False,
         )
 
+    def _read(self, data: bytes, convert_options: Any, on_odd_row: Callable[[Any], str] | None) -> Any:
+        """An Arrow table of the lines; ``on_odd_row`` is told of rows with another number of cells."""
+        import pyarrow as pa
+
+        return self._csv.read_csv(
+            pa.BufferReader(data),
+            read_options=self._csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
+            parse_options=self._csv.ParseOptions(
+                delimiter=self._delimiter, quote_char=self._quote, invalid_row_handler=on_odd_row
+            ),
+            convert_options=convert_options,
+            memory_pool=self._pool,
+        )
+
     def parse(self, data: bytes, first_line_number: int) -> RowBlock | None:
-        """The rows of whole lines in which no quoted cell runs over a line end; None where they must be read one by
-        one.
-        """
+        """All rows of the lines, or None where some are odd."""
         import pyarrow as pa
 
         try:
-            table = self._csv.read_csv(
-                pa.BufferReader(data),
-                read_options=self._csv.ReadOptions(
-                    use_threads=False, block_size=len(data) + 1, column_names=self._names
-                ),
-                parse_options=self._parse_options,
-                convert_options=self._convert_options,
-                memory_pool=self._pool,
-            )
+            table = self._read(data, self._typed, None)
         except pa.ArrowInvalid:
             return None
-        line_numbers = _numbers_of_rows(data, first_line_number, table.num_rows)
+        line_numbers = _lines_with_rows(data, first_line_number, table.num_rows)
         if line_numbers is None:
             return None
-        block = self._block(table, line_numbers)
-        if block is None:
+        columns = _Conversion(self._layout)
+        block = columns.block(table, line_numbers)
+        if columns.odd_rows:
             return None
-        # NaN is written with an n: a block without that letter has none but in its empty and `?` cells.
+        # NaN is written with an n: a block without that letter has none but in cells that stand for a missing number.
         may_be_nan = b"n" in data or b"N" in data or any(column.null_count for column in table.columns)
-        reasons = reasons_to_refuse(
-            block,
-            self._layout.feature_names,
-            {},
-            refuse_nan=self._refuse_nan and (may_be_nan or bool(self._layout.codes)),
-        )
+        return self._screened(block, data, first_line_number, may_be_nan=may_be_nan or bool(self._layout.codes))
+
+    def parse_what_is_not_odd(self, data: bytes, first_line_number: int) -> MostRows | None:
+        """The rows whose cells can all be converted, and the lines of the others; None where the lines are too odd."""
+        import pyarrow as pa
+
+        odd: list[int] = []
+
+        def leave_out(row: Any) -> str:
+            odd.append(row.number - 1)
+            return "skip"
+
+        try:
+            table = self._read(data, self._as_text, leave_out)
+        except pa.ArrowInvalid:
+            return None
+        all_lines = _lines_with_rows(data, first_line_number, table.num_rows + len(odd))
+        if all_lines is None:
+            return None
+        odd_lines = all_lines[odd].tolist()
+        line_numbers = np.delete(all_lines, odd)
+        columns = _Conversion(self._layout)
+        block = columns.block(table, line_numbers)
+        keep = np.ones(len(block), dtype=np.bool_)
+        keep[list(columns.odd_rows)] = False
+        odd_lines += line_numbers[~keep].tolist()
+        if len(odd_lines) > BLOCK_ROWS:
+            return None
+        screened = self._screened(block.where(keep), data, first_line_number, may_be_nan=True)
+        return None if screened is None else MostRows(screened, sorted(odd_lines))
+
+    def _screened(self, block: RowBlock, data: bytes, first_line_number: int, *, may_be_nan: bool) -> RowBlock | None:
+        names = self._layout.feature_names
+        reasons = reasons_to_refuse(block, names, {}, refuse_nan=self._refuse_nan and may_be_nan)
         if len(reasons) > BLOCK_ROWS:
             return None
         return without_refused(block, reasons, TextOfLines(data, first_line_number))
 
-    def _block(self, table: Any, line_numbers: npt.NDArray[np.int64]) -> RowBlock | None:
-        layout = self._layout
-        labels = self._labels(table.column(str(layout.label)))
-        ids = None if layout.id is None else [text.strip() for text in table.column(str(layout.id)).to_pylist()]
-        times = None
-        if layout.time is not None:
-            times = times_of_text(table.column(str(layout.time)))
-            if times is None:
-                return None
-        features = self._features(table)
-        if labels is None or features is None:
-            return None
-        return RowBlock(features, labels, ids, times, line_numbers)
 
-    def _labels(self, column: Any) -> list[str] | None:
+class _Conversion:
+    """Columns of an Arrow table to those of a row block; rows with a cell that cannot be converted become odd."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.odd_rows: set[int] = set()
+
+    def block(self, table: Any, line_numbers: npt.NDArray[np.int64]) -> RowBlock:
+        layout = self._layout
+        ids = None if layout.id is None else [text.strip() for text in table.column(str(layout.id)).to_pylist()]
+        times = None if layout.time is None else self._times(table.column(str(layout.time)))
+        features = np.empty((table.num_rows, len(layout.features)))
+        for feature, position in enumerate(layout.features):
+            column = table.column(str(position))
+            codes = layout.codes.get(position)
+            features[:, feature] = self._numbers(column) if codes is None else self._coded(column, codes)
+        return RowBlock(features, self._labels(table.column(str(layout.label))), ids, times, line_numbers)
+
+    def _labels(self, column: Any) -> list[str]:
         encoded = column.combine_chunks().dictionary_encode()
         texts = [text.strip() for text in encoded.dictionary.to_pylist()]
         texts = ["" if text in self._layout.empty_labels else text for text in texts]
+        indices = encoded.indices.to_pylist()
         declared = self._layout.declared_labels
-        if declared is not None and not declared.issuperset(text for text in texts if text):
-            return None
-        return [texts[index] for index in encoded.indices.to_pylist()]
+        if declared is not None:
+            undeclared = {index for index, text in enumerate(texts) if text and text not in declared}
+            self.odd_rows.update(row for row, index in enumerate(indices) if index in undeclared)
+        return [texts[index] for index in indices]
 
-    def _features(self, table: Any) -> npt.NDArray[np.float64] | None:
-        features = np.empty((table.num_rows, len(self._layout.features)))
-        for feature, position in enumerate(self._layout.features):
-            column = table.column(str(position))
-            codes = self._layout.codes.get(position)
-            if codes is None:
-                features[:, feature] = column.to_numpy()
-                continue
-            encoded = column.combine_chunks().dictionary_encode()
-            numbers = [codes.get(text.strip()) for text in encoded.dictionary.to_pylist()]
-            if None in numbers:
-                return None
-            features[:, feature] = np.array(numbers, dtype=np.float64)[encoded.indices.to_numpy()]
-        return features
+    def _times(self, column: Any) -> npt.NDArray[np.int64]:
+        times = times_of_text(column)
+        return self._one_by_one(column, read_time, np.int64) if times is None else times
+
+    def _numbers(self, column: Any) -> npt.NDArray[np.float64]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        numbers: npt.NDArray[np.float64]
+        with suppress(pa.ArrowInvalid):
+            numbers = pc.cast(column, pa.float64()).to_numpy()
+            return numbers
+        trimmed = pc.ascii_trim(column, characters=" \t")
+        given = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), None, trimmed)
+        with suppress(pa.ArrowInvalid):
+            numbers = pc.cast(given, pa.float64()).to_numpy()
+            return numbers
+        return self._one_by_one(column, read_number, np.float64)
+
+    def _coded(self, column: Any, codes: Mapping[str, float]) -> npt.NDArray[np.float64]:
+        return self._one_by_one(column, lambda text: codes[text.strip()], np.float64)
+
+    def _one_by_one(self, column: Any, read: Callable[[str], float], kind: type[_Scalar]) -> npt.NDArray[_Scalar]:
+        """What each cell reads as, each different text being read once."""
+        encoded = column.combine_chunks().dictionary_encode()
+        indices: npt.NDArray[np.int64] = encoded.indices.to_numpy()
+        values: npt.NDArray[_Scalar] = np.zeros(len(encoded.dictionary), dtype=kind)
+        unreadable = np.zeros(len(encoded.dictionary), dtype=np.bool_)
+        for index, text in enumerate(encoded.dictionary.to_pylist()):
+            try:
+                values[index] = read(text)
+            except (KeyError, ValueError):
+                unreadable[index] = True
+        self.odd_rows.update(np.flatnonzero(unreadable[indices]).tolist())
+        return values[indices]
 
 
-def _numbers_of_rows(data: bytes, first_line_number: int, rows: int) -> npt.NDArray[np.int64] | None:
+def _lines_with_rows(data: bytes, first_line_number: int, rows: int) -> npt.NDArray[np.int64] | None:
     """Line numbers of the rows, blank lines having none; None where rows are not lines after all."""
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     if rows == lines:

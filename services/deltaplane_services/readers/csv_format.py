@@ -14,7 +14,7 @@ import numpy as np
 
 from deltaplane_services.readers.bounds import LINE_BYTES, RECORD_BYTES
 from deltaplane_services.readers.cells import read_number
-from deltaplane_services.readers.layout import choose_columns
+from deltaplane_services.readers.layout import choose_columns, ignoring
 from deltaplane_services.readers.lines import LineCutter, OverlongLine
 from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.sources import ByteSource
@@ -120,10 +120,11 @@ def _cells_with_quotes(data: bytes, at: int, delimiter: bytes) -> tuple[list[byt
             cells.append(data[at + 1 : closing].replace(b'""', b'"'))
             at = closing + 1
         else:
+            # All cells up to the next quoted one, or to the end of the line.
             line_end = _after_newline(data, at)
-            stop = data.find(delimiter, at, line_end)
+            stop = data.find(delimiter + b'"', at, line_end)
             stop = stop if stop >= 0 else at + len(data[at:line_end].rstrip(b"\r\n"))
-            cells.append(data[at:stop])
+            cells += data[at:stop].split(delimiter)
             at = stop
         if data.startswith(delimiter, at):
             at += 1
@@ -152,12 +153,14 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
         layout = choose_columns(names, options, source.name)
     except ReaderError as error:
         if options.header and all(_is_number(name) for name in names):
-            raise ReaderError(f"{error} Its first line holds numbers: if that is a row, say `--no-header`.") from None
+            raise ReaderError(
+                f"{error} Its first line holds numbers: if that is a row, say that the file has no header."
+            ) from None
         raise
     for name in unnamed.intersection(layout.feature_names if options.features is None else ()):
         raise ReaderError(
             f"The header of {source.name} gives no name to {name.replace('column', 'column ')}, which is often a "
-            f"saved row number. Leave it out with `--ignore {name}`, or name the features to use with `--features`."
+            f"saved row number. Leave it out with `{ignoring([name])}`, or name the features to use."
         )
     return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source.name).blocks()
 
@@ -187,7 +190,7 @@ def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple
     if len(record.cells) == 1:
         raise ReaderError(
             f"{where} has one column only, {record.cells[0][:40]!r}, when cut at {delimiter!r}; a label and "
-            "features were expected. If another character separates its cells, name it with `--delimiter`."
+            "features were expected. If another character separates its cells, name it as the delimiter."
         )
     if not options.header:
         cutter.put_back(data[at:], line_number)

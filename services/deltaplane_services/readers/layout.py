@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -37,6 +38,11 @@ def listed(names: Sequence[str], at_most: int = 12) -> str:
     """Names in a message, the rest of a long list counted."""
     shown = ", ".join(names[:at_most])
     return shown if len(names) <= at_most else f"{shown}, … ({len(names)} in all)"
+
+
+def ignoring(names: Sequence[str], at_most: int = 6) -> str:
+    """The flags that leave these columns out, ready for a shell."""
+    return " ".join(f"--ignore {shlex.quote(name)}" for name in names[:at_most])
 
 
 def find_column(name: str, names: Sequence[str], role: str, where: str) -> int:
@@ -91,7 +97,7 @@ def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderO
     if len(features) > limits.FEATURES:
         raise ReaderError(
             f"{where} has {len(features)} feature columns and a stream may have {limits.FEATURES}. "
-            "Choose some with `--features` or leave some out with `--ignore`."
+            "Name those to use, or leave some out with `--ignore`."
         )
     return features
 

@@ -20,19 +20,24 @@ from deltaplane_services.readers.rows import ReaderError, ReaderOptions, Refused
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 from deltaplane_services.readers.sources import ByteSource
 
+LABEL = "label"
+"""The name that the label of a LIBSVM row answers to, so that one can be given where all formats are treated alike."""
+
 
 def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
     """Names of the features, and the row blocks; raises ReaderError where no row of the first block can be read."""
     for role, name in (("label", options.label), ("id", options.id), ("time", options.time)):
-        if name is not None:
+        if name not in (None, LABEL if role == "label" else None):
             raise ReaderError(
-                f"{source.name} is a LIBSVM file: its rows are a label and numbered features, without a column "
+                f"{source.name} is a LIBSVM file: its rows are a `{LABEL}` and numbered features, without a column "
                 f"`{name}` for the {role}. Leave `--{role}` out."
             )
     cutter = LineCutter(source)
     beginning: list[SparseRows] = []
     while not beginning and (piece := cutter.next_piece()) is not None:
         beginning = list(_sparse_rows(piece))
+    if not beginning:
+        raise ReaderError(f"{source.name} is empty; lines of `label index:value ...` were expected.")
     number_of_features = options.number_of_features or _highest_index(beginning, source.name)
     if number_of_features > limits.FEATURES:
         raise ReaderError(
@@ -72,12 +77,10 @@ def _sparse_rows(piece: TextBlock | OverlongLine) -> Iterator[SparseRows]:
 
 def _highest_index(beginning: list[SparseRows], where: str) -> int:
     """The highest index of the first block that a stream may have; raises ReaderError where no row has one."""
-    indices = np.concatenate([rows.indices for rows in beginning]) if beginning else np.empty(0, dtype=np.int64)
+    indices = np.concatenate([rows.indices for rows in beginning])
     allowed = indices[indices <= limits.FEATURES]
     if len(allowed):
         return int(allowed.max())
-    if not beginning:
-        raise ReaderError(f"{where} is empty; lines of `label index:value ...` were expected.")
     refused = [row for rows in beginning for row in rows.refused]
     if refused:
         raise ReaderError(
@@ -120,18 +123,15 @@ class _DenseRows:
                 )
             row, indices, values = row[within], indices[within], values[within]
         features[row, indices - 1] = values
-        # Refused rows that stand behind the last row of this block, if it is not the last one, go with the next.
-        line_numbers = rows.line_numbers[start:stop]
-        before = rows.line_numbers[start - 1] if start else -1
-        end = line_numbers[-1] if stop < len(rows.labels) else np.iinfo(np.int64).max
-        refused = tuple(row for row in rows.refused if before < row.line_number <= end)
+        # Only lines that were read one by one were refused, and they are few enough for one block.
+        assert not rows.refused or stop == len(rows.labels), "refused rows go with the block they stand in"
         block = RowBlock(
-            features if self._wanted is None else features[:, self._wanted],
+            features if self._wanted is None else np.ascontiguousarray(features[:, self._wanted]),
             rows.labels[start:stop],
             None,
             None,
-            line_numbers,
-            refused,
+            rows.line_numbers[start:stop],
+            rows.refused,
         )
         reasons = reasons_to_refuse(block, self.feature_names, faults, refuse_nan=self._refuse_nan)
         return without_refused(block, reasons, TextOfLines(rows.text, rows.first_line_number))

@@ -209,7 +209,7 @@ def _label(word: str) -> str:
     try:
         return canonical_label(word)
     except ValueError:
-        raise ValueError(f"the label {clip(word, 40)!r} names no class") from None
+        raise ValueError(f"the label {clip(word, 40)!r} is not a number") from None
 
 
 def _features(words: list[str]) -> dict[int, float]:

@@ -11,7 +11,7 @@ import codecs
 from collections import deque
 from dataclasses import dataclass
 
-from deltaplane_services.readers.bounds import BLOCK_BYTES, LINE_BYTES, REFUSED_TEXT
+from deltaplane_services.readers import bounds
 from deltaplane_services.readers.rows import ReaderError
 from deltaplane_services.readers.sources import Bytes
 
@@ -34,13 +34,10 @@ class OverlongLine:
 
 
 class LineCutter:
-    """Blocks of whole lines, one after another, of about ``block_bytes`` each."""
+    """Blocks of whole lines, one after another, of about :data:`~.bounds.BLOCK_BYTES` each."""
 
-    def __init__(self, source: Bytes, *, block_bytes: int = BLOCK_BYTES, line_bytes: int = LINE_BYTES) -> None:
-        assert 0 < block_bytes <= line_bytes, "only the first line of a block may be too long"
+    def __init__(self, source: Bytes) -> None:
         self._source = source
-        self._block_bytes = block_bytes
-        self._line_bytes = line_bytes
         self._line_number = 1
         self._at_beginning = True
         self._carry = b""
@@ -66,7 +63,7 @@ class LineCutter:
                 return self._block(block, final=True) if block else None
             begun = len(self._carry) - (self._carry.rfind(b"\n") + 1)
             line_end = chunk.find(b"\n")
-            if begun + (line_end if line_end >= 0 else len(chunk)) > self._line_bytes:
+            if begun + (line_end if line_end >= 0 else len(chunk)) > bounds.LINE_BYTES:
                 self._pass_over(chunk, begun)
                 return self._cut_already.popleft()
             if line_end >= 0:
@@ -103,7 +100,7 @@ class LineCutter:
         beginning.
         """
         start = len(self._carry) - begun
-        lines_before, beginning = self._carry[:start], (self._carry[start:] + chunk)[: 4 * REFUSED_TEXT]
+        lines_before, beginning = self._carry[:start], (self._carry[start:] + chunk)[: 4 * bounds.REFUSED_TEXT]
         self._carry = b""
         if lines_before:
             self._cut_already.append(self._block(lines_before, final=True))
@@ -117,7 +114,7 @@ class LineCutter:
         if self._unread:
             chunk, self._unread = self._unread, b""
             return chunk
-        chunk = self._source.read(self._block_bytes)
+        chunk = self._source.read(bounds.BLOCK_BYTES)
         if self._at_beginning:
             self._at_beginning = False
             if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
-from deltaplane_services.readers.cells import canonical_label, clip
-from deltaplane_services.readers.layout import Layout, choose_columns
+from deltaplane_services.readers.cells import canonical_label, clip, printable
+from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
 from deltaplane_services.readers.sources import ByteSource
@@ -53,7 +53,7 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
     except (pa.ArrowException, OSError) as error:
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
     layout = choose_columns(file.schema_arrow.names, options, source.name)
-    rows = _ParquetRows(file, layout, options, source.name)
+    rows = _ParquetRows(file, layout, options, source)
     rows.refuse_columns_without_numbers()
     if not file.metadata.num_rows:
         raise ReaderError(f"{source.name} has columns and no rows; at least one row was expected.")
@@ -63,11 +63,12 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
 class _ParquetRows:
     """Batches of a Parquet file as row blocks."""
 
-    def __init__(self, file: Any, layout: Layout, options: ReaderOptions, name: str) -> None:
+    def __init__(self, file: Any, layout: Layout, options: ReaderOptions, source: ByteSource) -> None:
         self._file = file
         self._layout = layout
         self._refuse_nan = options.missing == "refuse"
-        self._name = name
+        self._source = source
+        self._name = source.name
         needed = [position for position in (layout.label, layout.id, layout.time) if position is not None]
         self._columns = [layout.names[position] for position in sorted({*needed, *layout.features})]
 
@@ -82,13 +83,14 @@ class _ParquetRows:
         raise ReaderError(
             f"The column `{bad[0]}` of {self._name} holds {schema.field(bad[0]).type} where a feature must be a "
             f"number: its first value is {clip(came, 40)!r}. Leave it out with "
-            f"`{' '.join(f'--ignore {name}' for name in bad[:6])}`, or name the features to use with `--features`."
+            f"`{ignoring(bad)}`, or name the features to use."
         )
 
     def blocks(self) -> Iterator[RowBlock]:
         """All rows in file order."""
         first_row = 1
         for batch in self._batches(self._columns, rows_of_a_block(len(self._columns))):
+            self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
             yield self._block(batch, first_row)
             first_row += batch.num_rows
 
@@ -212,4 +214,4 @@ def _one_by_one(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]
 def _text_of_row(batch: Any, row: int) -> str:
     """The first cells of a row."""
     names = batch.schema.names[:_SHOWN_CELLS]
-    return clip(", ".join(f"{name}={batch.column(name)[row].as_py()}" for name in names))
+    return printable(", ".join(f"{name}={batch.column(name)[row].as_py()}" for name in names))

@@ -5,6 +5,7 @@ The format is told by the option, else by the file's name, else by its first byt
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterator
@@ -115,19 +116,19 @@ def _format_of(source: ByteSource) -> str:
 
 def _sniffed(source: ByteSource) -> str:
     """The format that the first bytes show."""
-    beginning = source.peek(SNIFF_BYTES).removeprefix(b"\xef\xbb\xbf")
+    beginning = source.peek(SNIFF_BYTES).removeprefix(codecs.BOM_UTF8)
     if beginning.startswith(MAGIC):
         return "parquet"
     if _ARFF.match(beginning):
         return "arff"
     if _LIBSVM.match(beginning):
         return "libsvm"
-    lines = beginning.split(b"\n", 1)
-    if any(delimiter in lines[0] for delimiter in (b",", b";", b"\t")):
+    first_line = beginning.lstrip().partition(b"\n")[0]
+    if any(delimiter in first_line for delimiter in (b",", b";", b"\t")):
         return "csv"
-    if not beginning.strip():
+    if not first_line:
         raise ReaderError(f"{source.name} is empty; a data file in one of {', '.join(FORMATS)} was expected.")
     raise ReaderError(
-        f"The format of {source.name} cannot be told: neither its name nor its first line, {lines[0][:60]!r}, shows "
+        f"The format of {source.name} cannot be told: neither its name nor its first line, {first_line[:60]!r}, shows "
         f"one of {', '.join(FORMATS)}. Name it with `--format`."
     )

@@ -6,7 +6,7 @@ with the place it has in the file. Faults of single rows are values; faults of t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -50,6 +50,21 @@ class RowBlock:
     def __len__(self) -> int:
         return len(self.labels)
 
+    def where(self, kept: npt.NDArray[np.bool_]) -> RowBlock:
+        """The rows where ``kept`` (bool[n]) holds, copied; all refused rows stay."""
+        if kept.all():
+            return self
+        rows = np.flatnonzero(kept).tolist()
+        times = self.event_times_milliseconds
+        return RowBlock(
+            self.features[kept],
+            [self.labels[row] for row in rows],
+            None if self.ids is None else [self.ids[row] for row in rows],
+            None if times is None else times[kept],
+            self.line_numbers[kept],
+            self.refused,
+        )
+
     def cut(self, start: int, stop: int, refused: tuple[RefusedRow, ...] = ()) -> RowBlock:
         """Rows ``start`` to ``stop`` as views of this block's arrays, with the refused rows that go with them."""
         times = self.event_times_milliseconds
@@ -61,6 +76,33 @@ class RowBlock:
             self.line_numbers[start:stop],
             refused,
         )
+
+
+def merged(block: RowBlock, other: RowBlock) -> RowBlock:
+    """The rows of two blocks of the same columns in one, by line number."""
+    if not len(other):
+        return replace(block, refused=by_line((*block.refused, *other.refused)))
+    line_numbers = np.concatenate((block.line_numbers, other.line_numbers))
+    order = np.argsort(line_numbers, kind="stable")
+    rows = order.tolist()
+    labels = block.labels + other.labels
+    ids = None if block.ids is None or other.ids is None else block.ids + other.ids
+    times = None
+    if block.event_times_milliseconds is not None and other.event_times_milliseconds is not None:
+        times = np.concatenate((block.event_times_milliseconds, other.event_times_milliseconds))[order]
+    return RowBlock(
+        np.concatenate((block.features, other.features))[order],
+        [labels[row] for row in rows],
+        None if ids is None else [ids[row] for row in rows],
+        times,
+        line_numbers[order],
+        by_line((*block.refused, *other.refused)),
+    )
+
+
+def by_line(refused: tuple[RefusedRow, ...]) -> tuple[RefusedRow, ...]:
+    """Refused rows in the order of the file."""
+    return tuple(sorted(refused, key=lambda row: row.line_number))
 
 
 @dataclass(frozen=True)

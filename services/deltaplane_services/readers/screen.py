@@ -7,12 +7,13 @@ in turn.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane_services.readers.cells import excerpt
-from deltaplane_services.readers.rows import RefusedRow, RowBlock
+from deltaplane_services.readers.rows import RefusedRow, RowBlock, by_line
 
 LABEL_MISSING = "the label is empty"
 ID_MISSING = "the id is empty"
@@ -57,20 +58,11 @@ def without_refused(block: RowBlock, reasons: Mapping[int, str], text_of: Callab
         RefusedRow(line_number, reasons[row], text_of(line_number))
         for row, line_number in ((row, int(block.line_numbers[row])) for row in sorted(reasons))
     ]
-    rows = np.flatnonzero(kept).tolist()
-    times = block.event_times_milliseconds
-    return RowBlock(
-        block.features[kept],
-        [block.labels[row] for row in rows],
-        None if block.ids is None else [block.ids[row] for row in rows],
-        None if times is None else times[kept],
-        block.line_numbers[kept],
-        tuple(sorted((*block.refused, *refused), key=lambda row: row.line_number)),
-    )
+    return replace(block.where(kept), refused=by_line((*block.refused, *refused)))
 
 
 class TextOfLines:
-    """Excerpts of a block's lines by number, the ends of lines being looked for only once one is asked for."""
+    """The lines of a block by number, their ends being looked for only once one is asked for."""
 
     def __init__(self, data: bytes, first_line_number: int) -> None:
         self._data = data
@@ -79,8 +71,12 @@ class TextOfLines:
 
     def __call__(self, line_number: int) -> str:
         """The excerpt of one line."""
+        return excerpt(self.line(line_number))
+
+    def line(self, line_number: int) -> bytes:
+        """One line with its end."""
         if self._starts is None:
             ends = np.flatnonzero(np.frombuffer(self._data, dtype=np.uint8) == ord("\n"))
             self._starts = np.concatenate(([0], ends + 1, [len(self._data)]))
         line = line_number - self._first_line_number
-        return excerpt(self._data[self._starts[line] : self._starts[line + 1]])
+        return self._data[self._starts[line] : self._starts[line + 1]]

@@ -1,7 +1,7 @@
 """Where bytes come from: a file or standard input, compressed by gzip or not, read once and forward.
 
-``gzip.GzipFile`` loses what it has already unpacked when the stream ends too early. Here every byte that could be
-unpacked is handed out first and the error comes after it, so that the rows before the damage stand.
+``gzip.GzipFile`` loses what it has unpacked last when a file was cut off. Here all of that is handed out first and the
+error comes behind it, so that the rows before the cut stand.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import re
 import sys
 import tempfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import IO, BinaryIO, Protocol, Self
+from typing import IO, BinaryIO, Protocol
 
 from deltaplane_services.readers.bounds import BLOCK_BYTES
 from deltaplane_services.readers.rows import ReaderError
@@ -59,17 +59,24 @@ class ByteSource:
         """Bytes of the file itself, packed or not, read so far."""
         return self._counted.bytes_read
 
+    def note_share_read(self, share: float) -> None:
+        """Let :attr:`bytes_read` be a share of the whole, where the file is not read from front to back."""
+        self._counted.bytes_read = round((self.bytes_total or 0) * share)
+
     def peek(self, size: int) -> bytes:
-        """The next ``size`` bytes, fewer at the end, left where they are."""
-        while len(self._ahead) < size and (more := self._bytes.read(size - len(self._ahead))):
-            self._ahead += more
+        """The next ``size`` bytes, fewer at the end, left where they are; a fault waits until it is read up to."""
+        with suppress(ReaderError):
+            while len(self._ahead) < size and (more := self._bytes.read(size - len(self._ahead))):
+                self._ahead += more
         return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
         """At most ``size`` of the next bytes, none at the end."""
         if not self._ahead:
             return self._bytes.read(size)
-        taken, self._ahead = self._ahead[:size], self._ahead[size:]
+        # The first block must not be as short as the look ahead: readers infer from it what the rows are like.
+        taken = self.peek(size)
+        self._ahead = self._ahead[len(taken) :]
         return taken
 
     def seekable_stream(self) -> IO[bytes]:
@@ -100,20 +107,14 @@ class ByteSource:
         if self._close:
             self.stream.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def _size(stream: BinaryIO) -> int | None:
-    try:
-        return os.fstat(stream.fileno()).st_size if stream.seekable() else None
-    except OSError:
+    if not stream.seekable():
         return None
+    position = stream.tell()
+    size = stream.seek(0, os.SEEK_END) - position
+    stream.seek(position)
+    return size
 
 
 class _CountedBytes:
@@ -191,7 +192,7 @@ def open_source(source: str | os.PathLike[str] | BinaryIO) -> ByteSource:
     gzip.
     """
     if not isinstance(source, str | os.PathLike):
-        return ByteSource(source, getattr(source, "name", "the stream"), close=False)
+        return ByteSource(source, str(getattr(source, "name", "the stream")), close=False)
     if source == "-":
         return ByteSource(sys.stdin.buffer, "standard input", close=False)
     path = Path(source)

@@ -1,9 +1,8 @@
 """Text tables (CSV and the data of ARFF): blocks of lines to row blocks, by columns where possible, else row by row.
 
-A block that the fast path cannot read is halved until the halves can be read or are short; only those go row by row,
-so that a few bad rows cost little. That is allowed where records are lines. Where a quoted cell may run over line
-ends, the dialect says so and the whole block goes record by record; a record that is unfinished at its end waits for
-the next block.
+Where the records of a block are lines, its columns are parsed all at once; if cells are odd, the rows without odd
+cells still are, and only the others go row by row. Where a quoted cell may run over line ends, the dialect says so
+and the whole block goes record by record; a record that is unfinished at its end waits for the next block.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from deltaplane_services.readers.bounds import LEAF_ROWS, LINE_BYTES
+from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.columns import ColumnParser
-from deltaplane_services.readers.layout import Layout, listed
+from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock, merged
 from deltaplane_services.readers.rowwise import RowByRow, wrong_count
+from deltaplane_services.readers.screen import TextOfLines
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +82,8 @@ class TableReader:
         others = f" So do {listed(columns[1:], 5)}." if len(columns) > 1 else ""
         raise ReaderError(
             f"The column `{column}` of {self._name} holds text where a feature must be a number: its first value, in "
-            f"line {text.line_number}, is {value[:40]!r}.{others} Leave it out with "
-            f"`{' '.join(f'--ignore {name}' for name in columns[:6])}`, or name the features to use with `--features`."
+            f"line {text.line_number}, is {value[:40]!r}.{others} Leave it out with `{ignoring(columns)}`, "
+            "or name the features to use."
         )
 
     def _blocks_of(self, piece: TextBlock | OverlongLine) -> Iterator[RowBlock]:
@@ -91,22 +91,26 @@ class TableReader:
             self._rows.refuse(piece.line_number, f"the line is longer than {LINE_BYTES} bytes", piece.beginning)
             yield self._rows.take()
         elif self._dialect.is_plain(piece.data):
-            yield from self._by_columns(piece.data, piece.first_line_number)
+            yield from self._by_columns(piece)
         else:
             yield from self._by_rows(piece)
 
-    def _by_columns(self, data: bytes, first_line_number: int) -> Iterator[RowBlock]:
-        block = self._columns.parse(data, first_line_number)
-        if block is not None:
-            if len(block) or block.refused:
-                yield block
-            return
-        middle = data.find(b"\n", len(data) // 2) + 1
-        if data.count(b"\n") <= LEAF_ROWS or middle in (0, len(data)):
-            yield from self._by_rows(TextBlock(first_line_number, data, final=True))
-            return
-        yield from self._by_columns(data[:middle], first_line_number)
-        yield from self._by_columns(data[middle:], first_line_number + data.count(b"\n", 0, middle))
+    def _by_columns(self, piece: TextBlock) -> Iterator[RowBlock]:
+        block = self._columns.parse(piece.data, piece.first_line_number)
+        if block is None:
+            most = self._columns.parse_what_is_not_odd(piece.data, piece.first_line_number)
+            if most is None:
+                yield from self._by_rows(piece)
+                return
+            lines = TextOfLines(piece.data, piece.first_line_number)
+            for line_number in most.odd_lines:
+                line = lines.line(line_number)
+                record = self._dialect.record(line, 0, final=True)
+                assert record is not None, "a final record ends"
+                self._gather(line, 0, line_number, record)
+            block = merged(most.block, self._rows.take())
+        if len(block) or block.refused:
+            yield block
 
     def _by_rows(self, block: TextBlock) -> Iterator[RowBlock]:
         data, at, line_number = block.data, 0, block.first_line_number

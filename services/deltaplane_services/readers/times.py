@@ -122,4 +122,5 @@ def milliseconds_of_ticks(ticks: npt.NDArray[np.int64], ticks_per_millisecond: i
     """int64[n] milliseconds of int64[n] ticks since the epoch."""
     whole, rest = np.divmod(ticks, ticks_per_millisecond)
     up = (2 * rest > ticks_per_millisecond) | ((2 * rest == ticks_per_millisecond) & (whole % 2 == 1))
-    return whole + up
+    milliseconds: npt.NDArray[np.int64] = whole + up
+    return milliseconds

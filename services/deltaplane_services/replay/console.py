@@ -81,7 +81,9 @@ def _overview(result: ReplayResult) -> Table:
     positive = positive_class(result)
     scores = metrics.summary(model.scores, positive)
     options = model.options
-    table = Table(title=f"{result.source}: {result.rows:,} rows, test-then-train", title_justify="left", show_header=False)
+    table = Table(
+        title=f"{result.source}: {result.rows:,} rows, test-then-train", title_justify="left", show_header=False
+    )
     table.add_column(style="cyan")
     table.add_column()
     rate = result.rows / result.seconds if result.seconds else math.nan
@@ -91,7 +93,9 @@ def _overview(result: ReplayResult) -> Table:
         table.add_row(
             f"sensitivity ({positive})", f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}"
         )
-        table.add_row("F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}")
+        table.add_row(
+            "F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}"
+        )
     else:
         recalls = ", ".join(f"{label} {number(recall)}" for label, recall in list(scores.recalls.items())[:12])
         table.add_row("recall by class", recalls)
@@ -99,17 +103,24 @@ def _overview(result: ReplayResult) -> Table:
     classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
     table.add_row("imbalance ratio", f"{number(metrics.imbalance_ratio(model.counts), 2)}   ({classes})")
     windows = ", ".join(map(str, definition.ladder.windows))
-    table.add_row("window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)")
+    table.add_row(
+        "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"
+    )
     units = "standardized" if options.standardize else "raw"
     weighting = options.weighting if isinstance(options.weighting, str) else "explicit"
-    table.add_row("plane", f"{options.kind}, weighting {weighting}, C = {options.C:g}, {units}, model version {model.version:,}")
+    table.add_row(
+        "plane", f"{options.kind}, weighting {weighting}, C = {options.C:g}, {units}, model version {model.version:,}"
+    )
     if model.plane is not None:
         table.add_row("condition", f"{model.plane.condition:.3g}")
     table.add_row("samples", _outcomes(result))
     if retirements := _retirements(result):
         table.add_row("retirements", retirements)
-    worst = int(result.rounding_error.argmax())
-    table.add_row("grid rounding", f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
+    if result.rounding_error is not None:
+        worst = int(result.rounding_error.argmax())
+        table.add_row(
+            "grid rounding", f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})"
+        )
     return table
 
 
@@ -127,7 +138,9 @@ def _outcomes(result: ReplayResult) -> str:
 def _retirements(result: ReplayResult) -> str:
     prefix = "retirements "
     totals = result.model.totals
-    return ", ".join(f"{count:,} {name.removeprefix(prefix)}" for name, count in totals.items() if name.startswith(prefix))
+    return ", ".join(
+        f"{count:,} {name.removeprefix(prefix)}" for name, count in totals.items() if name.startswith(prefix)
+    )
 
 
 def _refusals(result: ReplayResult) -> Table:
@@ -147,7 +160,10 @@ def _digest(result: ReplayResult) -> Text:
     text = Text(f"digest {result.model.digest}")
     check = result.verification
     if check is not None and check.passed:
-        text.append("\nverified: the live rows refitted from scratch give the same digest and the same weights, bit for bit", "green")
+        text.append(
+            "\nverified: the live rows refitted from scratch give the same digest and the same weights, bit for bit",
+            "green",
+        )
     elif check is not None:
         text.append(
             f"\nNOT VERIFIED: from scratch the digest is {check.digest}, the largest difference of a weight"
@@ -155,7 +171,9 @@ def _digest(result: ReplayResult) -> Text:
             "bold red",
         )
     if result.model.refusal is not None:
-        text.append(f"\nthe last good plane is shown (version {result.model.plane_version}): {result.model.refusal}", "yellow")
+        text.append(
+            f"\nthe last good plane is shown (version {result.model.plane_version}): {result.model.refusal}", "yellow"
+        )
     if result.ended_early is not None:
         text.append(f"\nended early: {result.ended_early}", "bold yellow")
     return text

@@ -1,7 +1,6 @@
 """The producer of a replay: chunks of a file in, records of samples and retirements out.
 
-Its clock is the stream's own: the largest event time published so far, which stands for the time of the log. A
-timestamp more than ``max_skew`` ahead of it does not move it, and is refused by the worker for the same reason.
+Its clock is the stream's own: the largest event time published so far stands for the time of the log.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from deltaplane.sample import Retirement, Samples, partition_of
 from deltaplane.wire import write_retirement, write_sample_batch
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.readers import RowBlock
+from deltaplane_services.replay.clock import select
 from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions
 
 Floats = npt.NDArray[np.float64]
@@ -47,12 +47,11 @@ class Feed:
 
     def __init__(self, definition: StreamDefinition, options: ReplayOptions) -> None:
         self.definition = definition
-        self.now = 0
+        self.now = 0  # Milliseconds since the epoch.
         self.rows = 0
         self.thinned = 0
         self.retirements = 0
         self._options = options
-        self._clock: int | None = None
         self._random = np.random.default_rng(options.seed)
         self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, definition)
         self._due: list[tuple[int, int, str]] = []
@@ -64,7 +63,7 @@ class Feed:
         if self._thinning is not None:
             kept = self._thinning.keep(block.labels, self._random)
             self.thinned += len(block) - int(np.count_nonzero(kept))
-            block = _select(block, np.flatnonzero(kept))
+            block = select(block, np.flatnonzero(kept))
         records, retired = self._retire(self.rows)
         self._schedule(block)
         self.rows += len(block)
@@ -108,7 +107,7 @@ class Feed:
         times = block.event_times_milliseconds
         if times is None:
             times = np.zeros(len(block), dtype=np.int64)
-        self._move_clock(times)
+        self.now = max(self.now, int(times.max()))
         table = tuple(dict.fromkeys(block.labels))
         place = {label: code for code, label in enumerate(table)}
         codes = np.fromiter(map(place.__getitem__, block.labels), dtype=np.int32, count=len(block))
@@ -125,22 +124,18 @@ class Feed:
             yield PublishedBatch(partition, samples, block.line_numbers[rows])
 
     def _samples(
-        self, ids: list[str], times: npt.NDArray[np.int64], table: tuple[str, ...], codes: npt.NDArray[np.int32], features: Floats
+        self,
+        ids: list[str],
+        times: npt.NDArray[np.int64],
+        table: tuple[str, ...],
+        codes: npt.NDArray[np.int32],
+        features: Floats,
     ) -> Samples:
         count = len(ids)
         zeros = np.zeros(count, dtype=np.int64)
         return Samples(
             ids, times, table, codes, features, zeros, np.arange(count), np.full(count, self.now, dtype=np.int64)
         )
-
-    def _move_clock(self, times: npt.NDArray[np.int64]) -> None:
-        """Advance to the largest event time that is not too far ahead; the very first one is believed."""
-        if self._clock is None:
-            self._clock = int(times[0])
-        credible = times[times <= self._clock + self.definition.max_skew_milliseconds]
-        if len(credible):
-            self._clock = max(self._clock, int(credible.max()))
-        self.now = self._clock
 
 
 class _Thinning:
@@ -162,21 +157,10 @@ class _Thinning:
         wanted = np.exp(np.interp(at, self._schedule.rows, np.log(self._schedule.ratios)))
         natural = self._seen[0] / self._seen[1]
         chance = np.where(positive, np.minimum(1.0, natural / wanted), np.minimum(1.0, wanted / natural))
-        return random.random(len(labels)) < chance
+        kept: npt.NDArray[np.bool_] = random.random(len(labels)) < chance
+        return kept
 
 
 def _ids(block: RowBlock) -> list[str]:
     """The ids of a block: the file's own, or the line numbers."""
     return block.ids if block.ids is not None else list(map(str, block.line_numbers.tolist()))
-
-
-def _select(block: RowBlock, rows: npt.NDArray[np.intp]) -> RowBlock:
-    times = block.event_times_milliseconds
-    return RowBlock(
-        features=block.features[rows],
-        labels=[block.labels[row] for row in rows.tolist()],
-        ids=None if block.ids is None else [block.ids[row] for row in rows.tolist()],
-        event_times_milliseconds=None if times is None else times[rows],
-        line_numbers=block.line_numbers[rows],
-        refused=block.refused,
-    )

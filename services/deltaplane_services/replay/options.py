@@ -27,16 +27,18 @@ class ImbalanceSchedule:
     @classmethod
     def parse(cls, text: str) -> ImbalanceSchedule:
         """``0:1,20000:20,40000:1`` begins balanced, is 20 negatives to a positive at row 20,000, and returns."""
-        pairs = []
+        pairs: list[tuple[int, float]] = []
         for part in text.split(","):
             row, colon, ratio = part.strip().partition(":")
             try:
                 pair = (int(row), float(ratio)) if colon else (0, float(row))
             except ValueError:
-                raise DefinitionError(f"imbalance: expected ROW:RATIO pairs such as '0:1,20000:20', got {text!r}") from None
+                raise DefinitionError(
+                    f"imbalance: expected ROW:RATIO pairs such as '0:1,20000:20', got {text!r}"
+                ) from None
             if pair[0] < 0 or not 1e-6 <= pair[1] <= 1e6 or (pairs and pair[0] <= pairs[-1][0]):
                 raise DefinitionError(
-                    f"imbalance: rows must increase and ratios lie between 1e-6 and 1e6, got {part.strip()!r} in {text!r}"
+                    f"imbalance: expected growing rows and ratios from 1e-6 to 1e6, got {part.strip()!r} in {text!r}"
                 )
             pairs.append(pair)
         return cls(tuple(row for row, _ in pairs), tuple(ratio for _, ratio in pairs))
@@ -54,6 +56,7 @@ class ReplayOptions:
     retire_fraction: float = 0.0
     seed: int = 0
     verify: bool = False
+    retired_ids: Path | None = None
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
@@ -103,7 +106,9 @@ def reader_options(options: ReplayOptions) -> ReaderOptions:
     """How the file is to be read."""
     table = options.input
     if not table.get("label"):
-        raise DefinitionError("label: which column holds the class? give --label COLUMN, or label in [input] of the definition")
+        raise DefinitionError(
+            "label: which column holds the class? give --label COLUMN, or label in [input] of the definition"
+        )
     names = options.tables.get("features", {}).get("names")
     ignored = table.get("ignore", ())
     return ReaderOptions(
@@ -137,8 +142,10 @@ def complete_definition(options: ReplayOptions, features: tuple[str, ...], fitte
     definition = StreamDefinition.from_tables(tables)
     if definition.ladder.longest_milliseconds is not None and not options.input.get("time"):
         raise DefinitionError(
-            f"window: {definition.ladder.windows[0]} is a span of event time; say which column holds it with --time COLUMN"
+            f"window: {definition.ladder.windows[0]} is a span of event time; say which column holds it with --time"
         )
     if options.retire_fraction and not definition.ladder.keep_rows:
-        raise DefinitionError("retire-fraction: this definition keeps no rows (keep_rows = false); rows are retired by id")
+        raise DefinitionError(
+            "retire-fraction: this definition keeps no rows (keep_rows = false); rows are retired by id"
+        )
     return definition

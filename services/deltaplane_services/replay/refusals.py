@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
-from deltaplane.wire import DeadLetter
+from deltaplane.records import DeadLetter
 from deltaplane_services.readers import RefusedRow
 
 LISTED = 20

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
+from typing import TextIO
 
 import numpy as np
 import numpy.typing as npt
@@ -21,14 +23,15 @@ from deltaplane.grid import fit_grid
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.prequential import Point, PrequentialSeries
-from deltaplane.wire import DeadLetter, read_dead_letter
-from deltaplane_services.processors.records import DEAD_LETTERS, RECEIPTS, SAMPLES, Outgoing
+from deltaplane.records import DeadLetter
+from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.readers import ReaderError, RowBlock, RowReader, open_rows, rechunk
+from deltaplane_services.replay.clock import refuse_bogus_times
 from deltaplane_services.replay.feed import Feed, Published
 from deltaplane_services.replay.options import ReplayOptions, complete_definition, reader_options
 from deltaplane_services.replay.oracle import Oracle, Verification
+from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
 from deltaplane_services.replay.refusals import Refusals
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
 
 
 class ReplayError(DeltaplaneError):
@@ -63,7 +66,7 @@ class ReplayResult:
     points: list[Point]
     refusals: Refusals
     thinned: int
-    rounding_error: npt.NDArray[np.float64]
+    rounding_error: npt.NDArray[np.float64] | None
     verification: Verification | None
     ended_early: str | None
 
@@ -72,8 +75,16 @@ Progress = Callable[[Callable[[], Snapshot]], None]
 """Called after every chunk with what takes a snapshot, so that a display may take fewer than there are chunks."""
 
 
-def replay(options: ReplayOptions, on_progress: Progress) -> ReplayResult:
-    """Run a file through the whole pipeline.
+OpenPipeline = Callable[[StreamDefinition], Pipeline]
+
+
+def embedded(options: ReplayOptions) -> OpenPipeline:
+    """The pipeline in this process."""
+    return lambda definition: EmbeddedPipeline(definition, options.seed)
+
+
+def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPipeline) -> ReplayResult:
+    """Run a file through the whole pipeline, which is opened once the stream's definition is complete.
 
     Raises :class:`DeltaplaneError` with a message for the user where the file or the options cannot be used. An
     interrupt (Ctrl-C) ends the replay early with the result so far.
@@ -87,15 +98,21 @@ def replay(options: ReplayOptions, on_progress: Progress) -> ReplayResult:
             fitted = fit_grid(np.vstack([block.features for block in first]))
             definition = complete_definition(options, reader.feature_names, fitted)
             blocks = chain(first, blocks)
-        run = _Run(options, definition, reader, on_progress)
-        try:
-            run.feed(rechunk(blocks, options.chunk))
-        except KeyboardInterrupt:
-            run.ended_early = "interrupted"
-        except ReaderError as fault:
-            # The rows before the damage stand, and are worth their summary.
-            run.ended_early = str(fault)
-        return run.finish()
+        if definition.ladder.longest_milliseconds is not None:
+            blocks = refuse_bogus_times(blocks, definition.max_skew_milliseconds)
+        with ExitStack() as stack:
+            note = stack.enter_context(options.retired_ids.open("w", encoding="utf-8")) if options.retired_ids else None
+            pipeline = open_pipeline(definition)
+            stack.callback(pipeline.close)
+            run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
+            try:
+                run.feed(rechunk(blocks, options.chunk))
+            except KeyboardInterrupt:
+                run.ended_early = "interrupted"
+            except ReaderError as fault:
+                # The rows before the damage stand, and are worth their summary.
+                run.ended_early = str(fault)
+            return run.finish()
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
@@ -114,19 +131,21 @@ class _Run:
     def __init__(
         self,
         options: ReplayOptions,
-        definition: StreamDefinition,
         reader: RowReader,
         on_progress: Progress,
+        feed: Feed,
+        pipeline: Pipeline,
+        retired_ids: TextIO | None,
     ) -> None:
         self.options = options
-        self.definition = definition
+        self.definition = feed.definition
         self.ended_early: str | None = None
         self._reader = reader
         self._on_progress = on_progress
-        self._feed = Feed(definition, options)
-        # A round must take all of a chunk, so that the next chunk meets a model that contains it.
-        self._runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, seed=options.seed))
-        self._oracle = Oracle(definition) if options.verify else None
+        self._retired_ids = retired_ids
+        self._feed = feed
+        self._pipeline = pipeline
+        self._oracle = Oracle(feed.definition) if options.verify else None
         self._series = PrequentialSeries()
         self._refusals = Refusals()
         self._labels: set[str] = set()
@@ -149,10 +168,10 @@ class _Run:
         """Retire what is still to be retired, drain the pipeline, verify, and sum up."""
         records, published = self._feed.finish()
         self._round(records, published)
-        self._runner.drain(published.now)
+        self._pipeline.drain(published.now)
         self._harvest(published)
         seconds = time.monotonic() - self._started
-        model = self._runner.merger.model
+        model = self._pipeline.model
         self._check_classes(model)
         assert model is not None, "a stream with two live classes has a model"
         return ReplayResult(
@@ -165,31 +184,26 @@ class _Run:
             points=self._series.points(self._feed.rows, model),
             refusals=self._refusals,
             thinned=self._feed.thinned,
-            rounding_error=self._runner.rounding_error,
+            rounding_error=self._pipeline.rounding_error(),
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
         )
 
     def _round(self, records: list[Outgoing], published: Published) -> None:
-        self._runner.broker.append_all(records, published.now)
+        self._pipeline.publish(records, published.now)
+        if self._retired_ids is not None:
+            self._retired_ids.writelines(f"{sample_id}\n" for sample_id in published.retired)
         if self._oracle is not None:
             self._oracle.note(published)
-        self._runner.round(published.now)
-        if self._runner.merger.model is not None:
-            self._series.add(self._feed.rows, self._runner.merger.model)
+        self._pipeline.advance(published.now)
+        if self._pipeline.model is not None:
+            self._series.add(self._feed.rows, self._pipeline.model)
         self._harvest(published)
 
     def _harvest(self, published: Published) -> None:
-        """Take dead letters and receipts off their topics, so that they do not pile up."""
-        broker = self._runner.broker
-        for partition in range(broker.partitions):
-            begin, end = broker.begin(DEAD_LETTERS, partition), broker.end(DEAD_LETTERS, partition)
-            if begin < end:
-                for record in broker.fetch(DEAD_LETTERS, partition, begin):
-                    letter = read_dead_letter(record.value)
-                    self._refusals.add_dead_letter(letter, _line_number(letter, published))
-                broker.trim(DEAD_LETTERS, partition, end)
-            broker.trim(RECEIPTS, partition, broker.end(RECEIPTS, partition))
+        """Note what the stream refused."""
+        for letter in self._pipeline.dead_letters():
+            self._refusals.add_dead_letter(letter, _line_number(letter, published))
 
     def _snapshot(self) -> Snapshot:
         return Snapshot(
@@ -198,7 +212,7 @@ class _Run:
             seconds=time.monotonic() - self._started,
             fraction=self._fraction(),
             recent=self._series.recent,
-            model=self._runner.merger.model,
+            model=self._pipeline.model,
         )
 
     def _fraction(self) -> float | None:
@@ -216,8 +230,8 @@ class _Run:
             raise ReplayError(f"{self.options.source}: none of {rows + refused.total} rows could be used{first}")
         if positive is not None and positive not in self._labels:
             raise ReplayError(
-                f"{self.options.source}: no row has the positive label {positive!r} in column {label!r}; labels seen: {seen};"
-                " name one of them with --positive"
+                f"{self.options.source}: no row has the positive label {positive!r} in column {label!r};"
+                f" labels seen: {seen}; name one of them with --positive"
             )
         if len(self._labels) == 1:
             raise ReplayError(

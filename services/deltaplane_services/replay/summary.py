@@ -1,4 +1,4 @@
-"""A replay's result as JSON, and its definition as TOML."""
+"""A replay's result as JSON."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.prequential import Point
 from deltaplane.solver import Plane
 from deltaplane_services.replay.run import ReplayResult
+from deltaplane_services.replay.toml import as_toml
 
 
 def as_json(result: ReplayResult) -> dict[str, Any]:
@@ -49,7 +50,9 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "digest": model.digest,
         "verified": None if verification is None else verification.passed,
         "max_difference": None if verification is None else verification.max_difference,
-        "rounding_error": dict(zip(definition.features, result.rounding_error.tolist(), strict=True)),
+        "rounding_error": None
+        if result.rounding_error is None
+        else dict(zip(definition.features, result.rounding_error.tolist(), strict=True)),
         "confusion": _confusion(model.scores),
         "series": [_point(point, positive) for point in result.points],
         "ended_early": result.ended_early,
@@ -75,7 +78,9 @@ def _model(result: ReplayResult) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "version": model.version,
         "kind": model.options.kind,
-        "weighting": model.options.weighting if isinstance(model.options.weighting, str) else dict(model.options.weighting),
+        "weighting": model.options.weighting
+        if isinstance(model.options.weighting, str)
+        else dict(model.options.weighting),
         "C": model.options.C,
         "standardize": model.options.standardize,
         "features": list(result.definition.features),
@@ -111,7 +116,9 @@ def _measures(scores: Confusion, positive: str | None) -> dict[str, float]:
 
 
 def _confusion(scores: Confusion) -> list[dict[str, Any]]:
-    return [{"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())]
+    return [
+        {"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())
+    ]
 
 
 def _point(point: Point, positive: str | None) -> dict[str, Any]:
@@ -149,17 +156,4 @@ def write_json(result: ReplayResult, to: str) -> None:
 
 def definition_text(result: ReplayResult) -> str:
     """The definition that was used, with the fitted grid and the columns of the file, as ``deltaplane.toml``."""
-    tables = result.definition.to_tables() | {"input": dict(result.options.input)}
-    top = {key: value for key, value in tables.items() if not isinstance(value, Mapping)}
-    sections = {key: value for key, value in tables.items() if isinstance(value, Mapping)}
-    lines = [f"{key} = {_toml(value)}" for key, value in top.items()]
-    for name, section in sections.items():
-        lines += ["", f"[{name}]", *(f"{key} = {_toml(value)}" for key, value in section.items())]
-    return "\n".join(lines) + "\n"
-
-
-def _toml(value: Any) -> str:
-    """A value in TOML; its strings, numbers, booleans and lists are written as in JSON."""
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_toml(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)
+    return as_toml(result.definition.to_tables() | {"input": dict(result.options.input)})

@@ -1,0 +1,78 @@
+"""What travels between processes and has no other home: checkpoints, queries, predictions, receipts, dead letters.
+
+The field documentation is that of the Avro schemas of the same names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.delta import Source, SourceState
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A source's state, and the first offset of its deltas partition that is not in it."""
+
+    state: SourceState
+    next_offset: int
+    stream_fingerprint: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """A raw row float64[d] to be classified."""
+
+    id: str
+    features: Floats
+    data_fingerprint: bytes
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The answer to the query at (topic, partition, offset)."""
+
+    id: str
+    predicted: str
+    decisions: Mapping[str, float]
+    model_version: int
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What became of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``."""
+
+    stream_fingerprint: bytes
+    id: str
+    outcome: str
+    source: Source
+    offset: int
+    sequence: int
+    samples_to: int
+    retirements_to: int
+    digest_before: str
+    digest_after: str
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """A record, or one row of a batch, that was refused: where it came from, why, and how it began."""
+
+    topic: str
+    partition: int
+    offset: int
+    row: int | None
+    kind: str
+    reason: str
+    key: bytes | None
+    value: bytes | None
+    size: int

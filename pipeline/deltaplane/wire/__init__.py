@@ -1,0 +1,58 @@
+"""Bytes on the topics: Avro single-object encoding of the records in ``deltaplane_schemas``.
+
+One ``write`` and one ``read`` function a record. A writer refuses what no reader would take; a reader raises
+:class:`deltaplane.errors.WireError` with what came instead for anything but its record, trailing bytes included, and
+:class:`deltaplane.errors.DefinitionMismatch` where a record was made under another stream definition. Neither ever
+raises anything else for bad input, and a reader allocates no more than a multiple of the message.
+"""
+
+from __future__ import annotations
+
+from deltaplane.wire.inputs import (
+    read_query,
+    read_retirement,
+    read_samples,
+    write_query,
+    write_retirement,
+    write_sample,
+    write_sample_batch,
+)
+from deltaplane.wire.models import read_model, write_model
+from deltaplane.wire.outcomes import (
+    read_dead_letter,
+    read_prediction,
+    read_receipt,
+    write_dead_letter,
+    write_prediction,
+    write_receipt,
+)
+from deltaplane.wire.states import (
+    read_checkpoint,
+    read_claim_or_delta,
+    write_checkpoint,
+    write_claim,
+    write_delta,
+)
+
+__all__ = [
+    "read_checkpoint",
+    "read_claim_or_delta",
+    "read_dead_letter",
+    "read_model",
+    "read_prediction",
+    "read_query",
+    "read_receipt",
+    "read_retirement",
+    "read_samples",
+    "write_checkpoint",
+    "write_claim",
+    "write_dead_letter",
+    "write_delta",
+    "write_model",
+    "write_prediction",
+    "write_query",
+    "write_receipt",
+    "write_retirement",
+    "write_sample",
+    "write_sample_batch",
+]

@@ -1,0 +1,97 @@
+"""The frame of every message: two marker bytes, the 8-byte fingerprint of its schema, and the record in Avro.
+
+This is Avro's single-object encoding. The fingerprint says which record it is and in which version, so that bytes of
+another kind are refused by name before anything is decoded. Nothing can make the decoder run on: every item of an array
+takes bytes of the message, and a length that reaches beyond its end is refused before anything is allocated.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias
+
+import fastavro
+
+import deltaplane_schemas
+from deltaplane import limits
+from deltaplane.errors import DefinitionMismatch, LimitExceeded, WireError
+
+Fields: TypeAlias = dict[str, Any]
+"""A decoded record: field name to value."""
+
+HEADER_BYTES = 10
+
+
+def _single_object_header(schema: Fields) -> bytes:
+    canonical = fastavro.schema.to_parsing_canonical_form(schema)
+    return b"\xc3\x01" + bytes.fromhex(fastavro.schema.fingerprint(canonical, "CRC-64-AVRO"))
+
+
+_RAW: Mapping[str, Fields] = {name: deltaplane_schemas.load(name) for name in deltaplane_schemas.NAMES}
+_HEADERS = {name: _single_object_header(schema) for name, schema in _RAW.items()}
+_PARSED: Mapping[str, Any] = {name: fastavro.parse_schema(schema) for name, schema in _RAW.items()}
+_NAME_OF_HEADER = {header: name for name, header in _HEADERS.items()}
+
+
+def write_record(name: str, fields: Mapping[str, Any]) -> bytes:
+    """The message of one record.
+
+    Raises :class:`WireError` where a field does not fit its type, such as a time beyond int64 or half of a surrogate
+    pair, and :class:`LimitExceeded` where the message is longer than a reader would take.
+    """
+    out = io.BytesIO()
+    out.write(_HEADERS[name])
+    try:
+        fastavro.schemaless_writer(out, _PARSED[name], fields)
+    except (ValueError, TypeError, OverflowError) as fault:
+        raise WireError(
+            f"{name}: expected values that its schema can hold, got one that it cannot ({fault})"
+        ) from fault
+    if out.tell() > limits.MESSAGE_BYTES:
+        raise LimitExceeded(
+            f"{name}: expected at most {limits.MESSAGE_BYTES:,} bytes, got {out.tell():,}; send smaller batches"
+        )
+    return out.getvalue()
+
+
+def read_record(data: bytes | None, allowed: Iterable[str]) -> tuple[str, Fields]:
+    """(schema name, fields) of a message that may be one of ``allowed``. Raises :class:`WireError` on anything else."""
+    allowed = tuple(allowed)
+    expected = " or ".join(allowed)
+    if data is None:
+        raise WireError(f"message: expected {expected}, got a null value; publish the record itself")
+    if len(data) > limits.MESSAGE_BYTES:
+        raise WireError(
+            f"message: expected at most {limits.MESSAGE_BYTES:,} bytes, got {len(data):,}; send smaller batches"
+        )
+    name = _NAME_OF_HEADER.get(data[:HEADER_BYTES])
+    if name is None:
+        raise WireError(
+            f"message: expected {expected} in Avro single-object encoding, got {len(data)} bytes beginning"
+            f" {data[:HEADER_BYTES].hex() or '(empty)'}; encode with the schemas of this version"
+        )
+    if name not in allowed:
+        raise WireError(f"message: expected {expected}, got {name}; it was published to the wrong topic")
+    stream = io.BytesIO(data)
+    stream.seek(HEADER_BYTES)
+    try:
+        fields = fastavro.schemaless_reader(stream, _PARSED[name], None)
+    except Exception as fault:
+        # The decoder raises whatever its C code runs into: end of data, bad UTF-8, an index out of range.
+        raise WireError(
+            f"{name}: {len(data)} bytes do not decode ({type(fault).__name__}: {fault}); publish it again"
+        ) from fault
+    if stream.tell() != len(data):
+        raise WireError(f"{name}: expected {stream.tell()} bytes, got {len(data)}; bytes were appended to the record")
+    assert isinstance(fields, dict), "every schema is a record"
+    return name, fields
+
+
+def check_fingerprint(name: str, came: bytes, expected: bytes) -> None:
+    """Raise :class:`DefinitionMismatch` where a record was made under another definition."""
+    if came != expected:
+        raise DefinitionMismatch(
+            f"{name}: expected stream definition {expected.hex()}, got {came.hex()};"
+            " give every process the same definition"
+        )

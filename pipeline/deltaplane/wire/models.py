@@ -1,0 +1,136 @@
+"""Models: the live classifier, with all that is needed to check it."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from deltaplane.errors import DefinitionError, WireError
+from deltaplane.model import Model, SourcePosition
+from deltaplane.solver import Plane, SolverOptions
+from deltaplane.wire.frame import Fields, read_record, write_record
+from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of
+
+
+def write_model(model: Model) -> bytes:
+    """One ``Model`` message."""
+    weighting = model.options.weighting
+    return write_record(
+        "model",
+        {
+            "stream_fingerprint": model.stream_fingerprint,
+            "data_fingerprint": model.data_fingerprint,
+            "version": model.version,
+            "created": model.created,
+            "plane": None if model.plane is None else _plane_fields(model.plane),
+            "plane_version": model.plane_version,
+            "refusal": model.refusal,
+            "kind": model.options.kind,
+            "weighting": weighting if isinstance(weighting, str) else json.dumps(dict(weighting), sort_keys=True),
+            "C": model.options.C,
+            "standardize": model.options.standardize,
+            "bias": model.options.bias,
+            "digest": model.digest,
+            "watermark": model.watermark,
+            "counts": model.counts,
+            "positions": [_position_fields(position) for position in model.positions],
+            "scores": score_fields(model.scores),
+            "totals": model.totals,
+        },
+    )
+
+
+def read_model(data: bytes | None) -> Model:
+    """The ``Model`` of a message. Raises :class:`WireError`."""
+    name, fields = read_record(data, ("model",))
+    check_positions(name, fields, ("plane_version", "version"))
+    return Model(
+        version=fields["version"],
+        stream_fingerprint=fields["stream_fingerprint"],
+        data_fingerprint=fields["data_fingerprint"],
+        created=fields["created"],
+        plane=None if fields["plane"] is None else _plane(fields["plane"]),
+        plane_version=fields["plane_version"],
+        refusal=fields["refusal"],
+        options=_options(fields),
+        digest=fields["digest"],
+        counts=fields["counts"],
+        positions=tuple(_position(name, part) for part in fields["positions"]),
+        scores=scores_of(name, fields),
+        totals=fields["totals"],
+        watermark=fields["watermark"],
+    )
+
+
+def _options(fields: Fields) -> SolverOptions:
+    weighting = fields["weighting"]
+    try:
+        return SolverOptions(
+            kind=fields["kind"],
+            # Explicit weights are a JSON object; the names of the other weightings do not look like one.
+            weighting=json.loads(weighting) if weighting.startswith("{") else weighting,
+            C=fields["C"],
+            standardize=fields["standardize"],
+            bias=fields["bias"],
+        )
+    except (ValueError, RecursionError, DefinitionError) as fault:
+        raise WireError(f"model: expected solver options of this version, got others ({fault})") from fault
+
+
+def _position_fields(position: SourcePosition) -> Fields:
+    return {
+        **source_fields(position.source),
+        "sequence": position.sequence,
+        "samples": position.samples,
+        "retirements": position.retirements,
+        "watermark": position.watermark,
+    }
+
+
+def _position(name: str, fields: Fields) -> SourcePosition:
+    check_positions(name, fields, ("sequence",), ("samples",), ("retirements",))
+    source = source_of(name, fields)
+    return SourcePosition(source, fields["sequence"], fields["samples"], fields["retirements"], fields["watermark"])
+
+
+def _plane_fields(plane: Plane) -> Fields:
+    return {
+        "classes": list(plane.classes),
+        "positive": plane.positive,
+        "weights": plane.weights.astype("<f8", copy=False).tobytes(),
+        "biases": plane.biases.astype("<f8", copy=False).tobytes(),
+        "sigmas": plane.sigmas,
+        "C": plane.C,
+        "condition": plane.condition,
+        "counts": plane.counts,
+    }
+
+
+def _plane(fields: Fields) -> Plane:
+    """A plane that is fit to predict with. Raises :class:`WireError` for any other."""
+    classes, positive = tuple(fields["classes"]), fields["positive"]
+    if len(classes) < 2 or list(classes) != sorted(set(classes)):
+        raise WireError(f"model: expected two or more different classes in sorted order, got {list(classes)}")
+    if positive is not None and (len(classes) != 2 or positive not in classes):
+        raise WireError(f"model: expected two classes, {positive!r} and another, got {list(classes)}")
+    planes = len(classes) if positive is None else 1
+    if len(fields["biases"]) != 8 * planes or len(fields["weights"]) % (8 * planes):
+        raise WireError(
+            f"model: expected {planes} planes as float64, got {len(fields['biases'])} bytes of biases"
+            f" and {len(fields['weights'])} of weights"
+        )
+    weights = np.frombuffer(fields["weights"], dtype="<f8").astype(np.float64).reshape(planes, -1)
+    biases = np.frombuffer(fields["biases"], dtype="<f8").astype(np.float64)
+    if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
+        raise WireError("model: expected finite weights and biases, got others; publish a model that was solved")
+    return Plane(
+        classes=classes,
+        positive=positive,
+        weights=weights,
+        biases=biases,
+        sigmas=fields["sigmas"],
+        C=fields["C"],
+        condition=fields["condition"],
+        counts=fields["counts"],
+    )

@@ -1,0 +1,94 @@
+"""Parts that several records share: sources, statistics, scores.
+
+What a decoder accepts here is what the rest of the core may rely on: no negative positions, no window beyond a ladder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltaplane import limits
+from deltaplane.delta import Rebuild, Source
+from deltaplane.errors import WireError
+from deltaplane.metrics import Confusion
+from deltaplane.moments import Moments
+from deltaplane.statistics import Statistics
+from deltaplane.wire.frame import Fields
+
+
+def source_fields(source: Source) -> Fields:
+    """Fields ``site`` and ``partition``."""
+    return {"site": source.site, "partition": source.partition}
+
+
+def source_of(name: str, fields: Fields) -> Source:
+    """The inverse of :func:`source_fields`. Raises :class:`WireError`."""
+    partition = fields["partition"]
+    if not 0 <= partition < limits.PARTITIONS:
+        raise WireError(f"{name}: expected a partition from 0 to {limits.PARTITIONS - 1}, got {partition}")
+    return Source(fields["site"], partition)
+
+
+def check_positions(name: str, fields: Fields, *ascending: Iterable[str]) -> None:
+    """Raise :class:`WireError` unless each group of fields holds 0 ≤ first ≤ second ≤ ..."""
+    for group in ascending:
+        least = 0
+        for key in group:
+            if fields[key] < least:
+                raise WireError(f"{name}: expected {key} to be at least {least}, got {fields[key]}")
+            least = fields[key]
+
+
+def rebuild_of(name: str, fields: Fields) -> Rebuild:
+    """The :class:`Rebuild` that a delta or checkpoint carries. Raises :class:`WireError`."""
+    check_positions(name, fields, ("memory_from", "window_from"), ("retirements_window_from",), ("slots_to",))
+    return Rebuild(*(fields[key] for key in Rebuild.__dataclass_fields__))
+
+
+def statistics_fields(statistics: Statistics) -> list[Fields]:
+    """A list of ``ClassMoments``, 8 bytes an entry where all of a class fit, else 16."""
+    return [
+        {"window": window, "class": label, "entries": moments.to_narrow_bytes() or moments.to_bytes()}
+        for (window, label), moments in statistics.items()
+    ]
+
+
+def statistics_of(name: str, fields: Fields, key: str, dimension: int) -> Statistics:
+    """The inverse of :func:`statistics_fields`, for statistics of D = ``dimension``. Raises :class:`WireError`."""
+    if fields["dimension"] != dimension:
+        raise WireError(
+            f"{name}: expected statistics of dimension {dimension}, got {fields['dimension']};"
+            " give every process the same definition"
+        )
+    parts: dict[tuple[int, str], Moments] = {}
+    for part in fields[key]:
+        at = (part["window"], part["class"])
+        if not 0 <= at[0] < limits.WINDOWS:
+            raise WireError(f"{name}: expected a window from 0 to {limits.WINDOWS - 1}, got {at[0]}")
+        if at in parts:
+            raise WireError(f"{name}: class {at[1]!r} of window {at[0]} is there twice, expected once")
+        try:
+            parts[at] = Moments.from_bytes(dimension, part["entries"])
+        except ValueError as fault:
+            raise WireError(f"{name}: {fault}") from fault
+    return Statistics(dimension, parts)
+
+
+def score_fields(scores: Confusion) -> list[Fields]:
+    """A list of ``Score``: one cell of a confusion matrix each."""
+    return [
+        {"truth": truth, "predicted": predicted, "count": count} for (truth, predicted), count in scores.counts.items()
+    ]
+
+
+def scores_of(name: str, fields: Fields) -> Confusion:
+    """The inverse of :func:`score_fields`. Raises :class:`WireError`."""
+    counts: dict[tuple[str, str], int] = {}
+    for cell in fields["scores"]:
+        at = (cell["truth"], cell["predicted"])
+        if at in counts:
+            raise WireError(f"{name}: the score of {at[1]!r} for {at[0]!r} is there twice, expected once")
+        if cell["count"] < 0:
+            raise WireError(f"{name}: expected a score of at least 0, got {cell['count']} of {at[1]!r} for {at[0]!r}")
+        counts[at] = cell["count"]
+    return Confusion(counts)

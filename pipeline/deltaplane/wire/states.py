@@ -1,0 +1,105 @@
+"""What workers and the merger tell each other: claims, deltas, checkpoints."""
+
+from __future__ import annotations
+
+from deltaplane.delta import Claim, Delta, SourceState, Tile
+from deltaplane.records import Checkpoint
+from deltaplane.wire.frame import read_record, write_record
+from deltaplane.wire.parts import (
+    check_positions,
+    rebuild_of,
+    score_fields,
+    scores_of,
+    source_fields,
+    source_of,
+    statistics_fields,
+    statistics_of,
+)
+
+
+def write_claim(claim: Claim) -> bytes:
+    """One ``Claim`` message."""
+    fields = {"stream_fingerprint": claim.stream_fingerprint, "writer": claim.writer}
+    return write_record("claim", fields | source_fields(claim.source))
+
+
+def write_delta(delta: Delta) -> bytes:
+    """One ``Delta`` message."""
+    return write_record(
+        "delta",
+        {
+            **source_fields(delta.source),
+            **vars(delta.tile),
+            **vars(delta.rebuild),
+            "stream_fingerprint": delta.stream_fingerprint,
+            "writer": delta.writer,
+            "dimension": delta.change.dimension,
+            "change": statistics_fields(delta.change),
+            "scored_by": delta.scored_by,
+            "scores": score_fields(delta.scores),
+            "counts": delta.counts,
+        },
+    )
+
+
+def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta:
+    """The ``Claim`` or ``Delta`` of a message, for statistics of D = ``dimension``. Raises :class:`WireError`."""
+    name, fields = read_record(data, ("delta", "claim"))
+    source = source_of(name, fields)
+    if name == "claim":
+        return Claim(source, fields["writer"], fields["stream_fingerprint"])
+    check_positions(name, fields, ("sequence",), ("samples_from", "samples_to"), ("retirements_from", "retirements_to"))
+    return Delta(
+        source=source,
+        writer=fields["writer"],
+        stream_fingerprint=fields["stream_fingerprint"],
+        tile=Tile(*(fields[key] for key in Tile.__dataclass_fields__)),
+        rebuild=rebuild_of(name, fields),
+        change=statistics_of(name, fields, "change", dimension),
+        scores=scores_of(name, fields),
+        scored_by=fields["scored_by"],
+        counts=fields["counts"],
+    )
+
+
+def write_checkpoint(checkpoint: Checkpoint) -> bytes:
+    """One ``Checkpoint`` message."""
+    state = checkpoint.state
+    return write_record(
+        "checkpoint",
+        {
+            **source_fields(state.source),
+            **vars(state.rebuild),
+            "stream_fingerprint": checkpoint.stream_fingerprint,
+            "owner": state.owner,
+            "sequence": state.sequence,
+            "samples_position": state.samples_position,
+            "retirements_position": state.retirements_position,
+            "dimension": state.statistics.dimension,
+            "statistics": statistics_fields(state.statistics),
+            "scores": score_fields(state.scores),
+            "counts": state.counts,
+            "dropped": state.dropped,
+            "next_offset": checkpoint.next_offset,
+        },
+    )
+
+
+def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
+    """The ``Checkpoint`` of a message. Raises :class:`WireError`."""
+    name, fields = read_record(data, ("checkpoint",))
+    positions = ("sequence", "samples_position", "retirements_position", "next_offset")
+    check_positions(name, fields, *((key,) for key in positions))
+    state = SourceState(
+        source=source_of(name, fields),
+        statistics=statistics_of(name, fields, "statistics", dimension),
+        owner=fields["owner"],
+        sequence=fields["sequence"],
+        samples_position=fields["samples_position"],
+        retirements_position=fields["retirements_position"],
+        rebuild=rebuild_of(name, fields),
+        scores=scores_of(name, fields),
+        counts=fields["counts"],
+        dropped=fields["dropped"],
+    )
+    return Checkpoint(state, fields["next_offset"], fields["stream_fingerprint"])

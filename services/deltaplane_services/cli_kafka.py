@@ -1,0 +1,344 @@
+"""The commands that need Kafka: the services, topics, producers, retirements, models, audits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from deltaplane_services.settings import ServiceSettings
+
+DefinitionFile = Annotated[
+    Path, typer.Option("--definition", envvar="DELTAPLANE_DEFINITION", help="The stream definition (deltaplane.toml).")
+]
+Broker = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with this site's samples.")]
+CentralBroker = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with deltas and models, if another.")]
+Site = Annotated[str | None, typer.Option(help="Name of this site.")]
+KafkaProperty = Annotated[
+    list[str] | None, typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.")
+]
+LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
+Instance = Annotated[str | None, typer.Option(help="Fixed name of this process: a quick restart keeps its partitions.")]
+
+topics_app = typer.Typer(help="Make and check a stream's topics.", no_args_is_help=True)
+model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=True)
+
+
+def register(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    for command in (worker, merger, scorer, produce, retire, audit):
+        app.command()(command)
+    app.add_typer(topics_app, name="topics")
+    app.add_typer(model_app, name="model")
+
+
+def _settings(definition: Path, **flags: Any) -> ServiceSettings:
+    """Flags over environment over definition file; the one place where the environment is read."""
+    from deltaplane_services.replay.options import load_tables
+    from deltaplane_services.settings import resolve_settings
+
+    return resolve_settings(flags, os.environ, load_tables(definition), socket.gethostname())
+
+
+def _log(level: str) -> None:
+    logging.basicConfig(
+        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
+    )
+
+
+# Services ------------------------------------------------------------------------------------------------------------
+
+
+def worker(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    instance: Instance = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Keep the windows of some partitions and publish their deltas."""
+    from deltaplane_services.kafka.clients import worker_clients, writer_name
+    from deltaplane_services.kafka.life import run
+    from deltaplane_services.kafka.worker import Worker
+
+    settings = _settings(
+        definition,
+        broker=broker,
+        central_broker=central_broker,
+        site=site,
+        kafka=kafka,
+        instance=instance,
+        log_level=log_level,
+    )
+    _log(settings.knobs.log_level)
+    service = Worker(settings.definition, settings.site, writer_name(settings), worker_clients(settings))
+    committed = time.monotonic()
+
+    def each_turn() -> None:
+        nonlocal committed
+        if time.monotonic() - committed > 5.0:
+            committed = time.monotonic()
+            service.commit_positions()
+
+    run(service, settings.knobs, each_turn)
+
+
+def merger(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    refresh_seconds: Annotated[float | None, typer.Option(help="Solve at most once in this time.")] = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Add the deltas of all sources and publish the model. Run several: one is elected, the others stand by."""
+    from deltaplane_services.kafka.clients import merger_clients
+    from deltaplane_services.kafka.life import run
+    from deltaplane_services.kafka.merger import MergerPace, MergerService
+
+    settings = _settings(
+        definition,
+        broker=broker,
+        central_broker=central_broker,
+        site=site,
+        kafka=kafka,
+        refresh_seconds=refresh_seconds,
+        log_level=log_level,
+    )
+    _log(settings.knobs.log_level)
+    knobs = settings.knobs
+    pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
+    run(MergerService(settings.definition, merger_clients(settings), pace), knobs)
+
+
+def scorer(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    instance: Instance = None,
+    log_level: LogLevel = None,
+) -> None:
+    """Answer queries with predictions of the newest model."""
+    from deltaplane_services.kafka.clients import scorer_clients
+    from deltaplane_services.kafka.life import run
+    from deltaplane_services.kafka.scorer import ScorerService
+
+    settings = _settings(
+        definition,
+        broker=broker,
+        central_broker=central_broker,
+        site=site,
+        kafka=kafka,
+        instance=instance,
+        log_level=log_level,
+    )
+    _log(settings.knobs.log_level)
+    run(ScorerService(settings.definition, scorer_clients(settings)), settings.knobs)
+
+
+# Topics --------------------------------------------------------------------------------------------------------------
+
+
+@topics_app.command("create")
+def topics_create(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    replication_factor: Annotated[int | None, typer.Option(help="Replicas; the broker's default by default.")] = None,
+) -> None:
+    """Make the topics that are missing, and say what is wrong with those that are there."""
+    from deltaplane_services.topics import create_topics
+
+    settings = _settings(
+        definition,
+        broker=broker,
+        central_broker=central_broker,
+        site=site,
+        kafka=kafka,
+        replication_factor=replication_factor,
+    )
+    report = create_topics(settings)
+    for name in report.created:
+        typer.echo(f"created {name}")
+    _show_findings([str(finding) for finding in report.findings])
+
+
+@topics_app.command("check")
+def topics_check(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+) -> None:
+    """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if anything is."""
+    from deltaplane_services.topics import check_topics
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    _show_findings([str(finding) for finding in check_topics(settings)])
+
+
+def _show_findings(findings: list[str]) -> None:
+    if not findings:
+        typer.echo("all topics are as they should be")
+        return
+    for finding in findings:
+        typer.secho(finding, fg=typer.colors.YELLOW, err=True)
+    raise typer.Exit(1)
+
+
+# Producing and retiring ----------------------------------------------------------------------------------------------
+
+
+def produce(
+    file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    speed: Annotated[float | None, typer.Option(help="Rows per second; as fast as it goes by default.")] = None,
+    batch: Annotated[int, typer.Option(help="Rows of one SampleBatch message.")] = 500,
+    retire_fraction: Annotated[
+        float, typer.Option(help="Part of the samples to retire at random later moments.")
+    ] = 0.0,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+) -> None:
+    """Publish the rows of a file as samples; the definition says how its columns are read."""
+    from deltaplane_services.kafka.produce import produce as run_produce
+    from deltaplane_services.replay.options import ReplayOptions, load_tables
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    options = ReplayOptions(
+        source=file,
+        tables=load_tables(definition),
+        chunk=batch,
+        rows_per_second=speed,
+        retire_fraction=retire_fraction,
+        seed=seed,
+    )
+    produced = run_produce(settings, options)
+    typer.echo(
+        f"{produced.rows:,} rows and {produced.retirements:,} retirements published in {produced.seconds:.2f} s"
+        f" ({produced.rows / max(produced.seconds, 1e-9):,.0f} rows/s), {produced.refused:,} rows refused"
+    )
+    for item in produced.first_refused:
+        typer.secho(f"line {item.line_number:,}: {item.reason}", fg=typer.colors.YELLOW, err=True)
+
+
+def retire(
+    ids: Annotated[list[str], typer.Argument(help="Ids of the samples to unlearn.")],
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked for",
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for receipts and for a model without the samples.")
+    ] = 30.0,
+) -> None:
+    """Unlearn samples, and wait for receipts and for the first model without them; exit code 1 if one does not come."""
+    from deltaplane_services.kafka.retire import retire as run_retire
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    answers = run_retire(settings, ids, reason, wait)
+    for answer in answers:
+        if answer.receipt is None:
+            typer.secho(
+                f"{answer.id}: no receipt within {wait:g} s; is a worker running?", fg=typer.colors.YELLOW, err=True
+            )
+            continue
+        without = (
+            "not yet in a model" if answer.model_version is None else f"model {answer.model_version} is without it"
+        )
+        receipt = answer.receipt
+        typer.echo(f"{answer.id}: {receipt.outcome}, {without}; source {receipt.source}, tile {receipt.sequence}")
+        typer.echo(f"  digest before {receipt.digest_before}\n  digest after  {receipt.digest_after}")
+    if any(answer.model_version is None for answer in answers):
+        raise typer.Exit(1)
+
+
+# Models --------------------------------------------------------------------------------------------------------------
+
+
+@model_app.command("show")
+def model_show(
+    definition: DefinitionFile,
+    central_broker: CentralBroker = None,
+    broker: Broker = None,
+    kafka: KafkaProperty = None,
+) -> None:
+    """The live model as a table."""
+    from deltaplane_services.kafka.models import newest_model, print_model
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    print_model(newest_model(settings), settings.definition)
+
+
+@model_app.command("export")
+def model_export(
+    definition: DefinitionFile,
+    central_broker: CentralBroker = None,
+    broker: Broker = None,
+    kafka: KafkaProperty = None,
+) -> None:
+    """The live model as JSON on standard output."""
+    from deltaplane_services.kafka.models import model_as_json, newest_model
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    typer.echo(json.dumps(model_as_json(newest_model(settings), settings.definition), indent=2, ensure_ascii=False))
+
+
+@model_app.command("watch")
+def model_watch(
+    definition: DefinitionFile,
+    central_broker: CentralBroker = None,
+    broker: Broker = None,
+    kafka: KafkaProperty = None,
+) -> None:
+    """A line for each new model, until interrupted."""
+    from deltaplane_services.kafka.models import follow_models, model_line
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    for model in follow_models(settings):
+        typer.echo(model_line(model))
+
+
+def audit(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+) -> None:
+    """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ."""
+    from deltaplane_services.kafka.audit import audit as run_audit
+
+    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    found = run_audit(settings)
+    for source in found.sources:
+        position = source.position
+        typer.echo(
+            f"{position.source}: {source.rows:,} live rows at samples {position.samples:,},"
+            f" retirements {position.retirements:,}, tile {position.sequence:,}: {source.fault or 'equal'}"
+        )
+    typer.echo(f"model {found.model.version:,} digest {found.model.digest}\nlog digest {found.digest}")
+    typer.secho("equal" if found.equal else "NOT EQUAL", fg=typer.colors.GREEN if found.equal else typer.colors.RED)
+    if not found.equal:
+        raise typer.Exit(1)

@@ -1,0 +1,187 @@
+"""Deltaplane in a user's own process: publish samples and retirements, follow the live model, predict.
+
+with SampleProducer(settings) as producer:
+producer.send("order-17", event_time, "fraud", [12.5, 0.0, 3.0])
+producer.retire("order-3", "asked for")
+
+with LiveModel(settings) as live:
+live.wait(10.0)
+live.predict(rows)
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.model import Model
+from deltaplane.sample import Retirement, Samples, partition_of
+from deltaplane.wire import read_model, write_retirement, write_sample, write_sample_batch
+from deltaplane_services.kafka.clients import publisher, reader
+from deltaplane_services.processors.records import MODELS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.settings import ServiceSettings
+
+Floats = npt.NDArray[np.float64]
+
+
+class NoPlane(DeltaplaneError):
+    """There is no model with a plane yet."""
+
+
+class SampleProducer:
+    """Publishes samples and retirements of one stream; used from one thread, and flushed at the end of its block."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._definition = settings.definition
+        self._publisher = publisher(settings, "site")
+
+    def send(self, sample_id: str, event_time_milliseconds: int, label: str, features: Sequence[float]) -> None:
+        """Publish one sample. Raises :class:`DefinitionError` for another number of features than the stream has."""
+        self._check(len(features))
+        value = write_sample(sample_id, event_time_milliseconds, label, features, self._definition.data_fingerprint)
+        partition = partition_of(sample_id, self._definition.partitions)
+        self._publisher.publish((Outgoing(SAMPLES, partition, sample_id.encode(), value),))
+
+    def send_batch(
+        self,
+        ids: Sequence[str],
+        event_times_milliseconds: npt.NDArray[np.int64],
+        labels: Sequence[str],
+        features: Floats,
+    ) -> None:
+        """Publish n samples (features float64[n, d]), as one message for each partition they fall into."""
+        self._check(features.shape[1])
+        table = tuple(dict.fromkeys(labels))
+        codes = np.array([table.index(label) for label in labels], dtype=np.int32)
+        home = np.array([partition_of(sample_id, self._definition.partitions) for sample_id in ids])
+        for partition in np.unique(home).tolist():
+            rows = np.flatnonzero(home == partition)
+            nothing = np.zeros(len(rows), dtype=np.int64)
+            samples = Samples(
+                [ids[row] for row in rows.tolist()],
+                event_times_milliseconds[rows],
+                table,
+                codes[rows],
+                features[rows],
+                nothing,
+                nothing,
+                nothing,
+            )
+            value = write_sample_batch(samples, self._definition.data_fingerprint)
+            self._publisher.publish((Outgoing(SAMPLES, partition, None, value),))
+
+    def retire(self, sample_id: str, reason: str) -> None:
+        """Ask for a sample to be unlearned; the receipt comes on the receipts topic."""
+        retirement = Retirement(sample_id, reason, 0, time=time.time_ns() // 1_000_000)
+        partition = partition_of(sample_id, self._definition.partitions)
+        value = write_retirement(retirement, self._definition.data_fingerprint)
+        self._publisher.publish((Outgoing(RETIREMENTS, partition, sample_id.encode(), value),))
+
+    def _check(self, features: int) -> None:
+        expected = len(self._definition.features)
+        if features != expected:
+            raise DeltaplaneError(
+                f"sample: expected {expected} features, got {features} (the first is {self._definition.features[0]!r});"
+                " send them in the definition's order"
+            )
+
+    def flush(self) -> None:
+        """Wait until everything is acknowledged. Raises :class:`DeliveryFailed` if it is not."""
+        self._publisher.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.flush()
+
+
+class LiveModel:
+    """Follows a stream's model in a thread of its own and predicts in the caller's; any thread may ask."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._fingerprint = settings.definition.stream_fingerprint
+        self._log = reader(settings, "central")
+        _, end = self._log.bounds(MODELS, 0)
+        self._log.follow([(MODELS, 0, end - 1)])
+        self._model: Model | None = None
+        self._news = threading.Condition()
+        self._stopping = False
+        self._failure: DeltaplaneError | None = None
+        self._thread = threading.Thread(target=self._follow, name="deltaplane-live-model", daemon=True)
+        self._thread.start()
+
+    def _follow(self) -> None:
+        try:
+            while not self._stopping:
+                for record in self._log.poll(500, 0.05)[-1:]:
+                    self._take(record.value)
+        except DeltaplaneError as fault:
+            with self._news:
+                self._failure = fault
+                self._news.notify_all()
+
+    def _take(self, value: bytes | None) -> None:
+        try:
+            model = read_model(value)
+        except WireError:
+            return  # Somebody else's record on the topic; the last good model stays.
+        with self._news:
+            newer = self._model is None or model.version > self._model.version
+            if newer and model.stream_fingerprint == self._fingerprint:
+                self._model = model
+                self._news.notify_all()
+
+    @property
+    def model(self) -> Model | None:
+        """The newest model, if there is one. Raises what ended the following of it."""
+        if self._failure is not None:
+            raise self._failure
+        return self._model
+
+    def wait(self, timeout_seconds: float, version: int = 0) -> Model:
+        """The first model with a plane and a version above ``version``. Raises :class:`NoPlane` if none comes."""
+
+        def there() -> bool:
+            model = self._model
+            return self._failure is not None or (
+                model is not None and model.plane is not None and model.version > version
+            )
+
+        with self._news:
+            self._news.wait_for(there, timeout_seconds)
+        model = self.model
+        if model is None or model.plane is None or model.version <= version:
+            raise NoPlane(f"no model with a plane above version {version} came within {timeout_seconds:g} s")
+        return model
+
+    def predict(self, rows: Floats) -> list[str]:
+        """The class of each raw row float64[n, d] by the newest plane. Raises :class:`NoPlane` before there is one."""
+        model = self.model
+        if model is None or model.plane is None:
+            raise NoPlane("no model with a plane yet; call wait() first")
+        classes = model.plane.classes
+        return [classes[index] for index in model.plane.predict(rows).tolist()]
+
+    def close(self) -> None:
+        """Stop following."""
+        self._stopping = True
+        self._thread.join()
+        self._log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,216 @@
+"""Kafka as an ordered log: publish and know the offset, read from one offset to another.
+
+Confluent's client is used from one thread. A delivery that fails is never retried here: what was published behind it
+may have arrived, so the only safe answer is the caller's (claim again, rebuild).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane_services.processors.records import Outgoing, Record
+
+Properties = Mapping[str, object]
+REQUEST_TIMEOUT_SECONDS = 30.0
+MOST_UNACKNOWLEDGED = 256
+# The client's names for its own events begin with an underscore and are public all the same.
+_PASSING = {
+    getattr(KafkaError, name)
+    for name in ("_PARTITION_EOF", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_MAX_POLL_EXCEEDED", "_TIMED_OUT", "_RESOLVE")
+}
+
+
+class DeliveryFailed(DeltaplaneError):
+    """A record was not acknowledged; whether it arrived is not known."""
+
+
+class LogUnavailable(DeltaplaneError):
+    """A topic cannot be read: it is missing, out of reach, or its beginning is gone."""
+
+
+def record_of(message: Message, prefix: str) -> Record:
+    """A message as the processors know it; ``prefix`` is the stream's name."""
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None, "a message without an error has a topic"
+    assert partition is not None, "and a partition"
+    assert offset is not None, "and an offset"
+    return Record(
+        topic=topic.removeprefix(f"{prefix}."),
+        partition=partition,
+        offset=offset,
+        log_time=message.timestamp()[1],
+        key=_bytes(message.key()),
+        value=_bytes(message.value()),
+    )
+
+
+def _bytes(value: str | bytes | None) -> bytes | None:
+    return value.encode() if isinstance(value, str) else value
+
+
+class Publisher:
+    """An idempotent producer that remembers the first delivery that failed and refuses to go on after it."""
+
+    def __init__(self, properties: Properties, prefix: str) -> None:
+        self._producer = Producer(dict(properties))
+        self._prefix = prefix
+        self._failure: str | None = None
+
+    def publish(self, records: Iterable[Outgoing]) -> None:
+        """Hand records over in order. Raises :class:`DeliveryFailed` if any delivery so far has failed."""
+        for record in records:
+            self._produce(record)
+        if len(self._producer) > MOST_UNACKNOWLEDGED:
+            self.flush()
+        self.check()
+
+    def _produce(self, record: Outgoing) -> None:
+        topic = f"{self._prefix}.{record.topic}"
+        while True:
+            self.check()
+            try:
+                self._producer.produce(
+                    topic, value=record.value, key=record.key, partition=record.partition, on_delivery=self._delivered
+                )
+            except BufferError:
+                # The local queue is full: the network is the limit, so wait for it.
+                self._producer.poll(0.1)
+            except KafkaException as fault:
+                raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+            else:
+                return
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and self._failure is None:
+            self._failure = f"publish to {message.topic()}-{message.partition()}: {error}"
+
+    def publish_and_wait(self, record: Outgoing) -> int:
+        """Publish one record and return its offset, once every in-sync replica has it."""
+        place: list[int] = []
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._delivered(error, message)
+            offset = message.offset()
+            if error is None and offset is not None:
+                place.append(offset)
+
+        topic = f"{self._prefix}.{record.topic}"
+        try:
+            self._producer.produce(
+                topic, value=record.value, key=record.key, partition=record.partition, on_delivery=delivered
+            )
+        except (BufferError, KafkaException) as fault:
+            raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+        self.flush()
+        if not place:
+            raise DeliveryFailed(f"publish to {topic}-{record.partition}: no acknowledgement")
+        return place[0]
+
+    def check(self) -> None:
+        """Serve delivery reports. Raises :class:`DeliveryFailed` if any delivery so far has failed."""
+        self._producer.poll(0)
+        if self._failure is not None:
+            raise DeliveryFailed(self._failure)
+
+    def flush(self, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
+        """Wait until everything is acknowledged. Raises :class:`DeliveryFailed` if it is not in time."""
+        left = self._producer.flush(timeout_seconds)
+        if left and self._failure is None:
+            self._failure = f"publish: {left} records were not acknowledged within {timeout_seconds:g} s"
+        self.check()
+
+    def abandon(self) -> None:
+        """Throw away what has not been sent, without waiting."""
+        self._producer.purge(in_queue=True, in_flight=True, blocking=False)
+        self._producer.poll(0)
+
+
+class LogReader:
+    """Reads partitions by offset, without a consumer group."""
+
+    def __init__(self, properties: Properties, prefix: str) -> None:
+        # A group id is required by the client and never used: nothing is committed, nothing is subscribed to.
+        own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
+        self._consumer = Consumer({**properties, **own})
+        self._prefix = prefix
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """The first offset a partition still has, and the one its next record will get."""
+        place = TopicPartition(f"{self._prefix}.{topic}", partition)
+        try:
+            low, high = self._consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_SECONDS, cached=False)
+        except KafkaException as fault:
+            raise LogUnavailable(f"{place.topic}-{partition}: {fault}; is the topic there, and the broker?") from fault
+        return low, high
+
+    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
+        """Records from ``start`` (or from the beginning, if that is later) up to but not including ``stop``."""
+        low, high = self.bounds(topic, partition)
+        start, stop = max(start, low), min(stop, high)
+        if start >= stop:
+            return
+        name = f"{self._prefix}.{topic}"
+        self._consumer.assign([TopicPartition(name, partition, start)])
+        try:
+            while True:
+                for message in self._consumer.consume(500, timeout=0.05):
+                    # The end is an event of its own: compaction may leave a gap there, which no record shows.
+                    at_end = _is_end(message)
+                    if not at_end:
+                        raise_if_error(message)
+                    offset = message.offset()
+                    assert offset is not None, "a record and the end of a partition have an offset"
+                    if offset >= stop or at_end:
+                        return
+                    yield record_of(message, self._prefix)
+                    if offset + 1 >= stop:
+                        return
+        finally:
+            self._consumer.unassign()
+
+    def follow(self, places: Sequence[tuple[str, int, int]]) -> None:
+        """Begin to deliver (topic, partition, from offset on) through :meth:`poll`."""
+        self._consumer.assign(
+            [
+                TopicPartition(f"{self._prefix}.{topic}", partition, OFFSET_BEGINNING if start <= 0 else start)
+                for topic, partition, start in places
+            ]
+        )
+
+    def poll(self, most: int, timeout_seconds: float) -> list[Record]:
+        """What has come since; at most ``most`` records."""
+        messages = [
+            message for message in self._consumer.consume(most, timeout=timeout_seconds) if not _is_end(message)
+        ]
+        for message in messages:
+            raise_if_error(message)
+        return [record_of(message, self._prefix) for message in messages]
+
+    def close(self) -> None:
+        """Leave."""
+        self._consumer.close()
+
+
+def _is_end(message: Message) -> bool:
+    error = message.error()
+    return error is not None and error.name() == "_PARTITION_EOF"
+
+
+def is_passing(message: Message) -> bool:
+    """Whether a message is an event that the client gets over by itself: the end of a partition, a broker away."""
+    error = message.error()
+    return error is not None and error.code() in _PASSING
+
+
+def raise_if_error(message: Message) -> None:
+    """Raise :class:`LogUnavailable` where a message is an error that reading cannot go on after."""
+    error = message.error()
+    if error is None:
+        return
+    raise LogUnavailable(
+        f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); where the offset is out of range,"
+        " retention has eaten records that are still needed"
+    )

@@ -1,0 +1,115 @@
+"""A stream's models, read from their topic: the newest, each as it comes, for people and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import rich.console
+from rich.table import Table
+
+from deltaplane import metrics
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.model import Model
+from deltaplane.wire import read_model
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.processors.records import MODELS
+from deltaplane_services.settings import ServiceSettings
+
+
+class NoModel(DeltaplaneError):
+    """The models topic holds no model."""
+
+
+def newest_model(settings: ServiceSettings) -> Model:
+    """The newest model. Raises :class:`NoModel` where there is none."""
+    log = reader(settings, "central")
+    try:
+        _, end = log.bounds(MODELS, 0)
+        records = list(log.read(MODELS, 0, end - 1, end))
+    finally:
+        log.close()
+    if not records:
+        raise NoModel(f"{settings.definition.name}.models holds no model; is a merger running?")
+    return read_model(records[-1].value)
+
+
+def follow_models(settings: ServiceSettings, timeout_seconds: float = 0.2) -> Iterator[Model]:
+    """The newest model, then each newer one as it comes; lower versions and other definitions are left out."""
+    log = reader(settings, "central")
+    version = 0
+    try:
+        _, end = log.bounds(MODELS, 0)
+        log.follow([(MODELS, 0, end - 1)])
+        while True:
+            for record in log.poll(500, timeout_seconds):
+                try:
+                    model = read_model(record.value)
+                except WireError:
+                    continue
+                if model.version > version and model.stream_fingerprint == settings.definition.stream_fingerprint:
+                    version = model.version
+                    yield model
+    finally:
+        log.close()
+
+
+def model_line(model: Model) -> str:
+    """One line about a model."""
+    scores = metrics.summary(model.scores)
+    note = f"  plane of version {model.plane_version}: {model.refusal}" if model.refusal else ""
+    return (
+        f"version {model.version}  rows {sum(model.counts.values()):,}  G-mean {scores.gmean:.4f}"
+        f"  imbalance {metrics.imbalance_ratio(model.counts):.2f}  digest {model.digest[:16]}{note}"
+    )
+
+
+def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
+    """A model in plain values, weights included."""
+    plane = model.plane
+    return {
+        "stream": definition.name,
+        "version": model.version,
+        "created_milliseconds": model.created,
+        "digest": model.digest,
+        "watermark_milliseconds": model.watermark,
+        "counts": dict(model.counts),
+        "features": list(definition.features),
+        "classes": None if plane is None else list(plane.classes),
+        "positive": None if plane is None else plane.positive,
+        "weights": None if plane is None else plane.weights.tolist(),
+        "biases": None if plane is None else plane.biases.tolist(),
+        "sigmas": None if plane is None else dict(plane.sigmas),
+        "C": model.options.C,
+        "kind": model.options.kind,
+        "standardize": model.options.standardize,
+        "condition": None if plane is None else plane.condition,
+        "plane_version": model.plane_version,
+        "refusal": model.refusal,
+        "measures": metrics.summary(model.scores, None if plane is None else plane.positive).to_dict(),
+        "outcomes": dict(model.totals),
+        "sources": [
+            {
+                "source": str(position.source),
+                "tiles": position.sequence,
+                "samples": position.samples,
+                "retirements": position.retirements,
+            }
+            for position in model.positions
+        ],
+    }
+
+
+def print_model(model: Model, definition: StreamDefinition) -> None:
+    """A model as a table on standard output."""
+    table = Table(title=f"{definition.name}, {model_line(model)}", title_justify="left")
+    if model.plane is not None:
+        sides = model.plane.classes if model.plane.positive is None else (model.plane.positive,)
+        table.add_column("feature")
+        for side in sides:
+            table.add_column(side, justify="right")
+        for name, weights in zip(definition.features, model.plane.weights.T.tolist(), strict=True):
+            table.add_row(name, *(f"{weight:.6g}" for weight in weights))
+        table.add_row("bias", *(f"{bias:.6g}" for bias in model.plane.biases.tolist()))
+    rich.console.Console(highlight=False).print(table)

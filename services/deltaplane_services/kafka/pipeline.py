@@ -1,0 +1,136 @@
+"""A pipeline on Kafka as a replay drives it: publish a chunk, wait until a model contains it."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.model import Model
+from deltaplane.records import DeadLetter
+from deltaplane.wire import read_dead_letter, read_model
+from deltaplane_services.kafka.clients import publisher, reader
+from deltaplane_services.processors.records import DEAD_LETTERS, MODELS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.settings import ServiceSettings
+
+WAIT_SECONDS = 60.0
+"""How long a chunk may take to reach a model, a rebuild of the window included, before a replay gives up."""
+
+
+class PipelineStalled(DeltaplaneError):
+    """Published records did not reach a model in time, or a service ended."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that was started for a pipeline, and the file that its output goes to."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def tail(self, lines: int = 15) -> str:
+        """The end of its output."""
+        return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
+
+
+class KafkaPipeline:
+    """Publishes to a stream's topics and follows its model; the services run elsewhere."""
+
+    def __init__(self, settings: ServiceSettings, services: Sequence[Service] = ()) -> None:
+        self.definition = settings.definition
+        self.model: Model | None = None
+        self._services = services
+        self._undo: Callable[[], None] = lambda: None
+        self._publisher = publisher(settings, "site")
+        self._site = settings.site
+        self._ends = reader(settings, "site")
+        self._models = reader(settings, "central")
+        _, end = self._models.bounds(MODELS, 0)
+        self._models.follow([(MODELS, 0, end - 1)])
+        self._letters = reader(settings, "site")
+        places = range(self.definition.partitions)
+        self._letters.follow([(DEAD_LETTERS, p, self._ends.bounds(DEAD_LETTERS, p)[1]) for p in places])
+        self._expected = {
+            (topic, partition): self._ends.bounds(topic, partition)[1]
+            for topic in (SAMPLES, RETIREMENTS)
+            for partition in places
+        }
+
+    def publish(self, records: Iterable[Outgoing], now: int) -> None:
+        """Publish the records of one chunk; the broker's clock stamps them, ``now`` is not used."""
+        del now
+        for record in records:
+            self._publisher.publish((record,))
+            self._expected[record.topic, record.partition] += 1
+
+    def advance(self, now: int) -> None:
+        """Wait until a model contains all that was published."""
+        del now
+        self._publisher.flush()
+        self._wait(drained=False)
+
+    def drain(self, now: int) -> None:
+        """Wait also until every source has heard the last watermark."""
+        del now
+        self._publisher.flush()
+        self._wait(drained=True)
+
+    def _wait(self, *, drained: bool) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS
+        while not self._is_in_model(drained=drained):
+            for record in self._models.poll(500, 0.02)[-1:]:
+                try:
+                    model = read_model(record.value)
+                except WireError:
+                    continue
+                if model.stream_fingerprint == self.definition.stream_fingerprint:
+                    self.model = model
+                    deadline = max(deadline, time.monotonic() + WAIT_SECONDS / 2)
+            for service in self._services:
+                if service.process.poll() is not None:
+                    raise PipelineStalled(
+                        f"the {service.name} ended with code {service.process.returncode}; the end of its log:"
+                        f"\n{service.tail()}"
+                    )
+            if time.monotonic() > deadline:
+                raise PipelineStalled(
+                    f"what was published did not reach a model within {WAIT_SECONDS:g} s;"
+                    f" expected {self._expected}, got {self.model.positions if self.model else 'no model'};"
+                    " are a worker and a merger of this stream running?"
+                )
+
+    def _is_in_model(self, *, drained: bool) -> bool:
+        if self.model is None:
+            return False
+        reached = {
+            position.source.partition: position
+            for position in self.model.positions
+            if position.source.site == self._site
+        }
+        for (topic, partition), end in self._expected.items():
+            position = reached.get(partition)
+            if position is None or (position.samples if topic == SAMPLES else position.retirements) < end:
+                return False
+        timed = drained and self.definition.ladder.timed
+        return not timed or all(position.watermark == self.model.watermark for position in reached.values())
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Dead letters of the site that have come since the last call."""
+        return [read_dead_letter(record.value) for record in self._letters.poll(10_000, 0.0)]
+
+    def rounding_error(self) -> None:
+        """Known to the workers, not here."""
+
+    def on_close(self, undo: Callable[[], None]) -> None:
+        """Have something undone at the end, after the clients have left."""
+        self._undo = undo
+
+    def close(self) -> None:
+        """Leave, and undo what was done for this pipeline alone."""
+        for log in (self._ends, self._models, self._letters):
+            log.close()
+        self._undo()

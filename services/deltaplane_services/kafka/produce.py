@@ -1,0 +1,49 @@
+"""``deltaplane produce``: the rows of a file onto a stream's samples topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from deltaplane_services.kafka.clients import publisher
+from deltaplane_services.readers import RowBlock, open_rows, rechunk
+from deltaplane_services.replay.clock import refuse_bogus_times
+from deltaplane_services.replay.feed import Feed
+from deltaplane_services.replay.options import ReplayOptions, reader_options
+from deltaplane_services.replay.refusals import Listed, Refusals
+from deltaplane_services.settings import ServiceSettings
+
+
+@dataclass(frozen=True)
+class Produced:
+    """What was published, and the first rows that could not be."""
+
+    rows: int
+    retirements: int
+    seconds: float
+    refused: int
+    first_refused: list[Listed]
+
+
+def produce(settings: ServiceSettings, options: ReplayOptions) -> Produced:
+    """Publish a file in batches of ``options.chunk`` rows. Raises :class:`DeliveryFailed` if one does not arrive."""
+    out = publisher(settings, "site")
+    refusals = Refusals()
+    feed = Feed(settings.definition, options)
+    started = time.monotonic()
+    with open_rows(options.source, reader_options(options)) as reader:
+        blocks: Iterator[RowBlock] = reader
+        if settings.definition.ladder.timed:
+            blocks = refuse_bogus_times(blocks, settings.definition.max_skew_milliseconds)
+        for block in rechunk(blocks, options.chunk):
+            for refused in block.refused:
+                refusals.add_unreadable(refused)
+            records, _ = feed.publish(block)
+            out.publish(records)
+            if options.rows_per_second is not None:
+                time.sleep(max(0.0, started + feed.rows / options.rows_per_second - time.monotonic()))
+    records, _ = feed.finish()
+    out.publish(records)
+    out.flush()
+    return Produced(feed.rows, feed.retirements, time.monotonic() - started, refusals.total, refusals.listed)

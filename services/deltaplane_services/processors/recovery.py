@@ -1,0 +1,62 @@
+"""What a source's accepted deltas add up to, found again from the log by a worker that takes the source over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Claim, Source, SourceState, accept
+from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.statistics import Statistics
+from deltaplane.wire import read_checkpoint, read_claim_or_delta
+from deltaplane_services.processors.records import Record
+
+
+def newest_checkpoint(
+    definition: StreamDefinition, source: Source, checkpoints: Iterable[Record]
+) -> tuple[SourceState, int]:
+    """A source's state by its checkpoint with the highest next offset, and that offset; nothing and 0 without one."""
+    state, offset = SourceState(source, Statistics(definition.dimension)), 0
+    for record in checkpoints:
+        checkpoint = read_checkpoint(record.value, definition.dimension)
+        if checkpoint.state.source == source and checkpoint.next_offset > offset:
+            state, offset = checkpoint.state, checkpoint.next_offset
+    return state, offset
+
+
+def accepted_state(
+    definition: StreamDefinition, checkpoint: SourceState, deltas: Iterable[Record], claimed_at: int
+) -> SourceState:
+    """The rule over a source's records of the deltas topic, from its checkpoint up to the claim at ``claimed_at``.
+
+    Records that cannot be read are skipped here as the merger skips them, so that both stand at the same position.
+    """
+    state = checkpoint
+    for record in deltas:
+        if record.offset > claimed_at:
+            break
+        try:
+            change = read_claim_or_delta(record.value, definition.dimension)
+            if change.source == state.source:
+                state, _ = accept(state, change, definition.stream_fingerprint)
+        except (WireError, DefinitionMismatch, StateMismatch):
+            continue
+    return state
+
+
+def last_claim(definition: StreamDefinition, source: Source, deltas: Iterable[Record]) -> str | None:
+    """The writer of the last claim of a source among some records of the deltas topic, or None without one.
+
+    A worker that sees another than itself after its own claim has lost the source, although nobody told it: a process
+    that slept between assignment and claim may have claimed late. Whoever is still assigned claims again, or nobody's
+    deltas count any more.
+    """
+    writer = None
+    for record in deltas:
+        try:
+            change = read_claim_or_delta(record.value, definition.dimension)
+        except WireError:
+            continue
+        if isinstance(change, Claim) and change.source == source:
+            writer = change.writer
+    return writer

@@ -1,0 +1,102 @@
+"""``replay --broker``: the same replay through topics of its own on a real cluster, with services of its own.
+
+The stream gets a name that no other has, its topics are made and, at the end, deleted; a merger and workers run as
+processes beside this one, exactly as they would in production.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from deltaplane.definition import StreamDefinition
+from deltaplane_services.kafka.pipeline import KafkaPipeline, Service
+from deltaplane_services.processors.records import TOPICS
+from deltaplane_services.replay.run import OpenPipeline
+from deltaplane_services.replay.toml import as_toml
+from deltaplane_services.settings import ServiceSettings, resolve_settings
+from deltaplane_services.topics import create_topics
+
+
+@dataclass(frozen=True)
+class KafkaRun:
+    """Where a replay runs: the cluster, any librdkafka properties, and how many workers. ``keep_topics`` leaves the
+    topics behind for an audit; ``services`` False runs against services that somebody else has started for the stream.
+    """
+
+    broker: str
+    properties: Sequence[str] = ()
+    workers: int = 1
+    keep_topics: bool = False
+    services: bool = True
+
+
+def on_kafka(run: KafkaRun) -> OpenPipeline:
+    """Opens the pipeline for a definition, under a name of its own unless the services are somebody else's."""
+
+    def open_pipeline(definition: StreamDefinition) -> KafkaPipeline:
+        if run.services:
+            definition = replace(definition, name=f"{definition.name}-replay-{secrets.token_hex(4)}")
+        tables = definition.to_tables()
+        settings = resolve_settings({"broker": run.broker, "kafka": list(run.properties)}, os.environ, tables)
+        if not run.services:
+            return KafkaPipeline(settings)
+        create_topics(settings)
+        with ExitStack() as undo:
+            if not run.keep_topics:
+                undo.callback(_delete_topics, settings)
+            directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="deltaplane-")))
+            file = directory / "deltaplane.toml"
+            file.write_text(as_toml(tables), "utf-8")
+            services = start_services(file, run, directory / "services.log")
+            undo.callback(stop_services, services)
+            pipeline = KafkaPipeline(settings, services)
+            pipeline.on_close(undo.pop_all().close)
+            return pipeline
+
+    return open_pipeline
+
+
+def _delete_topics(settings: ServiceSettings) -> None:
+    """Delete the topics of a stream that was made for one replay."""
+    admin = AdminClient(settings.admin_properties("site"))
+    names = [f"{settings.definition.name}.{topic}" for topic in TOPICS]
+    for future in admin.delete_topics(names, operation_timeout=30).values():
+        future.result()
+
+
+def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
+    """Start a merger and the workers as processes of their own; their output goes to a file."""
+    # On the command line everybody who may list processes could read a password.
+    escaped = (item.replace(";", ";;") for item in run.properties)
+    given = os.environ.get("DELTAPLANE_KAFKA_PROPERTIES", "")
+    environment = {**os.environ, "DELTAPLANE_KAFKA_PROPERTIES": ";".join(filter(None, (given, *escaped)))}
+    started = []
+    with log.open("ab") as output:
+        for command in ("merger", *("worker" for _ in range(run.workers))):
+            line = [sys.executable, "-m", "deltaplane_services", command, "--definition", str(definition)]
+            line += ["--broker", run.broker]
+            process = subprocess.Popen(line, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment)  # noqa: S603
+            started.append(Service(command, process, log))
+    return started
+
+
+def stop_services(services: Sequence[Service]) -> None:
+    """Let every service finish; kill the one that does not."""
+    for service in services:
+        service.process.terminate()
+    for service in services:
+        try:
+            service.process.wait(30)
+        except subprocess.TimeoutExpired:
+            service.process.kill()
+            service.process.wait()

@@ -1,0 +1,87 @@
+"""What a replay needs of a pipeline, and the embedded one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.model import Model
+from deltaplane.records import DeadLetter
+from deltaplane.wire import read_dead_letter
+from deltaplane_services.processors.records import DEAD_LETTERS, RECEIPTS, Outgoing
+from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+
+Floats = npt.NDArray[np.float64]
+
+
+class Pipeline(Protocol):
+    """Publish the records of a chunk, then advance: the model contains them when it returns."""
+
+    @property
+    def model(self) -> Model | None:
+        """The newest model."""
+
+    def publish(self, records: Iterable[Outgoing], now: int) -> None:
+        """Put records on their topics at ``now``, in milliseconds since the epoch of the stream's own time."""
+
+    def advance(self, now: int) -> None:
+        """Return when the model contains all that was published."""
+
+    def drain(self, now: int) -> None:
+        """Return when, besides, every source has heard the last watermark."""
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """What was refused since the last call."""
+
+    def rounding_error(self) -> Floats | None:
+        """Largest distance between a feature's values and the grid, float64[d], where it is known here."""
+
+    def close(self) -> None:
+        """Let go of everything."""
+
+
+class EmbeddedPipeline:
+    """The pipeline in this process. Consumed records are let go of, so that memory does not grow with the file."""
+
+    def __init__(self, definition: StreamDefinition, seed: int) -> None:
+        # A round must take all of a chunk, so that the next chunk meets a model that contains it.
+        self._runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, seed=seed))
+
+    @property
+    def model(self) -> Model | None:
+        """The newest model."""
+        return self._runner.merger.model
+
+    def publish(self, records: Iterable[Outgoing], now: int) -> None:
+        """Append to the embedded broker's logs."""
+        self._runner.broker.append_all(records, now)
+
+    def advance(self, now: int) -> None:
+        """One round of the runner."""
+        self._runner.round(now)
+
+    def drain(self, now: int) -> None:
+        """Rounds until there is nothing left to do."""
+        self._runner.drain(now)
+
+    def dead_letters(self) -> list[DeadLetter]:
+        """Take dead letters and receipts off their topics."""
+        broker, letters = self._runner.broker, []
+        for partition in range(broker.partitions):
+            begin, end = broker.begin(DEAD_LETTERS, partition), broker.end(DEAD_LETTERS, partition)
+            if begin < end:
+                letters += [read_dead_letter(record.value) for record in broker.fetch(DEAD_LETTERS, partition, begin)]
+                broker.trim(DEAD_LETTERS, partition, end)
+            broker.trim(RECEIPTS, partition, broker.end(RECEIPTS, partition))
+        return letters
+
+    def rounding_error(self) -> Floats | None:
+        """That of all workers."""
+        return self._runner.rounding_error
+
+    def close(self) -> None:
+        """Nothing is held outside this process."""

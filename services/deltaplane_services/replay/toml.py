@@ -1,0 +1,24 @@
+"""Plain tables as TOML, which the standard library reads and does not write."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def as_toml(tables: Mapping[str, Any]) -> str:
+    """Keys of the top first, then a section for each table."""
+    top = {key: value for key, value in tables.items() if not isinstance(value, Mapping)}
+    sections = {key: value for key, value in tables.items() if isinstance(value, Mapping)}
+    lines = [f"{key} = {_value(value)}" for key, value in top.items()]
+    for name, section in sections.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in section.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    """A value in TOML; its strings, numbers, booleans and lists are written as in JSON."""
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_value(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,394 @@
+"""The stream definition: what it takes, what it refuses, and what its fingerprints cover."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strategies
+from deltaplane import limits
+from deltaplane.definition import ClassDefinition, StreamDefinition, Tables, Window, WindowKind, WindowLadder
+from deltaplane.errors import DefinitionError
+from deltaplane.grid import Grid
+from deltaplane.solver import SolverOptions
+
+TABLES: Tables = {
+    "name": "power",
+    "partitions": 4,
+    "max_skew": "2h",
+    "features": {"names": ["price", "demand"], "missing": "offset"},
+    "grid": {"steps": [0.25, 1.0], "offsets": [10.0, 0.0]},
+    "classes": {"names": ["UP", "DOWN"], "positive": "UP"},
+    "window": {"length": ["1000", "5000"], "pane": 100},
+    "solver": {"kind": "wlpsvm", "C": 2, "weighting": {"UP": 1.0, "DOWN": 0.5}},
+}
+
+
+def tables(**changes: Any) -> dict[str, Any]:
+    """The example's tables; ``window__length=5`` sets a key of a table, None takes it away."""
+    changed = copy.deepcopy(dict(TABLES))
+    for path, value in changes.items():
+        *sections, key = path.split("__")
+        table = changed
+        for section in sections:
+            table = table.setdefault(section, {})
+        if value is None:
+            table.pop(key, None)
+        else:
+            table[key] = value
+    return changed
+
+
+def definition(**changes: Any) -> StreamDefinition:
+    return StreamDefinition.from_tables(tables(**changes))
+
+
+def small(**changes: Any) -> StreamDefinition:
+    """The simplest definition there is, with some fields changed."""
+    fields: dict[str, Any] = {
+        "name": "s",
+        "features": ("x",),
+        "grid": Grid(np.ones(1), np.zeros(1)),
+        "ladder": WindowLadder((Window("all"),)),
+        "solver": SolverOptions(),
+    }
+    return StreamDefinition(**{**fields, **changes})
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_definition_is_what_its_tables_say() -> None:
+    stream = definition()
+    assert stream.name == "power"
+    assert stream.features == ("price", "demand")
+    assert stream.dimension == 3
+    assert stream.grid == Grid(np.array([0.25, 1.0]), np.array([10.0, 0.0]))
+    assert stream.ladder == WindowLadder((Window("count", 1000), Window("count", 5000)), pane_rows=100)
+    assert stream.classes == ClassDefinition(("DOWN", "UP"), "UP")
+    assert stream.solver == SolverOptions(C=2.0, weighting={"UP": 1.0, "DOWN": 0.5})
+    assert (stream.missing, stream.partitions, stream.max_skew_milliseconds) == ("offset", 4, 7_200_000)
+
+
+def test_what_the_tables_leave_out_has_a_default() -> None:
+    stream = StreamDefinition.from_tables({"features": {"names": ["x"]}, "grid": {"steps": [1]}})
+    assert stream == small(name="stream")
+    assert stream.max_skew_milliseconds == 86_400_000
+
+
+@given(strategies.definitions())
+def test_tables_bring_back_the_same_definition(stream: StreamDefinition) -> None:
+    again = StreamDefinition.from_tables(stream.to_tables())
+    assert again == stream
+    assert again.data_fingerprint == stream.data_fingerprint
+    assert again.stream_fingerprint == stream.stream_fingerprint
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("partition", "unknown key 'partition'; did you mean 'partitions'?"),
+        ("features__name", "unknown key 'features.name'; did you mean 'names'?"),
+        ("grid__step", "unknown key 'grid.step'; did you mean 'steps'?"),
+        ("window__lenght", "unknown key 'window.lenght'; did you mean 'length'?"),
+        ("solver__c", "unknown key 'solver.c'; known are C, bias, kind, standardize, weighting"),
+        ("classes__positve", "did you mean 'positive'?"),
+    ],
+)
+def test_a_key_that_nobody_reads_is_refused_with_the_nearest_that_is_read(path: str, words: str) -> None:
+    with pytest.raises(DefinitionError, match=re.escape(words)):
+        definition(**{path: "x"})
+
+
+def test_the_table_of_the_services_is_left_to_them() -> None:
+    assert definition(input={"label": "target", "anything": 1}) == definition()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": 5}, "name: expected a text, got 5; put it in quotes"),
+        ({"name": "a b"}, "name: expected letters"),
+        ({"name": ""}, "name: expected letters"),
+        ({"name": "-x"}, "name: expected letters"),
+        ({"name": "x" * 101}, "name: expected letters"),
+        ({"features": ["price"]}, "features: expected a table of keys"),
+        ({"features__names": None}, "features: expected names"),
+        ({"features__names": "price"}, "features.names: expected a list"),
+        ({"features__names": [1.5, "x"]}, "features.names: expected a text, got 1.5"),
+        ({"features__names": ["price", "price"]}, "features: expected 1 to 2000 different names, got 2 of which 1"),
+        ({"features__names": ["price", ""]}, "features: a name must have 1 to 256 bytes"),
+        ({"features__names": ["price", "\ud800"]}, "features: a name must be a Unicode text"),
+        ({"features__missing": "zero"}, "missing must be 'refuse' or 'offset', got 'zero'"),
+        ({"grid__steps": None}, "grid: expected steps"),
+        ({"grid__steps": 1.0}, "grid.steps: expected a list"),
+        ({"grid__steps": [0.25]}, "grid: expected as many steps as offsets"),
+        ({"grid__steps": [0.25, "1"]}, "grid.steps: expected a number, got '1'"),
+        ({"grid__steps": [0.25, True]}, "grid.steps: expected a number, got True"),
+        ({"grid__steps": [0.25, 10**400]}, "grid.steps: expected a number of at most 1.8e308"),
+        ({"grid__steps": [0.25, float("nan")]}, "step of feature 1"),
+        ({"grid": {"steps": [1.0]}, "features__names": ["a", "b"]}, "grid: expected as many steps"),
+        ({"grid": {"steps": [1.0], "offsets": [0.0]}}, "grid: expected 2 steps, one a feature, got 1"),
+        ({"classes__names": ["UP"]}, "classes: expected 2 to 1024 names or none, got 1"),
+        ({"classes__names": ["UP", "UP"]}, "classes: names must differ"),
+        ({"classes__names": ["UP", ""]}, "classes: a name must have 1 to 256 bytes in UTF-8, got 0"),
+        ({"classes__names": ["UP", "x" * 257]}, "classes: a name must have 1 to 256 bytes in UTF-8, got 257"),
+        ({"classes__names": [True, False]}, "classes.names: expected a whole number, got True"),
+        ({"classes__names": [0.0, 1.0]}, "classes.names: expected a text, got 0.0"),
+        ({"classes__positive": "LEFT"}, "positive 'LEFT' is not among the names"),
+        ({"classes__positive": ""}, "classes: a name must have 1 to 256 bytes"),
+        ({"classes__positive": True}, "classes.positive: expected a whole number, got True"),
+        ({"window__length": []}, "window: expected 1 to 16 windows, got 0"),
+        ({"window__length": True}, "window: expected a number of rows"),
+        ({"window__length": 2e4}, "window.length: expected a list"),
+        ({"window__length": -5}, "window: expected a number of rows"),
+        ({"window__length": 0}, "window: length must be above 0"),
+        ({"window__length": ["1000", "7d"]}, "window: a ladder is of counts or of spans of time, got both"),
+        ({"window__length": ["1000", 1000]}, "window: windows must differ, got 1000, 1000"),
+        ({"window__length": [str(n) for n in range(1, 18)]}, "window: expected 1 to 16 windows, got 17"),
+        ({"window__length": 3, "window__pane": 1}, "window: 3 rows cannot be shared by 4 partitions"),
+        ({"window__pane": 0}, "window: pane must be from 1 to 1000 rows"),
+        ({"window__pane": 1001}, "window: pane must be from 1 to 1000 rows"),
+        ({"window__length": "7d"}, "window: pane must be from 1 to 1 rows"),
+        ({"window__pane": "100"}, "window.pane: expected a whole number, got '100'"),
+        ({"window__keep_rows": 0}, "window.keep_rows: expected true or false, got 0"),
+        ({"window__keep_rows": False}, "window: rows can only be let go of where the window is 'all'"),
+        ({"solver__C": "auto"}, "solver.C: expected a number, got 'auto'"),
+        ({"solver__C": 0}, "C"),
+        ({"solver__kind": "svm"}, "kind"),
+        ({"solver__standardize": 1}, "solver.standardize: expected true or false, got 1"),
+        ({"solver__weighting": {"UP": 1.0}}, "expected one weight for each of DOWN, UP, got weights for UP"),
+        ({"solver__weighting": {"UP": 1.0, "DOWN": 1.0, "X": 1.0}}, "got weights for DOWN, UP, X"),
+        ({"partitions": 0}, "partitions: expected 1 to 1024, got 0"),
+        ({"partitions": 1025}, "partitions: expected 1 to 1024, got 1025"),
+        ({"partitions": True}, "partitions: expected a whole number, got True"),
+        ({"max_skew": "-1s"}, "max_skew: expected a span of time"),
+        ({"max_skew": "10"}, "max_skew: expected a span of time such as '1d' or '90s', got '10' without a unit"),
+        ({"max_skew": 10}, "max_skew: expected a span of time"),
+        ({"max_skew": "99999999999w"}, "max_skew: expected 0 to 2305843009213693951 ms"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused_by_name(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(DefinitionError, match=re.escape(words)):
+        definition(**changes)
+
+
+def test_labels_that_are_whole_numbers_may_be_written_as_such() -> None:
+    stream = definition(classes={"names": [0, 1], "positive": 1}, solver__weighting=None)
+    assert stream.classes == ClassDefinition(("0", "1"), "1")
+
+
+# Windows -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "length"),
+    [
+        ("20000", "count", 20_000),
+        (" 20_000 ", "count", 20_000),
+        ("1", "count", 1),
+        ("all", "all", 0),
+        (" all", "all", 0),
+        ("7d", "time", 604_800_000),
+        ("12 h", "time", 43_200_000),
+        ("90s", "time", 90_000),
+        ("5m", "time", 300_000),
+        ("250ms", "time", 250),
+        ("2w", "time", 1_209_600_000),
+    ],
+)
+def test_a_window_is_written_as_a_count_a_span_or_all(text: str, kind: WindowKind, length: int) -> None:
+    assert Window.parse(text) == Window(kind, length)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "x", "0", "0d", "-1", "1.5", "7 days", "7y", "1__0", "1_", "_1", "d", "ALL", "٣", "9" * 5000, "9e9"]
+)
+def test_a_window_that_is_not_written_so_is_refused(text: str) -> None:
+    with pytest.raises(DefinitionError, match=r"^window: "):
+        Window.parse(text)
+
+
+@given(st.sampled_from(["count", "time"]), st.integers(1, limits.WINDOW_LENGTH - 1))
+def test_the_text_of_a_window_means_the_same_window(kind: WindowKind, length: int) -> None:
+    assert Window.parse(str(Window(kind, length))) == Window(kind, length)
+
+
+def test_the_text_of_a_window_is_the_shortest_there_is() -> None:
+    spans = [1, 999, 1000, 60_000, 90_000, 3_600_000, 86_400_000, 604_800_000, 691_200_000]
+    assert [str(Window("time", span)) for span in spans] == ["1ms", "999ms", "1s", "1m", "90s", "1h", "1d", "1w", "8d"]
+    assert [str(Window("all")), str(Window("count", 20_000))] == ["all", "20000"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "length"), [("count", 0), ("count", -1), ("time", 0), ("time", 2**62), ("all", 1), ("rows", 1)]
+)
+def test_a_window_has_a_length_where_it_needs_one_and_only_there(kind: Any, length: int) -> None:
+    with pytest.raises(DefinitionError, match=r"^window: "):
+        Window(kind, length)
+
+
+@given(st.integers(1, 10**9), st.integers(1, limits.PARTITIONS))
+def test_the_shares_of_the_partitions_add_up_to_the_window(length: int, partitions: int) -> None:
+    shares = [Window("count", length).share(partition, partitions) for partition in range(partitions)]
+    assert sum(shares) == length
+    assert max(shares) - min(shares) <= 1
+
+
+def test_only_windows_of_time_alone_have_a_longest_span() -> None:
+    day, week, everything = Window.parse("1d"), Window.parse("1w"), Window("all")
+    assert WindowLadder((day, week)).longest_milliseconds == 604_800_000
+    assert WindowLadder((day, everything)).longest_milliseconds is None
+    assert WindowLadder((Window("count", 5),)).longest_milliseconds is None
+    assert WindowLadder((day, everything)).timed
+    assert not WindowLadder((Window("count", 5), everything)).timed
+
+
+# Classes -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("names", "positive", "expected"),
+    [
+        ((), None, {"a": "a", "b": "b", "anything": "anything"}),
+        ((), "a", {"a": "a", "b": "not a", "c": "not a", "not a": "not a"}),
+        (("b", "a"), None, {"a": "a", "b": "b", "c": None}),
+        (("b", "a"), "b", {"a": "a", "b": "b", "c": None}),
+        (("c", "b", "a"), "b", {"a": "not b", "b": "b", "c": "not b", "d": None}),
+        (("c", "b", "a"), None, {"a": "a", "c": "c", "": None}),
+    ],
+)
+def test_a_label_becomes_the_class_that_the_definition_says(
+    names: tuple[str, ...], positive: str | None, expected: dict[str, str | None]
+) -> None:
+    classes = ClassDefinition(names, positive)
+    assert {label: classes.class_of(label) for label in expected} == expected
+
+
+@given(strategies.class_definitions(), strategies.LABELS)
+def test_a_class_is_a_class_of_itself(classes: ClassDefinition, label: str) -> None:
+    made = classes.class_of(label)
+    if classes.names and label not in classes.names:
+        assert made is None
+    elif classes.positive is None:
+        assert made == label
+    else:
+        assert made in {classes.positive, classes.rest}
+        assert (made == classes.positive) == (label == classes.positive)
+
+
+# Message size --------------------------------------------------------------------------------------------------------
+
+
+def wide(features: int, **changes: Any) -> StreamDefinition:
+    names = tuple(f"x{j}" for j in range(features))
+    return small(features=names, grid=Grid(np.ones(features), np.zeros(features)), **changes)
+
+
+def test_two_classes_of_the_most_features_fit_a_message() -> None:
+    assert wide(limits.FEATURES).dimension == limits.FEATURES + 1
+    assert wide(limits.FEATURES, classes=ClassDefinition((), "a")).dimension == 2001
+    with pytest.raises(DefinitionError, match="features: expected 1 to 2000"):
+        wide(limits.FEATURES + 1)
+
+
+def test_a_definition_whose_deltas_cannot_fit_is_refused_with_the_sum_shown() -> None:
+    names = tuple(f"class-{number:04}" for number in range(200))
+    wide(100, classes=ClassDefinition(names[:100]))
+    with pytest.raises(
+        DefinitionError,
+        match=r"200 classes x 4 windows x 5151 entries x 16 bytes \+ 200 x 200 scores x 36 bytes \+ 65,536 = 67,438,336"
+        r" bytes, more than the 67,108,864",
+    ):
+        wide(
+            100,
+            classes=ClassDefinition(names),
+            ladder=WindowLadder(tuple(Window("count", 10**power) for power in range(1, 5))),
+        )
+
+
+def test_a_positive_class_makes_two_of_however_many_names() -> None:
+    names = tuple(f"class-{number:04}" for number in range(200))
+    windows = WindowLadder(tuple(Window("count", 10**power) for power in range(1, 5)))
+    assert wide(100, classes=ClassDefinition(names, names[0]), ladder=windows).classes.rest == "not class-0000"
+
+
+# Fingerprints --------------------------------------------------------------------------------------------------------
+
+Change = Callable[[StreamDefinition], StreamDefinition]
+
+
+def replaced(**changes: Any) -> Change:
+    return lambda stream: dataclasses.replace(stream, **changes)
+
+
+DATA_CHANGES: dict[str, Change] = {
+    "a name of a feature": replaced(features=("price", "load")),
+    "the order of features": replaced(features=("demand", "price")),
+    "a step": replaced(grid=Grid(np.array([0.25, 0.5]), np.array([10.0, 0.0]))),
+    "an offset": replaced(grid=Grid(np.array([0.25, 1.0]), np.array([10.0, 1.0]))),
+    "missing values": replaced(missing="refuse"),
+}
+STREAM_CHANGES: dict[str, Change] = {
+    "the name": replaced(name="other"),
+    "the classes": replaced(classes=ClassDefinition(("DOWN", "UP", "FLAT"), "UP"), solver=SolverOptions()),
+    "open classes": replaced(classes=ClassDefinition((), "UP")),
+    "the positive class": replaced(classes=ClassDefinition(("DOWN", "UP"), "DOWN")),
+    "no positive class": replaced(classes=ClassDefinition(("DOWN", "UP"))),
+    "a window": replaced(ladder=WindowLadder((Window("count", 1000), Window("count", 5001)), 100)),
+    "the order of windows": replaced(ladder=WindowLadder((Window("count", 5000), Window("count", 1000)), 100)),
+    "the pane": replaced(ladder=WindowLadder((Window("count", 1000), Window("count", 5000)), 99)),
+    "the partitions": replaced(partitions=5),
+    "the skew": replaced(max_skew_milliseconds=1),
+}
+FREE_CHANGES: dict[str, Change] = {
+    "C": replaced(solver=SolverOptions(C=7.0)),
+    "the weighting": replaced(solver=SolverOptions(weighting="balanced")),
+    "the kind": replaced(solver=SolverOptions(kind="lssvm", standardize=False)),
+    "the order of class names": replaced(classes=ClassDefinition(("UP", "DOWN"), "UP")),
+    "minus zero": replaced(grid=Grid(np.array([0.25, 1.0]), np.array([10.0, -0.0]))),
+}
+
+
+@pytest.mark.parametrize("what", DATA_CHANGES)
+def test_both_fingerprints_change_with_what_makes_statistics_comparable(what: str) -> None:
+    before = definition()
+    after = DATA_CHANGES[what](before)
+    assert after.data_fingerprint != before.data_fingerprint
+    assert after.stream_fingerprint != before.stream_fingerprint
+
+
+@pytest.mark.parametrize("what", STREAM_CHANGES)
+def test_the_stream_fingerprint_alone_changes_with_what_makes_deltas_addable(what: str) -> None:
+    before = definition()
+    after = STREAM_CHANGES[what](before)
+    assert after.data_fingerprint == before.data_fingerprint
+    assert after.stream_fingerprint != before.stream_fingerprint
+
+
+@pytest.mark.parametrize("what", FREE_CHANGES)
+def test_no_fingerprint_changes_with_what_may_change_on_a_live_stream(what: str) -> None:
+    before = definition()
+    after = FREE_CHANGES[what](before)
+    assert after.data_fingerprint == before.data_fingerprint
+    assert after.stream_fingerprint == before.stream_fingerprint
+
+
+def test_rows_that_are_not_kept_make_another_stream() -> None:
+    kept = small()
+    assert small(ladder=WindowLadder((Window("all"),), keep_rows=False)).stream_fingerprint != kept.stream_fingerprint
+
+
+def test_fingerprints_are_the_same_in_every_version() -> None:
+    # A change of these values parts new processes from old ones: no message of the one is read by the other.
+    stream = definition()
+    assert stream.data_fingerprint.hex() == "e95a2332993c15f21d23922e7428a390"
+    assert stream.stream_fingerprint.hex() == "1e1deb95d925a8aa596d1ea45bc190f5"

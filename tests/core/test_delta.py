@@ -1,0 +1,109 @@
+"""The rule of acceptance by hand, one log of deltas at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile, Verdict, accept
+from deltaplane.errors import DefinitionMismatch, StateMismatch
+from deltaplane.metrics import Confusion
+from deltaplane.moments import Moments
+from deltaplane.statistics import Statistics
+
+SOURCE = Source("here", 3)
+FINGERPRINT = b"f" * 16
+
+
+def sums(*values: float) -> Statistics:
+    return Statistics(2, {(0, "x"): Moments.of_rows(np.array(values).reshape(-1, 1))})
+
+
+def claim(writer: str) -> Claim:
+    return Claim(SOURCE, writer, FINGERPRINT)
+
+
+def delta(writer: str, sequence: int, begin: int, end: int, change: Statistics | None = None) -> Delta:
+    change = sums(*range(begin, end)) if change is None else change
+    return Delta(SOURCE, writer, FINGERPRINT, Tile(sequence, begin, end, 0, 0), Rebuild(slots_to=end), change)
+
+
+def follow(*records: Claim | Delta) -> tuple[SourceState, list[str]]:
+    """The state after some records, and what the rule said of each."""
+    state, verdicts = SourceState(SOURCE, Statistics(2)), []
+    for record in records:
+        state, verdict = accept(state, record, FINGERPRINT)
+        verdicts.append(str(verdict))
+    return state, verdicts
+
+
+def test_tiles_of_the_owner_add_up() -> None:
+    state, verdicts = follow(claim("a"), delta("a", 0, 0, 2), delta("a", 1, 2, 5))
+    assert verdicts == ["claimed", "accepted", "accepted"]
+    assert state.statistics == sums(0, 1, 2, 3, 4)
+    assert (state.sequence, state.samples_position, state.rebuild.slots_to) == (2, 5, 5)
+
+
+def test_nobody_is_heard_before_a_claim() -> None:
+    assert follow(delta("a", 0, 0, 2))[1] == ["stale writer"]
+    assert follow(delta("", 0, 0, 2))[1] == ["stale writer"]
+
+
+def test_a_claim_shuts_out_the_writer_before_even_where_its_tile_would_fit() -> None:
+    state, verdicts = follow(claim("a"), delta("a", 0, 0, 2), claim("b"), delta("a", 1, 2, 3), delta("b", 1, 2, 4))
+    assert verdicts == ["claimed", "accepted", "claimed", "stale writer", "accepted"]
+    assert state.statistics == sums(0, 1, 2, 3)
+
+
+def test_a_tile_that_comes_twice_counts_once_even_where_it_covers_nothing() -> None:
+    empty = delta("a", 1, 2, 2, Statistics(2) - sums(0))
+    state, verdicts = follow(claim("a"), delta("a", 0, 0, 2), empty, empty, delta("a", 0, 0, 2))
+    assert verdicts == ["claimed", "accepted", "accepted", "repeat", "repeat"]
+    assert state.statistics == sums(1)
+    assert state.dropped == {"repeat": 2}
+
+
+def test_a_gap_is_never_passed_over_neither_in_number_nor_in_position() -> None:
+    _, verdicts = follow(claim("a"), delta("a", 1, 0, 2), delta("a", 0, 1, 2), delta("a", 0, 0, 1))
+    assert verdicts == ["claimed", "gap", "gap", "accepted"]
+
+
+def test_retirements_tile_like_samples() -> None:
+    first = replace(delta("a", 0, 0, 2), tile=Tile(0, 0, 2, 0, 4))
+    state, verdicts = follow(claim("a"), first, delta("a", 1, 2, 3), replace(first, tile=Tile(1, 2, 2, 4, 5)))
+    assert verdicts == ["claimed", "accepted", "gap", "accepted"]
+    assert state.retirements_position == 5
+
+
+def test_scores_and_outcomes_of_accepted_tiles_alone_are_added() -> None:
+    scored = replace(delta("a", 0, 0, 2), scores=Confusion({("x", "y"): 2}), counts={"applied": 2, "late": 1})
+    again = replace(scored, tile=Tile(1, 2, 4, 0, 0), counts={"applied": 1})
+    state, _ = follow(claim("a"), scored, scored, again)
+    assert state.scores.counts == {("x", "y"): 4}
+    assert state.counts == {"applied": 3, "late": 1}
+
+
+@pytest.mark.parametrize(
+    ("record", "error", "words"),
+    [
+        (replace(claim("a"), stream_fingerprint=b"g" * 16), DefinitionMismatch, "same definition"),
+        (replace(delta("a", 0, 0, 1), stream_fingerprint=b"g" * 16), DefinitionMismatch, "same definition"),
+        (delta("a", 0, 0, 1, Statistics(2) - sums(7)), StateMismatch, "rebuild from the log"),
+        (delta("a", 0, 0, -1, Statistics(2)), StateMismatch, "ends at or after its beginning"),
+    ],
+)
+def test_what_no_reader_may_take_is_refused_by_name(record: Claim | Delta, error: type[Exception], words: str) -> None:
+    state, _ = follow(claim("a"))
+    with pytest.raises(error, match=words):
+        accept(state, record, FINGERPRINT)
+
+
+def test_a_change_of_another_class_than_was_there_leaves_the_others_alone() -> None:
+    other = Statistics(2, {(0, "y"): Moments.of_rows(np.array([[9.0]]))})
+    state, _ = follow(claim("a"), delta("a", 0, 0, 2), delta("a", 1, 2, 3, other))
+    assert state.statistics.counts() == {"x": 2, "y": 1}
+    state, verdict = accept(state, delta("a", 2, 3, 4, Statistics(2) - other), FINGERPRINT)
+    assert verdict is Verdict.ACCEPTED
+    assert state.statistics == sums(0, 1)

@@ -1,0 +1,352 @@
+"""The fixed-point grid: what it is fitted to, what it refuses, and that it rounds as its formula says."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import strategies
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+from deltaplane.grid import Grid, fit_grid
+
+NAMES = ("price", "demand")
+LARGEST = limits.GRID_RANGE - 1
+FLOAT_MAXIMUM = float(np.finfo(np.float64).max)
+
+
+def column(*values: float) -> strategies.Floats:
+    """The rows float64[n, 1] of one feature."""
+    return np.array(values, dtype=np.float64)[:, None]
+
+
+def fitted(*values: float) -> tuple[float, float]:
+    """Step and offset fitted to one feature."""
+    grid = fit_grid(column(*values))
+    return float(grid.steps[0]), float(grid.offsets[0])
+
+
+def in_proportion(values: strategies.Floats) -> bool:
+    """Whether no value is out of all proportion to 99 in 100 others, measured from the median."""
+    spread = np.sort(np.abs(values - np.median(values)))
+    spread = spread[spread > 0]
+    return len(spread) < 2 or bool(spread[-1] / limits.OUT_OF_PROPORTION <= spread[(len(spread) - 1) * 99 // 100])
+
+
+# Fitting -------------------------------------------------------------------------------------------------------------
+
+
+@given(strategies.columns())
+@example(np.array([5e-324, -5e-324]))
+@example(np.array([4e307, -4e307]))
+@example(np.array([4e307, 3.9e307]))
+@example(np.array([1e20, 1e20 + 2**14]))
+def test_a_fitted_grid_takes_every_ordinary_value_it_was_fitted_on_and_is_made_of_powers_of_two(
+    values: strategies.Floats,
+) -> None:
+    assume(np.abs(values).max() <= 4e307)
+    grid = fit_grid(values[:, None])
+    step, offset = Fraction(float(grid.steps[0])), Fraction(float(grid.offsets[0]))
+    assert {step.numerator & (step.numerator - 1), step.denominator & (step.denominator - 1)} == {0}
+    assert (offset / step).denominator == 1
+    placed, fits = grid.place(values[:, None])
+    if not in_proportion(values):
+        return  # What happens to bogus values is said below.
+    assert fits.all()
+    reach = max(abs(Fraction(value) - offset) for value in values.tolist())
+    # The error is at most half a step of 20 bits below the largest distance, if the distance is not absurdly small.
+    assume(reach >= Fraction(limits.STEP_SMALLEST) * 2**limits.GRID_BITS)
+    error = max(Fraction(float(e)) for e in grid.rounding_error(values[:, None], placed))
+    assert error <= reach / 2**limits.GRID_BITS
+
+
+@given(st.integers(1, 40), st.integers(20, 300), st.sampled_from([1.0, -1.0]), st.integers(0, 2**32 - 1))
+def test_a_bogus_value_among_the_fitted_ones_costs_the_others_nothing_and_is_refused(
+    power: int, rows: int, sign: float, seed: int
+) -> None:
+    ordinary = np.random.default_rng(seed).normal(5.0, 1.0, size=rows)
+    bogus = sign * 2.0 ** (13 + power) * 10.0
+    grid = fit_grid(column(*ordinary.tolist(), bogus))
+    assert grid == fit_grid(column(*ordinary.tolist()))
+    assert not grid.place(column(bogus))[1].any()
+
+
+def test_a_rare_flag_and_a_rare_large_count_are_ordinary() -> None:
+    flag = np.zeros(5000)
+    flag[17] = 1.0
+    assert fitted(*flag.tolist()) == (1.0, 0.0)
+    counts = np.zeros(5000)
+    counts[::50] = 3.0 ** np.arange(100) % 1_000_003
+    grid = fit_grid(column(*counts.tolist()))
+    assert grid.place(column(*counts.tolist()))[1].all()
+
+
+@given(st.lists(st.integers(-(2**28), 2**28), min_size=1), st.sampled_from([0, 1999, 1_700_000_000, -(2**40)]))
+def test_whole_numbers_of_moderate_size_lose_nothing(numbers: list[int], base: int) -> None:
+    values = column(*(float(base + number) for number in numbers))
+    reach = max(numbers) - min(numbers)
+    # A column that never varies is measured from zero, whatever its size.
+    assume(values.any())
+    assume(max(abs(base + number) for number in numbers) <= 2**28 or 0 < 8.5 * reach < abs(base + max(numbers)) / 2)
+    grid = fit_grid(values)
+    placed, fits = grid.place(values)
+    assert grid.steps[0] == 1.0
+    assert fits.all()
+    assert np.array_equal(grid.values(placed), values)
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        ((0.0, 1.0, 1.0), 1.0),
+        ((-1.0, 1.0), 1.0),
+        ((3.0, 7.0, 200.0), 1.0),
+        ((2.0, 4.0, 8.0), 1.0),
+        ((0.5, 0.25), 0.25),
+        ((0.125, 100.0), 0.125),
+        ((0.1, 0.2), 2.0**-22),
+        ((1.0, 0.1), 2.0**-20),
+        ((1.1, -0.3), 2.0**-19),
+        ((2.0**28, -1.0), 1.0),
+        ((2.0**28 + 2, 1.0), 2.0**9),
+        ((1e300,), 2.0 ** (997 - 20)),
+        ((4e307, 1.0), 2.0**992),
+        ((1e-300,), limits.STEP_SMALLEST),
+        ((5e-324, 0.0), limits.STEP_SMALLEST),
+    ],
+)
+def test_a_step_is_as_coarse_as_loses_nothing_or_twenty_bits_below_the_largest(
+    values: tuple[float, ...], step: float
+) -> None:
+    assert fitted(*values) == (step, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("values", "step", "offset"),
+    [
+        ((1999.0, 2003.0, 2021.0), 1.0, 2016.0),
+        ((1_700_000_000.0, 1_700_003_600.0), 1.0, 1_700_001_792.0),
+        ((-1_000_000.0, -999_990.0), 1.0, -999_992.0),
+        ((1013.25, 1013.5, 1014.75), 0.25, 1014.0),
+        ((100.1, 100.3), 2.0**-22, 100.25),
+    ],
+)
+def test_values_far_from_zero_for_their_spread_are_measured_from_their_middle(
+    values: tuple[float, ...], step: float, offset: float
+) -> None:
+    assert fitted(*values) == (step, offset)
+
+
+def test_a_constant_column_keeps_the_scale_of_its_constant() -> None:
+    assert fitted(7.0, 7.0, 7.0) == (1.0, 0.0)
+    assert fitted(0.3) == (2.0**-21, 0.0)
+    assert fitted(0.75, 0.75) == (0.25, 0.0)
+
+
+@pytest.mark.parametrize("values", [(0.0,), (0.0, -0.0, 0.0), (), (np.nan, np.inf), (np.nan, 0.0)])
+def test_a_column_of_nothing_but_zeros_gets_a_scale_of_its_own(values: tuple[float, ...]) -> None:
+    assert fitted(*values) == (2.0**-16, 0.0)
+
+
+def test_a_value_at_the_end_of_the_floats_is_refused_and_not_turned_into_infinity() -> None:
+    rows = column(FLOAT_MAXIMUM, FLOAT_MAXIMUM / 2, 1.0)
+    grid = fit_grid(rows)
+    placed, fits = grid.place(rows)
+    assert fits.tolist() == [False, False, True]
+    assert "outside the grid's range" in grid.fault(rows[0], ("x",))
+    edge = grid.values(np.array([[float(LARGEST)]]))
+    assert np.isfinite(edge).all()
+    assert grid.place(edge)[1].all()
+    assert placed[2] == 0.0
+
+
+def test_values_that_are_not_finite_do_not_disturb_the_fit() -> None:
+    rows = np.array([[1.5, np.nan], [np.nan, 2.0], [np.inf, -np.inf], [0.5, 1.0]])
+    assert fit_grid(rows) == Grid(np.array([0.5, 1.0]), np.zeros(2))
+
+
+def test_the_fit_does_not_depend_on_the_type_or_layout_of_the_rows() -> None:
+    rows = np.array([[1.5, 2000.0], [0.25, 2004.0], [8.0, 2009.0]])
+    assert fit_grid(np.asfortranarray(rows)) == fit_grid(rows.astype(np.float32)) == fit_grid(rows[::-1])
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 0), (2, 2, 2)])
+def test_there_is_nothing_to_fit_without_rows_of_features(shape: tuple[int, ...]) -> None:
+    with pytest.raises(DefinitionError, match="expected rows of at least one feature"):
+        fit_grid(np.zeros(shape))
+
+
+# Placing -------------------------------------------------------------------------------------------------------------
+
+
+@given(strategies.grids(), st.data())
+def test_a_value_is_placed_as_the_formula_says_bit_for_bit(grid: Grid, data: st.DataObject) -> None:
+    anything = strategies.ANY_FLOAT | st.integers(-(2**33), 2**33).map(lambda number: number / 8)
+    rows = data.draw(hnp.arrays(np.float64, (3, grid.features), elements=anything))
+    placed, fits = grid.place(rows)
+    with np.errstate(all="ignore"):
+        expected = np.rint((rows - grid.offsets) / grid.steps)
+    inside = np.isfinite(expected) & (np.abs(expected) <= LARGEST)
+    assert np.array_equal(fits, inside.all(axis=1))
+    assert np.array_equal(placed[fits], expected[fits])
+    assert not np.signbit(placed[fits][placed[fits] == 0.0]).any()
+
+
+@given(strategies.grids(features=1), strategies.grid_values())
+def test_grid_values_come_back_to_their_own_place(grid: Grid, q: int) -> None:
+    rows = grid.values(np.array([[float(q)]]))
+    assert grid.place(rows)[0].tolist() == [[q]]
+    assert grid.values(np.array([[q]], dtype=np.int32)).tolist() == rows.tolist()
+
+
+@given(strategies.grids(features=1), strategies.grid_values(), st.floats(-0.5, 0.5))
+def test_no_value_moves_by_more_than_half_a_step(grid: Grid, q: int, part: float) -> None:
+    step = float(grid.steps[0])
+    rows = grid.values(np.array([[float(q)]])) + part * step
+    placed, fits = grid.place(rows)
+    assume(fits[0])
+    moved = abs(Fraction(float(grid.values(placed)[0, 0])) - Fraction(float(rows[0, 0])))
+    # x - offset is rounded once before it is divided: by at most 2**-23 of a step within the range.
+    assert moved <= Fraction(step) * (Fraction(1, 2) + Fraction(1, 2**23))
+    assert Fraction(float(grid.rounding_error(rows, placed)[0])) <= Fraction(step) * Fraction(2**23 + 1, 2**24)
+
+
+@pytest.mark.parametrize("step", [1.0, 0.25, 2.0**30, limits.STEP_SMALLEST, limits.STEP_LARGEST])
+@pytest.mark.parametrize("offset_steps", [0, 5, -(2**20)])
+def test_the_range_ends_just_below_two_to_the_thirtieth(step: float, offset_steps: int) -> None:
+    grid = Grid(np.array([step]), np.array([step * offset_steps]))
+    edges = [LARGEST, -LARGEST, LARGEST + 0.25, LARGEST + 0.75, limits.GRID_RANGE, -limits.GRID_RANGE, -LARGEST - 0.75]
+    rows = np.array([[(edge + offset_steps) * step] for edge in edges])
+    placed, fits = grid.place(rows)
+    assert fits.tolist() == [True, True, True, False, False, False, False]
+    assert placed[:3, 0].tolist() == [LARGEST, -LARGEST, LARGEST]
+    # A block is judged as a whole where all of it fits, so each edge is tried alone as well.
+    assert [bool(grid.place(row[None, :])[1][0]) for row in rows] == fits.tolist()
+
+
+def test_minus_zero_is_placed_as_zero() -> None:
+    grid = Grid(np.array([1.0, 0.5]), np.array([0.0, 2.0]))
+    placed, _ = grid.place(np.array([[-0.0, 2.0], [-0.25, 1.9]]))
+    assert placed.tobytes() == np.zeros((2, 2)).tobytes()
+
+
+def test_rows_are_judged_one_by_one() -> None:
+    grid = Grid(np.array([1.0, 1.0]), np.zeros(2))
+    rows = np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, 4.0], [0.0, np.inf], [-1e10, 0.0], [5.0, 6.0]])
+    placed, fits = grid.place(rows)
+    assert fits.tolist() == [True, False, True, False, False, True]
+    assert placed[fits].tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+
+def test_no_rows_are_placed_as_no_rows() -> None:
+    grid = Grid(np.ones(2), np.zeros(2))
+    placed, fits = grid.place(np.zeros((0, 2)))
+    assert placed.shape == (0, 2)
+    assert fits.shape == (0,)
+    assert grid.rounding_error(placed, placed).tolist() == [0.0, 0.0]
+
+
+def test_what_is_placed_does_not_change_the_rows_given() -> None:
+    rows = np.array([[1.25, -0.0]])
+    rows.flags.writeable = False
+    Grid(np.ones(2), np.zeros(2)).place(rows)
+    assert rows.tolist() == [[1.25, -0.0]]
+
+
+@pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3)])
+def test_rows_of_other_features_are_not_spread_over_the_grid(shape: tuple[int, ...]) -> None:
+    with pytest.raises(AssertionError, match=r"rows \[n, d\]|different numbers of features"):
+        Grid(np.ones(2), np.zeros(2)).place(np.zeros(shape))
+
+
+def test_the_rounding_error_is_the_largest_of_each_feature() -> None:
+    grid = Grid(np.array([1.0, 0.5]), np.zeros(2))
+    rows = np.array([[1.25, 0.5], [2.0, 0.625], [-3.125, -0.25]])
+    assert grid.rounding_error(rows, grid.place(rows)[0]).tolist() == [0.25, 0.25]
+
+
+# Refusals ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ([1.0, np.nan], "feature 'demand' is not a number"),
+        ([-np.inf, np.nan], "feature 'price' is infinite"),
+        ([1.0, 2.0**30], r"feature 'demand' is 1073741824.0, outside the grid's range \(-1.07\S+, 1.07\S+\); widen"),
+        ([-FLOAT_MAXIMUM, 0.0], "feature 'price' is -1.79"),
+        ([2.0**30 - 0.5, 0.0], "feature 'price'"),
+    ],
+)
+def test_a_row_that_does_not_fit_is_refused_by_the_name_of_its_first_faulty_feature(
+    row: list[float], words: str
+) -> None:
+    grid = Grid(np.ones(2), np.zeros(2))
+    rows = np.array([row])
+    assert not grid.place(rows)[1][0]
+    fault = grid.fault(rows[0], NAMES)
+    assert re.match(words, fault), fault
+
+
+@given(strategies.grids(), st.data())
+def test_every_row_that_does_not_fit_has_a_fault(grid: Grid, data: st.DataObject) -> None:
+    rows = data.draw(hnp.arrays(np.float64, (1, grid.features), elements=strategies.ANY_FLOAT))
+    assume(not grid.place(rows)[1][0])
+    assert "feature 'x" in grid.fault(rows[0], tuple(f"x{j}" for j in range(grid.features)))
+
+
+def test_a_row_that_fits_has_no_fault() -> None:
+    with pytest.raises(AssertionError, match="a row that fits"):
+        Grid(np.ones(2), np.zeros(2)).fault(np.zeros(2), NAMES)
+
+
+@pytest.mark.parametrize("step", [0.0, -1.0, 3.0, 0.1, np.nan, np.inf, 2.0**1000, 2.0**-501, 5e-324])
+def test_a_step_that_is_no_power_of_two_within_bounds_is_refused(step: float) -> None:
+    with pytest.raises(DefinitionError, match="step of feature 1 must be a power of two"):
+        Grid(np.array([1.0, step]), np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("step", "offset"),
+    [(1.0, 0.5), (4.0, 2.0), (1.0, np.nan), (1.0, np.inf), (2.0**900, 5e-324), (2.0**9, 2.0**1022)],
+)
+def test_an_offset_that_is_no_multiple_of_its_step_is_refused(step: float, offset: float) -> None:
+    with pytest.raises(DefinitionError, match="offset of feature 0 must be a multiple of its step"):
+        Grid(np.array([step]), np.array([offset]))
+
+
+@pytest.mark.parametrize(("steps", "offsets"), [(2, 3), (1, 2)])
+def test_as_many_steps_as_offsets_are_needed(steps: int, offsets: int) -> None:
+    with pytest.raises(DefinitionError, match="expected as many steps as offsets"):
+        Grid(np.ones(steps), np.zeros(offsets))
+    with pytest.raises(DefinitionError, match="expected as many steps as offsets"):
+        Grid(np.ones((steps, 1)), np.zeros((steps, 1)))
+
+
+# The value -----------------------------------------------------------------------------------------------------------
+
+
+def test_grids_that_place_alike_are_equal_in_every_way() -> None:
+    a = Grid(np.array([1.0, 2.0]), np.array([0.0, -0.0]))
+    b = Grid(np.array([1, 2]), np.array([-0.0, 0.0]))
+    assert a == b
+    assert hash(a) == hash(b)
+    assert a.offsets.tobytes() == b.offsets.tobytes()
+    assert a != Grid(np.array([1.0, 4.0]), np.zeros(2))
+    assert a != Grid(np.array([1.0, 2.0]), np.array([0.0, 2.0]))
+    assert a != "a grid"
+
+
+def test_a_grid_does_not_change_with_the_arrays_it_was_made_of() -> None:
+    steps, offsets = np.ones(2), np.zeros(2)
+    grid = Grid(steps, offsets)
+    steps[0], offsets[0] = 2.0, 2.0
+    assert grid == Grid(np.ones(2), np.zeros(2))
+    with pytest.raises(ValueError, match="read-only"):
+        grid.steps[0] = 2.0

@@ -1,0 +1,141 @@
+"""The merger: exact sums over sources, models that say what is in them, and two mergers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.merger import Merger
+from deltaplane.metrics import Confusion
+from deltaplane.model import Model
+from deltaplane.moments import Moments
+from deltaplane.solver import solve
+from deltaplane.statistics import Statistics
+from strategies_streams import definition_of
+
+DEFINITION = definition_of("all", partitions=2)
+HERE, THERE = Source("here", 0), Source("there", 1)
+ROWS = {"x": [5.0, 7.0, 4.0], "y": [-5.0, -6.0, -9.0]}
+
+
+def sums(rows: Mapping[str, list[float]]) -> Statistics:
+    return Statistics(2, {(0, label): Moments.of_rows(np.array(v).reshape(-1, 1)) for label, v in rows.items() if v})
+
+
+def delta(source: Source, sequence: int, rows: Mapping[str, list[float]], watermark: int = 0) -> Delta:
+    return Delta(
+        source=source,
+        writer="w",
+        stream_fingerprint=DEFINITION.stream_fingerprint,
+        tile=Tile(sequence, sequence, sequence + 1, 0, 0),
+        rebuild=Rebuild(watermark=watermark),
+        change=sums(rows),
+        scores=Confusion({("x", "y"): 1}),
+        counts={"applied": sum(map(len, rows.values()))},
+    )
+
+
+def merger_of(*deltas: Delta, definition: StreamDefinition = DEFINITION) -> Merger:
+    merger = Merger(definition)
+    for source in (HERE, THERE):
+        merger.apply(Claim(source, "w", definition.stream_fingerprint))
+    for one in deltas:
+        merger.apply(one)
+    return merger
+
+
+def published(merger: Merger, now: int = 1) -> Model:
+    model = merger.publish(now)
+    assert model is not None
+    return model
+
+
+def test_the_model_is_that_of_the_batch_whatever_source_each_row_came_from() -> None:
+    merger = merger_of(delta(HERE, 0, {"x": [5.0, 7.0]}), delta(THERE, 0, {"x": [4.0], "y": [-5.0, -6.0, -9.0]}))
+    model = published(merger)
+    whole = sums(ROWS)
+    assert merger.statistics == whole
+    assert model.digest == whole.digest(DEFINITION.data_fingerprint)
+    batch = solve(whole.grams(), DEFINITION.grid, DEFINITION.solver)
+    assert model.plane is not None
+    assert np.array_equal(model.plane.weights, batch.weights)
+    assert np.array_equal(model.plane.biases, batch.biases)
+    assert model.counts == {"x": 3, "y": 3}
+    assert model.totals == {"applied": 6}
+    assert model.scores.counts == {("x", "y"): 2}
+
+
+def test_a_model_says_which_tiles_are_in_it() -> None:
+    model = published(merger_of(delta(HERE, 0, {"x": [1.0]}, watermark=7), delta(HERE, 1, {"y": [2.0]}, watermark=9)))
+    first = model.positions[0]
+    assert (first.source, first.sequence, first.samples, first.watermark) == (HERE, 2, 2, 9)
+    assert model.contains(HERE, 1)
+    assert not model.contains(HERE, 2)
+    assert not model.contains(THERE, 0)
+    assert model.watermark == 9
+
+
+def test_nothing_is_published_twice_and_a_dropped_delta_is_nothing() -> None:
+    merger = merger_of(delta(HERE, 0, ROWS))
+    assert published(merger).version == 1
+    merger.apply(delta(HERE, 0, ROWS))
+    assert merger.publish(2) is None
+    merger.apply(delta(HERE, 1, {"x": [1.0]}))
+    assert published(merger).version == 2
+
+
+def test_where_no_plane_can_be_solved_for_the_last_good_one_stays_and_the_model_says_why() -> None:
+    merger = merger_of(delta(HERE, 0, ROWS))
+    good = published(merger)
+    nothing = Statistics(2)
+    merger.apply(replace(delta(HERE, 1, {}), change=nothing - sums({"y": ROWS["y"]})))
+    model = published(merger)
+    assert model.plane is good.plane
+    assert (model.version, model.plane_version) == (2, 1)
+    assert model.refusal is not None
+    assert "two classes" in model.refusal
+    assert model.counts == {"x": 3}
+
+
+def test_a_merger_restored_from_checkpoints_goes_on_as_if_nothing_had_been() -> None:
+    before = merger_of(delta(HERE, 0, {"x": [5.0, 7.0]}), delta(THERE, 0, {"y": ROWS["y"]}))
+    model = published(before)
+    after = Merger(DEFINITION)
+    after.restore(before.sources(), model)
+    for merger in (before, after):
+        merger.apply(delta(HERE, 1, {"x": [4.0]}))
+    assert after.statistics == before.statistics == sums(ROWS)
+    assert after.scores == before.scores
+    assert after.totals == before.totals
+    first, second = published(before), published(after)
+    assert (first.version, first.digest, first.positions) == (second.version, second.digest, second.positions)
+
+
+def test_an_unknown_source_has_an_empty_state() -> None:
+    assert Merger(DEFINITION).state(HERE) == SourceState(HERE, Statistics(2))
+    assert Merger(DEFINITION).sources() == []
+
+
+def test_a_merger_goes_above_the_version_of_one_that_knows_less_and_publishes_again() -> None:
+    ahead = merger_of(delta(HERE, 0, ROWS), delta(HERE, 1, {"x": [1.0]}))
+    published(ahead)
+    behind = replace(published(merger_of(delta(HERE, 0, ROWS))), version=8)
+    ahead.see_other(behind)
+    model = published(ahead)
+    assert model.version == 9
+    assert model.contains(HERE, 1)
+
+
+def test_a_merger_that_knows_no_more_leaves_the_last_word_to_the_other() -> None:
+    merger = merger_of(delta(HERE, 0, ROWS))
+    own = published(merger)
+    merger.see_other(own)
+    assert merger.publish(2) is None
+    merger.see_other(replace(own, version=5))
+    assert merger.publish(3) is None
+    merger.apply(delta(HERE, 1, {"x": [1.0]}))
+    assert published(merger).version == 6

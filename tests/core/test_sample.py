@@ -1,0 +1,245 @@
+"""Admission: which rows a stream takes, why it refuses the others, and that nothing else is lost."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import strategies
+from deltaplane import limits
+from deltaplane.definition import ClassDefinition, StreamDefinition, Window, WindowLadder
+from deltaplane.grid import Grid
+from deltaplane.sample import Samples, admit, partition_of
+from deltaplane.solver import SolverOptions
+
+HOUR = 3_600_000
+
+
+def stream(**changes: Any) -> StreamDefinition:
+    """Two features, classes a and b, a window of an hour, and at most a minute of skew."""
+    fields: dict[str, Any] = {
+        "name": "s",
+        "features": ("price", "demand"),
+        "grid": Grid(np.array([0.5, 1.0]), np.array([10.0, 0.0])),
+        "ladder": WindowLadder((Window("time", HOUR),)),
+        "solver": SolverOptions(),
+        "classes": ClassDefinition(("a", "b")),
+        "max_skew_milliseconds": 60_000,
+    }
+    return StreamDefinition(**{**fields, **changes})
+
+
+def batch(*rows: tuple[str, int, str, float, float], log_time: int = 1_000_000, offset: int = 7) -> Samples:
+    """Rows (id, event time, label, price, demand) of one record."""
+    table = tuple(dict.fromkeys(row[2] for row in rows))
+    return Samples(
+        ids=[row[0] for row in rows],
+        event_times=np.array([row[1] for row in rows], dtype=np.int64),
+        label_table=table,
+        label_codes=np.array([table.index(row[2]) for row in rows], dtype=np.int32),
+        features=np.array([row[3:] for row in rows], dtype=np.float64).reshape(len(rows), 2),
+        offsets=np.full(len(rows), offset, dtype=np.int64),
+        rows=np.arange(len(rows), dtype=np.int64),
+        log_times=np.full(len(rows), log_time, dtype=np.int64),
+    )
+
+
+GOOD = ("id", 1_000_000, "a", 10.5, 3.0)
+TIME_LIMIT = limits.EVENT_TIME_MILLISECONDS
+REFUSED = [
+    (("", *GOOD[1:]), "bad id", "the id is empty"),
+    (("é" * 128 + "x", *GOOD[1:]), "bad id", "the id takes 257 bytes, expected at most 256"),
+    (("x" * 257, *GOOD[1:]), "bad id", "the id takes 257 bytes"),
+    (("id", 0, "", 10.5, 3.0), "bad label", "the label is empty"),
+    (("id", 0, "x" * 257, 10.5, 3.0), "bad label", "the label takes 257 bytes, expected at most 256"),
+    (("id", 0, "c", 10.5, 3.0), "unknown class", "label 'c' is not one of a, b"),
+    (("id", 0, "a", np.nan, 3.0), "bad value", "feature 'price' is not a number"),
+    (("id", 0, "a", 10.5, -np.inf), "bad value", "feature 'demand' is infinite"),
+    (("id", 0, "a", 10.5, 2.0**30), "bad value", "feature 'demand' is 1073741824.0, outside the grid's range"),
+    (("id", 1_060_001, "a", 10.5, 3.0), "bogus time", "event time 1060001 ms is 60001 ms ahead of the log"),
+    (("id", TIME_LIMIT, "a", 10.5, 3.0), "bogus time", "is beyond any calendar"),
+    (("id", -TIME_LIMIT, "a", 10.5, 3.0), "bogus time", "is beyond any calendar"),
+    (("id", 2**63 - 1, "a", 10.5, 3.0), "bogus time", "is beyond any calendar"),
+    (("id", -(2**63), "a", 10.5, 3.0), "bogus time", "is beyond any calendar"),
+]
+ADMITTED = [
+    GOOD,
+    ("é" * 128, *GOOD[1:]),
+    ("x" * 256, *GOOD[1:]),
+    ("id", 1_060_000, "b", 10.5, 3.0),
+    ("id", -TIME_LIMIT + 1, "b", 10.5, 3.0),
+    ("id", 0, "a", -1e8, 2.0**30 - 1),
+]
+
+
+@pytest.mark.parametrize(("row", "kind", "words"), REFUSED)
+def test_a_row_is_refused_with_its_reason_and_nothing_else_is_lost(
+    row: tuple[str, int, str, float, float], kind: str, words: str
+) -> None:
+    before, after = ("first", 5, "b", 1.0, 2.0), ("last", 6, "a", 3.0, 4.0)
+    admitted, refusals = admit(batch(before, row, after), stream())
+    assert [(refusal.kind, refusal.offset, refusal.row) for refusal in refusals] == [(kind, 7, 1)]
+    assert words in refusals[0].reason
+    assert refusals[0].id == row[0][:64]
+    assert list(admitted.ids) == ["first", "last"]
+    assert [admitted.labels[code] for code in admitted.codes] == ["b", "a"]
+    assert admitted.event_times.tolist() == [5, 6]
+    assert admitted.rows.tolist() == [0, 2]
+    assert admitted.offsets.tolist() == [7, 7]
+    assert admitted.features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
+    assert admitted.placed.tolist() == [[-18.0, 2.0], [-14.0, 4.0]]
+
+
+@pytest.mark.parametrize("row", ADMITTED)
+def test_a_row_on_the_edge_of_every_bound_is_admitted(row: tuple[str, int, str, float, float]) -> None:
+    admitted, refusals = admit(batch(row), stream())
+    assert refusals == []
+    assert list(admitted.ids) == [row[0]]
+
+
+@given(st.lists(st.sampled_from([row for row, _, _ in REFUSED] + ADMITTED), max_size=12))
+def test_every_row_is_either_admitted_or_refused_and_the_order_is_kept(
+    rows: list[tuple[str, int, str, float, float]],
+) -> None:
+    admitted, refusals = admit(batch(*rows), stream())
+    reasons = {row: (kind, words) for row, kind, words in REFUSED}
+    assert admitted.rows.tolist() == [at for at, row in enumerate(rows) if row not in reasons]
+    assert [refusal.row for refusal in refusals] == [at for at, row in enumerate(rows) if row in reasons]
+    for refusal in refusals:
+        kind, words = reasons[rows[refusal.row]]
+        assert refusal.kind == kind
+        assert words in refusal.reason
+    assert len(admitted) + len(refusals) == len(rows)
+    assert [admitted.labels[code] for code in admitted.codes] == [rows[at][2] for at in admitted.rows]
+
+
+@given(strategies.definitions(), st.data())
+def test_no_batch_makes_admission_fail_and_a_second_reading_judges_the_same(
+    definition: StreamDefinition, data: st.DataObject
+) -> None:
+    samples = data.draw(strategies.sample_batches(len(definition.features), log_time=data.draw(strategies.LONG)))
+    admitted, refusals = admit(samples, definition)
+    assert sorted([*admitted.rows.tolist(), *(refusal.row for refusal in refusals)]) == list(range(len(samples)))
+    assert (np.abs(admitted.placed) < limits.GRID_RANGE).all()
+    assert np.isfinite(admitted.features).all()
+    assert np.isfinite(admitted.rounding).all()
+    again, same = admit(samples, definition)
+    assert same == refusals
+    assert again.placed.tobytes() == admitted.placed.tobytes()
+
+
+def test_an_odd_time_harms_nobody_where_no_window_ends_with_time() -> None:
+    rows = [("id", time, "a", 10.5, 3.0) for time in (2**63 - 1, -(2**63), 2 * 10**15)]
+    for windows in ((Window("count", 5),), (Window("all"),)):
+        admitted, refusals = admit(batch(*rows), stream(ladder=WindowLadder(windows)))
+        assert len(admitted) == 3
+        assert refusals == []
+
+
+def test_an_odd_time_is_refused_where_one_of_several_windows_ends_with_time() -> None:
+    ladder = WindowLadder((Window("time", HOUR), Window("all")))
+    _, refusals = admit(batch(("id", 2 * 10**15, "a", 10.5, 3.0)), stream(ladder=ladder))
+    assert [refusal.kind for refusal in refusals] == ["bogus time"]
+
+
+def test_the_largest_skew_and_the_oddest_log_times_do_not_overflow() -> None:
+    loose = stream(max_skew_milliseconds=limits.EVENT_TIME_MILLISECONDS - 1)
+    for log_time, expected in ((2**63 - 1, 1), (0, 1), (-(2**63), 0)):
+        admitted, _ = admit(batch(GOOD, log_time=log_time), loose)
+        assert len(admitted) == expected
+
+
+def test_a_missing_value_is_the_offset_where_the_definition_says_so() -> None:
+    filling = stream(missing="offset")
+    admitted, refusals = admit(
+        batch(
+            ("one", 0, "a", np.nan, 3.0),
+            ("infinite", 0, "a", np.nan, np.inf),
+            ("both", 0, "a", np.nan, np.nan),
+            ("none", 0, "b", 10.5, 3.25),
+        ),
+        filling,
+    )
+    assert [(refusal.id, refusal.reason) for refusal in refusals] == [("infinite", "feature 'demand' is infinite")]
+    assert admitted.placed.tolist() == [[0.0, 3.0], [0.0, 0.0], [1.0, 3.0]]
+    assert admitted.features.tolist() == [[10.0, 3.0], [10.0, 0.0], [10.5, 3.25]]
+    assert admitted.missing == 3, "values of rows that were refused were not filled in"
+    assert admitted.rounding.tolist() == [0.0, 0.25]
+
+
+def test_the_rows_given_are_not_changed_by_filling_in() -> None:
+    samples = batch(("id", 0, "a", np.nan, 3.0))
+    samples.features.flags.writeable = False
+    admit(samples, stream(missing="offset"))
+    assert np.isnan(samples.features[0, 0])
+
+
+def test_labels_become_classes_and_are_sorted() -> None:
+    binary = stream(classes=ClassDefinition((), "b"))
+    rows = [("1", 0, "z", 0.0, 0.0), ("2", 0, "b", 0.0, 0.0), ("3", 0, "a", 0.0, 0.0), ("4", 0, "not b", 0.0, 0.0)]
+    admitted, _ = admit(batch(*rows), binary)
+    assert admitted.labels == ["b", "not b"]
+    assert admitted.codes.tolist() == [1, 0, 1, 1]
+
+
+def test_as_many_labels_as_a_batch_can_hold_are_admitted_at_once() -> None:
+    count = 2**16
+    table = tuple(f"label {code}" for code in range(count))
+    samples = Samples(
+        ids=["x"] * count,
+        event_times=np.zeros(count, dtype=np.int64),
+        label_table=table,
+        label_codes=np.arange(count, dtype=np.int32)[::-1],
+        features=np.zeros((count, 2)),
+        offsets=np.zeros(count, dtype=np.int64),
+        rows=np.arange(count, dtype=np.int64),
+        log_times=np.zeros(count, dtype=np.int64),
+    )
+    admitted, refusals = admit(samples, stream(classes=ClassDefinition()))
+    assert refusals == []
+    assert [admitted.labels[code] for code in admitted.codes[:2]] == ["label 65535", "label 65534"]
+
+
+def test_a_refusal_stays_short_however_many_classes_there_are() -> None:
+    names = tuple(f"class {number}" for number in range(1000))
+    _, (refusal,) = admit(batch(GOOD), stream(classes=ClassDefinition(names)))
+    assert "and 936 more" in refusal.reason
+    assert len(refusal.reason) < 1000
+
+
+def test_no_rows_are_admitted_as_no_rows() -> None:
+    admitted, refusals = admit(batch(), stream())
+    assert len(admitted) == 0
+    assert refusals == []
+    assert admitted.labels == []
+    assert admitted.placed.shape == (0, 2)
+
+
+# Partitions ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sample_id", "code"),
+    [
+        # The expectations of librdkafka's own test of its partitioner "consistent".
+        ("", 0x0),
+        ("23456", 0xB1B451D7),
+        ("this is another string with more length to it perhaps", 0xB0150DF7),
+        ("hejsan", 0xD077037E),
+        # The check value of CRC-32.
+        ("123456789", 0xCBF43926),
+    ],
+)
+@pytest.mark.parametrize("partitions", [1, 7, 17, 1024])
+def test_a_sample_goes_where_librdkafka_sends_its_key(sample_id: str, code: int, partitions: int) -> None:
+    assert partition_of(sample_id, partitions) == code % partitions
+
+
+@given(strategies.IDS, st.integers(1, limits.PARTITIONS))
+def test_a_partition_is_the_checksum_of_the_bytes_of_the_id(sample_id: str, partitions: int) -> None:
+    assert partition_of(sample_id, partitions) == zlib.crc32(sample_id.encode("utf-8")) % partitions

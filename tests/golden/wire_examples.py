@@ -1,0 +1,287 @@
+"""One value of every record, and how it is written and read: what the golden files are made from and compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.metrics import Confusion
+from deltaplane.model import Model, SourcePosition
+from deltaplane.moments import Moments
+from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt
+from deltaplane.sample import Retirement, Samples
+from deltaplane.solver import Plane, SolverOptions
+from deltaplane.statistics import Statistics
+from deltaplane.wire import (
+    read_checkpoint,
+    read_claim_or_delta,
+    read_dead_letter,
+    read_model,
+    read_prediction,
+    read_query,
+    read_receipt,
+    read_retirement,
+    read_samples,
+    write_checkpoint,
+    write_claim,
+    write_dead_letter,
+    write_delta,
+    write_model,
+    write_prediction,
+    write_query,
+    write_receipt,
+    write_retirement,
+    write_sample,
+    write_sample_batch,
+)
+from deltaplane.wire.frame import HEADER_BYTES, read_record, write_record
+
+DIRECTORY = Path(__file__).parent / "wire"
+DATA, STREAM = bytes(range(16)), bytes(range(16, 32))
+FEATURES, DIMENSION = 2, 3
+OFFSET, LOG_TIME = 41, 1_700_000_000_123
+SOURCE = Source("north", 3)
+DIGEST = "0123456789abcdef" * 4
+
+Bytes = bytes | None
+
+
+@dataclass(frozen=True)
+class Example:
+    """A value with its golden bytes in the file ``<name>.hex``; ``schema`` is the record that it travels as."""
+
+    name: str
+    schema: str
+    value: Any
+    write: Callable[[], bytes]
+    read: Callable[[Bytes], Any]
+
+    @property
+    def file(self) -> Path:
+        """The golden file: hexadecimal digits, 32 bytes a line."""
+        return DIRECTORY / f"{self.name}.hex"
+
+    def golden(self) -> bytes:
+        """The bytes that the file holds."""
+        return bytes.fromhex(self.file.read_text("ascii"))
+
+
+def _samples(ids: list[str], times: list[int], labels: list[str], features: list[list[float]]) -> Samples:
+    table = tuple(dict.fromkeys(labels))
+    rows = len(ids)
+    return Samples(
+        ids=ids,
+        event_times=np.array(times, dtype=np.int64),
+        label_table=table,
+        label_codes=np.array([table.index(label) for label in labels], dtype=np.int32),
+        features=np.array(features, dtype=np.float64),
+        offsets=np.full(rows, OFFSET, dtype=np.int64),
+        rows=np.arange(rows, dtype=np.int64),
+        log_times=np.full(rows, LOG_TIME, dtype=np.int64),
+    )
+
+
+def _read_samples(data: Bytes) -> Samples:
+    return read_samples(data, FEATURES, DATA, OFFSET, LOG_TIME)
+
+
+def _read_deltas(data: Bytes) -> Claim | Delta:
+    return read_claim_or_delta(data, DIMENSION)
+
+
+SINGLE = _samples(["id-1"], [1_600_000_000_000], ["UP"], [[0.5, -1e300]])
+BATCH = _samples(
+    ["a", "Zürich", "c" * 40], [0, -1, 2**62], ["UP", "DOWN", "UP"], [[0.1, -0.0], [float("nan"), 1e-310], [3.0, 4.0]]
+)
+NARROW = _samples(["a", "b"], [5, 6], ["UP", "UP"], [[0.5, -0.25], [float("inf"), 65_504.0]])
+
+REBUILD = Rebuild(window_from=120, memory_from=100, retirements_window_from=7, slots_to=99, watermark=-5)
+STATISTICS = Statistics(
+    DIMENSION,
+    {
+        (0, "DOWN"): Moments.of_rows(np.array([[3, -4]])),
+        (0, "UP"): Moments.of_rows(np.array([[2**30 - 1, 1 - 2**30]] * 20)),
+        (1, "DOWN"): Moments.of_rows(np.array([[3, -4], [5, 6]])),
+    },
+)
+SCORES = Confusion({("DOWN", "UP"): 3, ("UP", "UP"): 2**40})
+
+CLAIM = Claim(SOURCE, "worker-0.1.3", STREAM)
+DELTA = Delta(
+    source=SOURCE,
+    writer="worker-0.1.3",
+    stream_fingerprint=STREAM,
+    tile=Tile(sequence=5, samples_from=130, samples_to=140, retirements_from=8, retirements_to=8),
+    rebuild=REBUILD,
+    change=STATISTICS - Statistics(DIMENSION, {(1, "UP"): Moments.of_rows(np.array([[1, 1]]))}),
+    scores=SCORES,
+    scored_by=17,
+    counts={"applied": 9, "late": 1},
+)
+CHECKPOINT = Checkpoint(
+    SourceState(
+        source=SOURCE,
+        statistics=STATISTICS,
+        owner="worker-0.1.3",
+        sequence=6,
+        samples_position=140,
+        retirements_position=8,
+        rebuild=REBUILD,
+        scores=SCORES,
+        counts={"applied": 130},
+        dropped={"stale writer": 2},
+    ),
+    next_offset=1000,
+    stream_fingerprint=STREAM,
+)
+
+
+def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> Model:
+    return Model(
+        version=18,
+        stream_fingerprint=STREAM,
+        data_fingerprint=DATA,
+        created=LOG_TIME,
+        plane=plane,
+        plane_version=17 if plane else 0,
+        refusal=refusal,
+        options=options,
+        digest=DIGEST,
+        counts={"DOWN": 3, "UP": 20},
+        positions=(SourcePosition(SOURCE, 6, 140, 8, -5), SourcePosition(Source("south", 0), 0, 0, 0, -(2**63))),
+        scores=SCORES,
+        totals={"applied": 130, "refused bad value": 1},
+        watermark=1_600_000_000_000,
+    )
+
+
+PLANE = Plane(
+    classes=("DOWN", "UP"),
+    positive="UP",
+    weights=np.array([[0.1, -2.5e-7]]),
+    biases=np.array([1 / 3]),
+    sigmas={"DOWN": 0.25, "UP": 0.75},
+    C=10.0,
+    condition=123.5,
+    counts={"DOWN": 3, "UP": 20},
+)
+THREE_PLANES = Plane(
+    classes=("a", "b", "c"),
+    positive=None,
+    weights=np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+    biases=np.array([-1.0, 0.0, 1.0]),
+    sigmas={"a": 1.0, "b": 1.0, "c": 1.0},
+    C=1.0,
+    condition=2.0,
+    counts={"a": 1, "b": 2, "c": 3},
+)
+MODEL = _model(PLANE, None, SolverOptions(C=10.0))
+MODEL_REFUSED = _model(None, "expected two classes with rows, got 'UP' alone", SolverOptions(kind="lssvm", bias="free"))
+MODEL_OF_THREE = _model(THREE_PLANES, None, SolverOptions(weighting={"a": 1.0, "b": 0.5, "c": 2.0}, standardize=False))
+
+BY_ID = Retirement("id-1", "asked for by the person", OFFSET, LOG_TIME)
+BY_CONTENT = Retirement("row 7", "", OFFSET, None, "UP", (0.5, -3.0))
+QUERY = Query("query-1", np.array([0.5, -3.0]), DATA)
+PREDICTION = Prediction("query-1", "UP", {"DOWN": -0.75, "UP": 0.75}, 18, "queries", 2, 77)
+RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, 5, 140, 42, DIGEST, DIGEST[::-1])
+LETTER = DeadLetter(
+    "samples", 3, OFFSET, 12, "bad value", "feature 'price' is not a number", b"id-1", b"\xc3\x01\0", 912
+)
+LETTER_OF_RECORD = DeadLetter("retirements", 0, 0, None, "bad record", "a null value", None, None, 0)
+
+EXAMPLES = {
+    example.name: example
+    for example in (
+        Example(
+            "sample",
+            "sample",
+            SINGLE,
+            lambda: write_sample("id-1", 1_600_000_000_000, "UP", [0.5, -1e300], DATA),
+            _read_samples,
+        ),
+        Example("sample_batch", "sample_batch", BATCH, lambda: write_sample_batch(BATCH, DATA), _read_samples),
+        Example(
+            "sample_batch_float32",
+            "sample_batch",
+            NARROW,
+            lambda: write_sample_batch(NARROW, DATA, "float32"),
+            _read_samples,
+        ),
+        *(
+            Example(
+                name,
+                "retirement",
+                value,
+                partial(write_retirement, value, DATA),
+                lambda data: read_retirement(data, FEATURES, DATA, OFFSET),
+            )
+            for name, value in (("retirement", BY_ID), ("retirement_by_content", BY_CONTENT))
+        ),
+        Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
+        Example("delta", "delta", DELTA, lambda: write_delta(DELTA), _read_deltas),
+        Example(
+            "checkpoint",
+            "checkpoint",
+            CHECKPOINT,
+            lambda: write_checkpoint(CHECKPOINT),
+            lambda data: read_checkpoint(data, DIMENSION),
+        ),
+        *(
+            Example(name, "model", value, partial(write_model, value), read_model)
+            for name, value in (
+                ("model", MODEL),
+                ("model_refused", MODEL_REFUSED),
+                ("model_of_three_classes", MODEL_OF_THREE),
+            )
+        ),
+        Example("query", "query", QUERY, lambda: write_query(QUERY), lambda data: read_query(data, FEATURES, DATA)),
+        Example("prediction", "prediction", PREDICTION, lambda: write_prediction(PREDICTION), read_prediction),
+        Example("receipt", "receipt", RECEIPT, lambda: write_receipt(RECEIPT), read_receipt),
+        *(
+            Example(name, "dead_letter", value, partial(write_dead_letter, value), read_dead_letter)
+            for name, value in (("dead_letter", LETTER), ("dead_letter_of_record", LETTER_OF_RECORD))
+        ),
+    )
+}
+"""Every example by its name; each record has at least one."""
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two decoded values are the same, bit for bit: arrays by type, shape and bytes, NaN equal to itself."""
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+    if isinstance(a, float):
+        return isinstance(b, float) and np.float64(a).tobytes() == np.float64(b).tobytes()
+    if isinstance(a, tuple | list):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, Samples | Query | Model | Plane | Retirement):
+        return type(a) is type(b) and all(same(vars(a)[key], vars(b)[key]) for key in vars(a))
+    return bool(a == b)
+
+
+def zigzag(number: int) -> bytes:
+    """Avro's encoding of an int or long."""
+    unsigned = number << 1 ^ number >> 63
+    out = bytearray()
+    while unsigned > 0x7F:
+        out.append(unsigned & 0x7F | 0x80)
+        unsigned >>= 7
+    return bytes([*out, unsigned])
+
+
+def header(name: str) -> bytes:
+    """The marker and the fingerprint of an example's schema."""
+    return EXAMPLES[name].golden()[:HEADER_BYTES]
+
+
+def with_fields(example: str, **changes: Any) -> bytes:
+    """A golden message with some fields of its record changed, as another producer might have written it."""
+    schema = EXAMPLES[example].schema
+    _, fields = read_record(EXAMPLES[example].golden(), (schema,))
+    return write_record(schema, {**fields, **changes})

@@ -1,0 +1,57 @@
+"""Brokers that die with the test run, however it ends.
+
+A finalizer ends them when the run ends in an ordinary way. It does nothing when the run is killed (SIGKILL, the default
+action of SIGTERM, a crash of an extension), and a leaked broker keeps its ports, its memory and its files. So a shell
+stands by: it holds the reading end of a pipe whose writing end only the run has, and when the pipe closes it kills what
+it was last told of. It sits in a session of its own, out of reach of a terminal's interrupt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterable
+
+_SCRIPT = """
+trap '' HUP INT TERM
+groups=
+while read -r line; do groups=$line; done
+for group in $groups; do kill -s KILL -- "-$group"; done
+"""
+
+
+class Guardian:
+    """Kills process groups when the process that made it is no more."""
+
+    def __init__(self) -> None:
+        self._shell = subprocess.Popen(
+            ["/bin/sh", "-c", _SCRIPT],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def watch(self, groups: Iterable[int]) -> None:
+        """Have ``groups``, and no others, killed if this process ends."""
+        assert self._shell.stdin is not None
+        # A guardian killed by somebody else is no reason to fail a test.
+        with contextlib.suppress(BrokenPipeError):
+            self._shell.stdin.write((" ".join(str(group) for group in groups) + "\n").encode())
+            self._shell.stdin.flush()
+
+    def dismiss(self) -> None:
+        """End the guardian; nothing is killed."""
+        self.watch([])
+        assert self._shell.stdin is not None
+        self._shell.stdin.close()
+        self._shell.wait()
+
+
+def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+    """Send a signal to ``process``, which leads its own group, and to all it started."""
+    if process.poll() is None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)

@@ -1,0 +1,182 @@
+"""The state of a partition is a function of what was read, however it was read, and the reference knows which."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.partition import Partition, Step
+from deltaplane.reference import Reference
+from deltaplane.sample import Retirement
+from deltaplane.statistics import Statistics
+from deltaplane.window import NO_WATERMARK
+from strategies_streams import (
+    Follower,
+    Move,
+    Row,
+    Script,
+    admitted,
+    definition_of,
+    definitions,
+    moves,
+    rows,
+    rows_by,
+    samples_of,
+    scripts,
+    told,
+)
+
+
+@given(scripts())
+def test_at_every_step_the_statistics_are_those_of_the_reference_bit_for_bit(script: Script) -> None:
+    follower = Follower(script.definition, script.records, script.retired)
+    summed = Statistics(script.definition.dimension)
+    watermark = NO_WATERMARK
+    for move in script.moves:
+        step = follower.move(move)
+        summed = summed + step.change
+        watermark = max(watermark, move.watermark)
+        reference = told(script, follower.samples_at, follower.retirements_at, watermark)
+        assert follower.partition.statistics == summed == reference.statistics()
+        longest = follower.partition._edges.longest
+        live = [row.id for row in reference.live(longest)]
+        assert follower.partition.live_ids() == live
+        assert rows_by(follower.counts) == len(live)
+
+
+@given(scripts(), st.data())
+def test_any_interleaving_of_the_same_two_logs_in_any_batches_ends_in_the_same_statistics(
+    script: Script, data: st.DataObject
+) -> None:
+    one, other = (Follower(script.definition, script.records, script.retired) for _ in range(2))
+    for move in script.moves:
+        one.move(move)
+    for move in data.draw(moves(len(script.records), len(script.retired))):
+        other.move(move)
+    for follower in (one, other):
+        follower.move(Move(0, 0, 40))
+    assert one.partition.statistics == other.partition.statistics
+    assert one.partition.live_ids() == other.partition.live_ids()
+
+
+@given(scripts())
+def test_what_becomes_of_a_sample_or_retirement_does_not_depend_on_the_batch_it_came_in(script: Script) -> None:
+    batched, single = (Follower(script.definition, script.records, script.retired) for _ in range(2))
+    for move in script.moves:
+        whole = _said(batched, move)
+        alone = [_said(single, Move(0, 0, move.watermark))]
+        alone += [_said(single, Move(1, 0)) for _ in range(move.records)]
+        alone += [_said(single, Move(0, 1)) for _ in range(move.retirements)]
+        assert whole == sum(alone, start=Counter())
+        assert batched.counts == single.counts
+
+
+def _said(follower: Follower, move: Move) -> Counter[tuple[str, int, str]]:
+    """Everything that is said of the samples and retirements of a move, by slot and by offset."""
+    first_slot = follower.partition.slots
+    step = follower.move(move)
+    samples = [("sample", first_slot + note.row, str(note.outcome)) for note in step.sample_notes]
+    receipts = [(note.id, note.offset, str(note.outcome)) for note in step.retirement_notes]
+    return Counter(samples + receipts)
+
+
+@given(scripts(), st.data())
+def test_a_worker_that_crashes_at_any_step_finds_the_same_state_and_says_the_same_afterwards(
+    script: Script, data: st.DataObject
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "EXPIRED_ROWS_REMEMBERED", data.draw(st.sampled_from([0, 1, 3, 1000])))
+        patch.setattr(limits, "RETIRED_IDS", data.draw(st.sampled_from([0, 1, 3, 1000])))
+        crash_before = data.draw(st.integers(0, len(script.moves)))
+        steady = Follower(script.definition, script.records, script.retired)
+        for move in script.moves[:crash_before]:
+            steady.move(move)
+        reborn = steady.reborn(steady.rebuild().memory_from, chunk=data.draw(st.integers(1, 4)))
+        assert reborn.rebuild() == steady.rebuild()
+        assert reborn.partition.live_ids() == steady.partition.live_ids()
+        for move in script.moves[crash_before:]:
+            ours, theirs = steady.move(move), reborn.move(move)
+            assert ours == theirs
+            assert reborn.rebuild() == steady.rebuild()
+
+
+@given(scripts(), st.data())
+def test_a_worker_that_finds_only_the_rows_inside_the_window_makes_the_same_changes(
+    script: Script, data: st.DataObject
+) -> None:
+    crash_before = data.draw(st.integers(0, len(script.moves)))
+    steady = Follower(script.definition, script.records, script.retired)
+    for move in script.moves[:crash_before]:
+        steady.move(move)
+    rebuild = steady.rebuild()
+    reborn = steady.reborn(data.draw(st.integers(rebuild.memory_from, rebuild.window_from)))
+    for move in script.moves[crash_before:]:
+        ours, theirs = steady.move(move), reborn.move(move)
+        assert ours.change == theirs.change
+        assert _rows_moved(ours) == _rows_moved(theirs)
+
+
+def _rows_moved(step: Step) -> tuple[int, Counter[str]]:
+    """What a step did to the rows; only the names of retirements without effect may differ."""
+    kept = ("applied", "duplicate", "replaced", "late", "expired", "withdrawn")
+    return rows_by(step.counts), Counter({name: step.counts[name] for name in kept})
+
+
+@given(scripts(), st.integers(0, 4))
+def test_a_retirement_that_is_forgotten_has_no_row_in_any_window(script: Script, limit: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "RETIRED_IDS", limit)
+        follower = Follower(script.definition, script.records, script.retired)
+        for move in script.moves:
+            follower.move(move)
+            memory = follower.partition._retirements
+            forgotten = set(script.retired[: follower.retirements_at]) - memory.ids()
+            # The id may be live again, under a sample that came after it was forgotten, but nothing was left behind.
+            assert follower.partition.statistics == _counted(follower)
+            assert len(memory) <= limit or memory.oldest_id not in forgotten
+
+
+def _counted(follower: Follower) -> Statistics:
+    """The statistics of the rows that are current and inside, formed anew."""
+    partition = follower.partition
+    held = np.arange(partition._buffer.first, partition._buffer.next, dtype=np.int64)
+    held = held[partition._buffer.current(held)]
+    return partition._statistics_of(held, partition._buffer.times(held))
+
+
+@given(definitions(), st.lists(st.lists(rows(), min_size=1, max_size=3).map(tuple), max_size=30))
+def test_a_reference_that_lets_go_of_what_cannot_be_live_says_the_same(
+    definition: StreamDefinition, records: list[tuple[Row, ...]]
+) -> None:
+    pruned, whole = Reference(definition), Reference(definition)
+    pruned._prune_at, whole._prune_at = 1, 2**62
+    for offset, record in enumerate(records):
+        for reference in (pruned, whole):
+            reference.add(0, samples_of([record], offset, 2))
+        pruned._prune_at = 1
+        assert pruned.statistics() == whole.statistics()
+
+
+@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(-9, 9)), min_size=1), st.data())
+def test_rows_retired_by_content_leave_the_state_they_would_have_left_had_they_never_come(
+    content: list[tuple[str, int]], data: st.DataObject
+) -> None:
+    definition = definition_of("all", keep_rows=False)
+    gone = data.draw(st.sets(st.integers(0, len(content) - 1)))
+    records = [(Row(str(at), label, (float(value),)),) for at, (label, value) in enumerate(content)]
+    partition, never = Partition(definition, 0), Partition(definition, 0)
+    partition.step(admitted(definition, records), [])
+    asked = [
+        Retirement(str(at), "test", offset, label=content[at][0], features=(float(content[at][1]),))
+        for offset, at in enumerate(sorted(gone))
+    ]
+    step = partition.step(admitted(definition, ()), asked)
+    never.step(admitted(definition, [record for at, record in enumerate(records) if at not in gone]), [])
+    assert partition.statistics == never.statistics
+    assert step.counts["retirements retired"] == len(gone)

@@ -1,0 +1,283 @@
+"""The container files are what they claim, as far as can be told without a container engine.
+
+``compose.yaml`` is held against the Compose specification's own schema, each service's command line against the real
+command line, its environment against the real settings, and all files that are mounted or copied must exist.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+from ruamel.yaml import YAML
+
+from deltaplane_services.cli import app
+from deltaplane_services.replay.options import load_tables
+from deltaplane_services.settings import SETTING_NAMES, Knobs, ServiceSettings, resolve_settings
+
+TOP = Path(__file__).resolve().parents[2]
+COMPOSE_FILE = TOP / "compose.yaml"
+DOCKERFILE = (TOP / "deploy" / "Dockerfile").read_text("utf-8")
+COMPOSE: dict[str, Any] = YAML(typ="safe", pure=True).load(COMPOSE_FILE)
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
+THEIRS = sorted(SERVICES.keys() - OURS)
+LONG_RUNNING = ["merger", "merger-standby", "scorer", "worker"]
+METRICS_PORT = 9108
+
+
+def mounts(service: dict[str, Any]) -> dict[str, str]:
+    """Path in the container → path here, of what is mounted from the checkout."""
+    pairs = [volume.split(":") for volume in service.get("volumes", ())]
+    return {target: source for source, target, *_ in pairs if source.startswith(".")}
+
+
+def arguments(name: str) -> list[str]:
+    """The command line of a service as it would be here: paths in the container are those of the mounted files."""
+    paths = mounts(SERVICES[name])
+    return [str(TOP / paths[word]) if word in paths else str(word) for word in SERVICES[name]["command"]]
+
+
+def parsed(words: list[str]) -> tuple[str, dict[str, Any]]:
+    """The command that Deltaplane's command line makes of the words, and its parameters; nothing is run."""
+    command: Any = typer.main.get_command(app)
+    rest, names = list(words), []
+    while hasattr(command, "commands"):
+        names.append(rest.pop(0))
+        assert names[-1] in command.commands, f"there is no command {' '.join(names)}"
+        command = command.commands[names[-1]]
+    return " ".join(names), command.make_context(names[-1], rest).params
+
+
+def settings_of(name: str) -> ServiceSettings:
+    """The settings that a service would run with."""
+    _, parameters = parsed(arguments(name))
+    flags = {key: value for key, value in parameters.items() if key in SETTING_NAMES or key == "kafka"}
+    return resolve_settings(flags, SERVICES[name]["environment"], load_tables(parameters["definition"]), "0123456789ab")
+
+
+# The file as a whole -------------------------------------------------------------------------------------------------
+
+
+def validated(path: Path) -> subprocess.CompletedProcess[str]:
+    """Hold a file against the schema that check-jsonschema carries."""
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(path)]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
+
+
+def test_the_compose_file_is_valid_by_the_specifications_own_schema() -> None:
+    verdict = validated(COMPOSE_FILE)
+    assert verdict.returncode == 0, verdict.stdout + verdict.stderr
+
+
+def test_a_compose_file_with_a_misspelt_key_is_not_valid(tmp_path: Path) -> None:
+    wrong = tmp_path / "compose.yaml"
+    wrong.write_text(COMPOSE_FILE.read_text("utf-8").replace("stop_grace_period:", "stop_grace_perod:"), "utf-8")
+    assert "stop_grace_perod" in validated(wrong).stdout
+
+
+def test_the_services_are_those_of_the_pipeline_and_what_watches_it() -> None:
+    assert sorted(["topics", "producer", *LONG_RUNNING]) == OURS
+    assert THEIRS == ["grafana", "kafka", "prometheus"]
+
+
+def test_every_image_is_pinned_to_a_version() -> None:
+    images = [SERVICES[name]["image"] for name in THEIRS]
+    images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
+    assert len(images) == 5
+    assert all(re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*", image) for image in images), images
+    assert SERVICES["kafka"]["image"].startswith("apache/kafka:4.")
+
+
+def test_nothing_is_published_beyond_this_machine() -> None:
+    published = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert len(published) == 3
+    assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published), published
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_container_is_confined(name: str) -> None:
+    service = SERVICES[name]
+    assert service["user"].split(":")[0] not in {"root", "0"}
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert service.get("read_only", False) or name == "kafka"
+    assert service["deploy"]["resources"]["limits"].keys() == {"cpus", "memory"}
+    assert not service.keys() & {"privileged", "network_mode", "pid", "container_name"}
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_container_that_stays_has_a_health_check_and_comes_back(name: str) -> None:
+    service = SERVICES[name]
+    if name == "topics":
+        assert service["healthcheck"] == {"disable": True}, "the exit code of a container that ends is its health"
+    else:
+        assert {"test", "interval", "timeout", "retries"} <= service["healthcheck"].keys()
+    assert service["restart"] == ("no" if name in {"topics", "producer"} else "unless-stopped")
+
+
+@pytest.mark.parametrize(
+    ("state", "healthy"),
+    [
+        ("S (sleeping)", True),
+        ("R (running)", True),
+        ("T (stopped)", False),
+        ("t (tracing stop)", False),
+        ("Z (zombie)", False),
+    ],
+)
+def test_a_service_is_alive_unless_it_is_stopped_or_a_zombie(tmp_path: Path, state: str, healthy: bool) -> None:  # noqa: FBT001
+    kind, line = SERVICES["worker"]["healthcheck"]["test"]
+    assert kind == "CMD-SHELL"
+    (tmp_path / "status").write_text(f"Name:\tdeltaplane\nUmask:\t0022\nState:\t{state}\nTgid:\t1\n", "ascii")
+    code = subprocess.run(["sh", "-c", line.replace("/proc/1/", f"{tmp_path}/")], check=False).returncode
+    assert (code == 0) is healthy
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_what_is_mounted_from_the_checkout_is_there_and_read_only(name: str) -> None:
+    for volume in SERVICES[name].get("volumes", ()):
+        source, _, *options = volume.split(":")
+        if source.startswith("."):
+            assert options == ["ro"], volume
+            assert (TOP / source).exists(), volume
+        else:
+            assert source in COMPOSE["volumes"], volume
+
+
+def test_services_wait_for_the_broker_to_be_well_and_for_the_topics_to_be_made() -> None:
+    assert SERVICES["topics"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+    for name in ["producer", *LONG_RUNNING]:
+        assert SERVICES[name]["depends_on"] == {
+            "kafka": {"condition": "service_healthy"},
+            "topics": {"condition": "service_completed_successfully"},
+        }
+
+
+def test_any_number_of_workers_can_run_side_by_side() -> None:
+    worker = SERVICES["worker"]
+    assert not worker.keys() & {"ports", "container_name", "hostname"}
+    partitions = settings_of("worker").definition.partitions
+    assert partitions >= 4
+    first, second = (
+        resolve_settings({}, worker["environment"], load_tables(TOP / "deploy" / "deltaplane.toml"), host)
+        for host in ("0123456789ab", "ba9876543210")
+    )
+    assert first.knobs.instance != second.knobs.instance, "two of the same name would throw each other out"
+
+
+# Command lines and settings ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("topics", "topics create"),
+        ("producer", "produce"),
+        ("worker", "worker"),
+        ("merger", "merger"),
+        ("merger-standby", "merger"),
+        ("scorer", "scorer"),
+    ],
+)
+def test_each_command_line_is_one_that_deltaplane_takes(name: str, command: str) -> None:
+    found, parameters = parsed(arguments(name))
+    assert found == command
+    assert parameters["definition"].resolve() == TOP / "deploy" / "deltaplane.toml"
+
+
+def test_the_producer_publishes_the_example_at_a_rate_that_can_be_watched() -> None:
+    _, parameters = parsed(arguments("producer"))
+    assert Path(parameters["file"]) == TOP / "examples" / "electricity.csv.gz"
+    assert 0 < parameters["speed"] <= 1000
+
+
+@pytest.mark.parametrize("words", [["worker", "--definition", "x", "--no-such-option"], ["worker", "--definition"]])
+def test_a_command_line_that_deltaplane_does_not_take_is_told_apart(words: list[str]) -> None:
+    with pytest.raises(Exception, match=r"(?i)no such option|requires an argument"):
+        parsed(words)
+
+
+def test_a_command_that_deltaplane_does_not_have_is_told_apart() -> None:
+    with pytest.raises(AssertionError, match="there is no command workers"):
+        parsed(["workers"])
+
+
+@pytest.mark.parametrize("name", ["topics", "producer", *LONG_RUNNING])
+def test_each_environment_is_one_that_the_settings_take_and_leads_to_the_broker(name: str) -> None:
+    settings = settings_of(name)
+    listeners = dict(
+        listener.split("://") for listener in SERVICES["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"].split(",")
+    )
+    assert settings.one_cluster
+    assert settings.site_cluster.broker == listeners["INSIDE"] == "kafka:19092"
+    assert SERVICES["kafka"]["ports"] == [f"{listeners['OUTSIDE']}:9092"]
+    # From outside the container, and on the port that is scraped.
+    assert settings.knobs.metrics_host_and_port() == ("0.0.0.0", METRICS_PORT)  # noqa: S104
+
+
+@pytest.mark.parametrize("name", LONG_RUNNING)
+def test_a_service_is_given_the_time_it_allows_itself_to_end(name: str) -> None:
+    grace = SERVICES[name]["stop_grace_period"]
+    assert int(grace.removesuffix("s")) > settings_of(name).knobs.shutdown_timeout_seconds
+
+
+def test_the_stream_of_the_containers_is_that_of_the_example_in_more_partitions() -> None:
+    example, deployed = (
+        tomllib.loads((TOP / place / "deltaplane.toml").read_text("utf-8")) for place in ("examples", "deploy")
+    )
+    assert deployed.pop("partitions") > example.pop("partitions", 1)
+    assert deployed == example
+
+
+# What is beside the file ---------------------------------------------------------------------------------------------
+
+
+def test_prometheus_scrapes_every_service_on_its_port() -> None:
+    (job,) = YAML(typ="safe", pure=True).load(TOP / "deploy" / "prometheus.yml")["scrape_configs"]
+    (discovery,) = job["dns_sd_configs"]
+    assert sorted(discovery["names"]) == LONG_RUNNING
+    assert (discovery["type"], discovery["port"]) == ("A", METRICS_PORT)
+    assert all(SERVICES[name]["expose"] == [str(METRICS_PORT)] for name in LONG_RUNNING)
+
+
+def test_grafana_asks_the_prometheus_that_is_beside_it() -> None:
+    path = TOP / "deploy" / "grafana" / "provisioning" / "datasources" / "prometheus.yml"
+    (source,) = YAML(typ="safe", pure=True).load(path)["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+
+
+def test_the_image_is_built_in_one_stage_and_runs_in_another_as_nobody_in_particular() -> None:
+    build, run = re.split(r"^(?=FROM )", DOCKERFILE, flags=re.MULTILINE)[1:]
+    assert build.split()[1] == run.split()[1], "what is built for one Python may not run on another"
+    assert "--constraint constraints.txt" in build
+    assert re.search(r"^USER 10001:10001$", run, re.MULTILINE)
+    assert all(SERVICES[name]["user"] == "10001:10001" for name in OURS)
+    assert not re.search(r"\b(install|apt-get|gcc|curl)\b", run), "the image that runs is made of what was built"
+    assert 'ENTRYPOINT ["deltaplane"]' in run
+
+
+def test_everything_the_image_is_made_of_is_in_the_checkout_and_reaches_the_builder() -> None:
+    let_through = {line[1:] for line in (TOP / ".dockerignore").read_text("utf-8").splitlines() if line[:1] == "!"}
+    copied = {
+        word for line in re.findall(r"^COPY (?!--from)(.+)$", DOCKERFILE, re.MULTILINE) for word in line.split()[:-1]
+    }
+    assert copied == let_through
+    assert all((TOP / path).exists() for path in copied)
+    assert all(SERVICES[name]["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"} for name in OURS)
+
+
+def test_the_readme_lists_every_setting_with_its_variable_and_its_default() -> None:
+    text = (TOP / "deploy" / "README.md").read_text("utf-8")
+    rows = dict(re.findall(r"^\| `(DELTAPLANE_[A-Z_]+)` \| ([^|]*?) \|", text, re.MULTILINE))
+    defaults = {f"DELTAPLANE_{knob.name.upper()}": knob.default for knob in fields(Knobs)}
+    assert rows.keys() == {f"DELTAPLANE_{name.upper()}" for name in SETTING_NAMES}
+    for variable, default in defaults.items():
+        assert rows[variable] == (f"{default:g}" if isinstance(default, float) else str(default) or "none"), variable

@@ -1,0 +1,170 @@
+"""ARFF: the header declares, the data follows it, and a nominal feature is its value's place in the declaration."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows
+from deltaplane_services.readers.arff_format import ArffDialect
+from services.readers_samples import Rows, read, same_bits
+
+HEADER = b"""% a comment
+@RELATION 'two words'
+@attribute 'wind speed' REAL
+@Attribute colour {red, 'dark blue', "it's"}   % three of them
+@attribute\tcount\tinteger
+
+@attribute class {yes, no}
+@data
+"""
+
+
+def data_of(*lines: str) -> bytes:
+    return HEADER + "\n".join(lines).encode()
+
+
+def test_the_last_attribute_is_the_label_and_nominal_features_are_coded_by_place() -> None:
+    with open_rows(
+        io.BytesIO(data_of("1.5,red,3,yes", "-2,'dark blue',4,no", '0,"it\'s",5,yes')), ReaderOptions()
+    ) as reader:
+        assert (reader.format, reader.feature_names) == ("arff", ("wind speed", "colour", "count"))
+        rows = Rows(reader)
+    assert rows.features.tolist() == [[1.5, 0.0, 3.0], [-2.0, 1.0, 4.0], [0.0, 2.0, 5.0]]
+    assert (rows.labels, rows.line_numbers) == (["yes", "no", "yes"], [9, 10, 11])
+
+
+def test_comments_blank_lines_spaces_and_tabs_between_values_change_nothing() -> None:
+    rows = read(
+        data_of("1, red ,2, yes", "", "% 9,red,9,no", "  3\tred\t4  no", "5 'dark blue' 6 yes"), ReaderOptions()
+    )
+    assert rows.features.tolist() == [[1.0, 0.0, 2.0], [3.0, 0.0, 4.0], [5.0, 1.0, 6.0]]
+    assert (rows.labels, rows.line_numbers, rows.reasons) == (["yes", "no", "yes"], [9, 12, 13], {})
+
+
+def test_rows_between_commas_and_rows_between_spaces_may_take_turns() -> None:
+    rows = read(data_of("1,red,2,yes", "3 red 4 no", "5,red,6,yes", "7\tred\t8\tno"), ReaderOptions())
+    assert rows.features[:, 0].tolist() == [1.0, 3.0, 5.0, 7.0]
+    assert (rows.labels, rows.line_numbers) == (["yes", "no", "yes", "no"], [9, 10, 11, 12])
+
+
+@pytest.mark.parametrize(
+    ("row", "ids"),
+    [
+        ('"a b",1,2', ["a b"]),
+        ("'a b',1,2", ["a b"]),
+        ("'a\\tb',1,2", ["a\tb"]),
+        ("a b,1,2", ["a b"]),
+        ("%a,1,2", []),
+        (" % a,1,2", []),
+        ("a%{,1,2", ["a%{"]),
+        ("{0 b,1 1,2 2}", ["b"]),
+    ],
+)
+def test_text_is_unquoted_and_a_comment_or_a_sparse_row_is_no_text(row: str, ids: list[str]) -> None:
+    header = "@relation r\n@attribute k string\n@attribute x real\n@attribute y real\n@data\n"
+    rows = read(f"{header}first,1,2\n{row}\nlast,1,2\n".encode(), ReaderOptions(id="k"))
+    assert (rows.ids, rows.refused) == (["first", *ids, "last"], [])
+
+
+def test_a_sparse_row_leaves_out_zeros_and_first_values() -> None:
+    rows = read(data_of("{0 1.5, 1 'dark blue', 3 no}", "{}", "{2 7}", "1,red,1,no"), ReaderOptions())
+    assert rows.features.tolist() == [[1.5, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 0.0, 7.0], [1.0, 0.0, 1.0]]
+    assert rows.labels == ["no", "yes", "yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("?,red,1,yes", "the feature `wind speed` is missing"),
+        ("1,?,1,yes", "the feature `colour` is missing"),
+        ("1,red,1,?", "the label is empty"),
+        ("1,red,1,maybe", "the label 'maybe' is not among the declared values"),
+        ("1,green,1,yes", "the feature `colour` is 'green', which is not among its declared values"),
+        ("1,red,many,yes", "the feature `count` is 'many', which is not a number"),
+        ("1,red,yes", "the row has 3 cells and the file 4 columns"),
+        ("1,'red,1,yes", 'the feature `colour` is "\'red", which is not among its declared values'),
+        ("{0 1, 0 2}", "the attribute 0 is there twice"),
+        ("{4 1}", "'4' is not the number of an attribute, 0 to 3"),
+        ("{x 1}", "'x' is not the number of an attribute, 0 to 3"),
+        ("{1}", "'1' is not the number of an attribute and a value"),
+        ("{0 1", "the sparse row does not end with a brace"),
+    ],
+)
+def test_a_bad_row_is_refused_for_what_is_wrong_with_it(line: str, reason: str) -> None:
+    rows = read(data_of("1,red,1,yes", line, "2,red,2,no"), ReaderOptions())
+    assert (rows.labels, rows.reasons) == (["yes", "no"], {10: reason})
+    assert rows.refused[0].text == line
+
+
+def test_a_missing_value_may_be_kept_also_of_a_nominal_feature() -> None:
+    rows = read(data_of("?,?,1,yes"), ReaderOptions(missing="keep"))
+    assert same_bits(rows.features, np.array([[np.nan, np.nan, 1.0]]))
+
+
+def test_another_attribute_may_be_the_label_the_id_or_the_time() -> None:
+    header = (
+        b"@relation r\n@attribute when date 'yyyy-MM-dd'\n@attribute who string\n"
+        b"@attribute a numeric\n@attribute b real\n@data\n"
+    )
+    options = ReaderOptions(label="b", id="who", time="when")
+    rows = read(header + b"1996-05-07,'O\\'Brien',1,1.0\n'1996-05-07 00:30',\"a, b\",2,2\n", options)
+    assert (rows.labels, rows.ids, rows.times) == (["1.0", "2"], ["O'Brien", "a, b"], [831427200000, 831429000000])
+    assert rows.features.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"@relation r\n@attribute a numeric\n", "ends before its ARFF header does: there is no `@data` line"),
+        (b"% nothing\n", "ends before its ARFF header does"),
+        (b"@relation r\n@attribute a numeric\n@data\n1\n", "declares 1 attributes"),
+        (b"@relation r\n@attribute a complex\n@data\n", "The attribute `a` in line 2 of the stream is of type complex"),
+        (b"@relation r\n@attribute a\n@data\n", "is of type no type"),
+        (b"@relation r\n@attribute a {}\n@data\n", "The nominal attribute `a` in line 2 of the stream lists no values"),
+        (b"@relation r\n@attribute\n@data\n", "The attribute in line 2 of the stream has no name"),
+        (b"@relation r\nhello\n", "Line 2 of the stream is 'hello'"),
+        (
+            b"@relation r\n@attribute s string\n@attribute y {a}\n@data\nq,a\n",
+            "`s` of the stream is of type string, and",
+        ),
+        (b"@relation r\n@attribute d date\n@attribute y {a}\n@data\nq,a\n", "Leave it out with `--ignore d`"),
+        (b"@relation r\n@attribute a real\n@attribute y {a}\n@data\n% none\n", "has a header and no rows"),
+        (b"@relation r\n@attribute a real\n@attribute a real\n@data\n1,1\n", "two columns named `a`"),
+    ],
+)
+def test_faults_of_the_file_are_told_when_it_is_opened(data: bytes, expected: str) -> None:
+    with pytest.raises(ReaderError) as raised:
+        open_rows(io.BytesIO(data), ReaderOptions(format="arff"))
+    assert expected in str(raised.value)
+
+
+def test_a_header_may_be_longer_than_a_block() -> None:
+    values = ",".join(f"value{number}" for number in range(3000))
+    data = f"@relation r\n@attribute a {{{values}}}\n@attribute b real\n@attribute y {{p,q}}\n@data\nvalue2999,1,q\n"
+    rows = read(data.encode(), ReaderOptions(), block_bytes=1000)
+    assert (rows.features.tolist(), rows.labels, rows.line_numbers) == ([[2999.0, 1.0]], ["q"], [6])
+
+
+numbers = st.sampled_from(["1", " 2.5", "-1e3", "?", "", "x", "'3'", "%", "{1"])
+colours = st.sampled_from(["red", " red", "'dark blue'", "dark blue", '"it\'s"', "it's", "?", "", "green", "\\"])
+classes = st.sampled_from(["yes", "no ", "'no'", '"no"', "?", "", "maybe"])
+tidy_rows = st.tuples(numbers, colours, numbers, classes).map(list)
+any_rows = st.lists(st.one_of(numbers, colours, classes), min_size=2, max_size=5)
+
+
+@given(st.lists(st.tuples(st.one_of(tidy_rows, tidy_rows, any_rows), st.sampled_from([",", ",", ",", " ", ", "]))))
+def test_the_fast_path_and_the_exact_path_give_the_same_rows_and_the_same_reasons(
+    drawn: list[tuple[list[str], str]],
+) -> None:
+    data = data_of("1,red,1,yes", *(separator.join(row) for row, separator in drawn))
+    fast = read(data, ReaderOptions())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ArffDialect, "is_plain", lambda _self, _data: False)
+        exact = read(data, ReaderOptions())
+    assert same_bits(fast.features, exact.features)
+    assert (fast.labels, fast.line_numbers, fast.refused) == (exact.labels, exact.line_numbers, exact.refused)

@@ -1,0 +1,189 @@
+"""Producers of a simulated stream: samples, corrections, retirements and poison, and a note of all that was sent."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from random import Random
+
+import numpy as np
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.reference import Reference
+from deltaplane.sample import Retirement, Samples, partition_of
+from deltaplane.wire import write_retirement, write_sample, write_sample_batch
+from deltaplane_services.broker_embedded import EmbeddedBroker
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, origin_key
+from strategies_streams import Row, samples_of
+
+BAD_RECORDS = ("null value", "random bytes", "cut short", "bytes appended", "wrong topic", "wrong dimension")
+"""Ways to spoil a whole record, that of another definition aside."""
+
+BAD_ROWS = ("NaN", "infinite", "out of range", "unknown class", "empty id", "long id", "bogus time")
+"""Ways to spoil one row."""
+
+
+@dataclass
+class SentSamples:
+    """A record of a samples log that could be decoded."""
+
+    offset: int
+    samples: Samples
+
+
+@dataclass
+class Producer:
+    """Publishes whatever its seed says to the topics of one stream, and keeps it, as topics lose their oldest records.
+
+    ``letters`` are the dead letters that must follow, key to kind, whatever happens to those who read.
+    """
+
+    definition: StreamDefinition
+    broker: EmbeddedBroker
+    random: Random
+    sent: dict[int, list[SentSamples]] = field(default_factory=dict)
+    retired: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
+    letters: dict[bytes, str] = field(default_factory=dict)
+    did: Counter[str] = field(default_factory=Counter)
+    _rows: list[Row] = field(default_factory=list)
+    _born: int = 0
+
+    def publish(self, now: int) -> None:
+        """One record, of whatever kind, or a few of them."""
+        draw = self.random.random()
+        if draw < 0.07:
+            self._poison(now)
+        elif draw < 0.25:
+            self._retire(now)
+        else:
+            self._samples(now)
+
+    def reference(self) -> Reference:
+        """What all that was sent comes to."""
+        reference = Reference(self.definition)
+        for partition, records in self.sent.items():
+            for record in records:
+                reference.add(partition, record.samples)
+        for retired in self.retired.values():
+            for _, sample_id in retired:
+                reference.retire(sample_id)
+        return reference
+
+    def rows_sent(self) -> int:
+        """Rows in records that could be decoded."""
+        return sum(len(record.samples) for records in self.sent.values() for record in records)
+
+    # Samples ---------------------------------------------------------------------------------------------------------
+
+    def _samples(self, now: int) -> None:
+        by_partition: dict[int, list[Row]] = {}
+        for _ in range(self.random.choice((1, 1, 2, 5, 9))):
+            row = self._row(now)
+            by_partition.setdefault(partition_of(row.id, self.definition.partitions), []).append(row)
+        for partition, rows in by_partition.items():
+            if self.random.random() < 0.4:
+                for row in rows:
+                    self._send(partition, [row], now, single=True)
+            else:
+                self._send(partition, rows, now, single=False)
+
+    def _send(self, partition: int, rows: list[Row], now: int, *, single: bool) -> None:
+        features = len(self.definition.features)
+        spoiled = [self._spoiled(row, now) if self.random.random() < 0.04 else (row, None) for row in rows]
+        offset = self.broker.end(SAMPLES, partition)
+        samples = samples_of([tuple(row for row, _ in spoiled)], offset, features)
+        samples = replace(samples, log_times=np.full(len(rows), now, dtype=np.int64))
+        fingerprint = self.definition.data_fingerprint
+        if single:
+            row = spoiled[0][0]
+            value = write_sample(row.id, row.time, row.label, row.values, fingerprint)
+        else:
+            value = write_sample_batch(samples, fingerprint)
+        self.broker.append(Outgoing(SAMPLES, partition, rows[0].id.encode(), value), now)
+        self.sent.setdefault(partition, []).append(SentSamples(offset, samples))
+        for at, (_, kind) in enumerate(spoiled):
+            if kind is not None:
+                self.letters[origin_key(SAMPLES, partition, offset, at)] = kind
+        self.did["sample" if single else "sample batch"] += 1
+
+    def _row(self, now: int) -> Row:
+        time = now + self.random.choice((0, 0, 0, -1, -3, -10, -100, 2))
+        label = self.random.choice(("x", "x", "y", "z"))
+        values = tuple(float(self.random.choice((-5, 0, 1, 7, 1000, 2**29))) for _ in self.definition.features)
+        draw = self.random.random()
+        if self._rows and draw < 0.25:
+            # An id from any time: live, retired, expired, or just sent.
+            old = self.random.choice(self._rows[-40:] if self.random.random() < 0.8 else self._rows)
+            kind = self.random.choice(("again", "label", "features", "late"))
+            self.did[f"sample {kind}"] += 1
+            changes = {"again": old, "label": replace(old, label=label), "features": replace(old, values=values)}
+            row = changes.get(kind) or replace(old, label=label, time=now - 10_000)
+        else:
+            row = Row(f"s{self._born}", label, values, time)
+            self._born += 1
+        self._rows.append(row)
+        return row
+
+    def _spoiled(self, row: Row, now: int) -> tuple[Row, str | None]:
+        way = self.random.choice(BAD_ROWS)
+        if way == "bogus time" and not self.definition.ladder.timed:
+            # Nobody is harmed by an odd time where no window ends with time.
+            return row, None
+        if way == "unknown class" and not self.definition.classes.names:
+            return row, None
+        self.did[f"row {way}"] += 1
+        first = {"NaN": float("nan"), "infinite": float("-inf"), "out of range": 2.0**30}
+        if way in first:
+            return replace(row, values=(first[way], *row.values[1:])), "bad value"
+        if way == "unknown class":
+            return replace(row, label="nobody's"), way
+        if way == "bogus time":
+            odd = self.random.choice((now + 2 * self.definition.max_skew_milliseconds, -(2**63), 2**63 - 1))
+            return replace(row, time=odd), way
+        return replace(row, id="" if way == "empty id" else "i" * 300), "bad id"
+
+    # Retirements and poison ------------------------------------------------------------------------------------------
+
+    def _retire(self, now: int) -> None:
+        """Of a live sample, of one that is about to come, of one long gone, of one retired already, or of none."""
+        which = self.random.choice(("recent", "recent", "coming", "any", "again", "none"))
+        sample_id = f"s{self._born + self.random.randrange(4)}"
+        earlier = [sample_id for retired in self.retired.values() for _, sample_id in retired]
+        if which == "again" and earlier:
+            sample_id = self.random.choice(earlier)
+        elif which == "none":
+            sample_id = f"nobody{self.random.randrange(9)}"
+        elif which != "coming" and self._rows:
+            sample_id = self.random.choice(self._rows[-20:] if which == "recent" else self._rows).id
+        partition = partition_of(sample_id, self.definition.partitions)
+        value = write_retirement(Retirement(sample_id, "asked", 0, now), self.definition.data_fingerprint)
+        offset = self.broker.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value), now)
+        self.retired.setdefault(partition, []).append((offset, sample_id))
+        self.did[f"retirement {which}"] += 1
+
+    def _poison(self, now: int) -> None:
+        partition = self.random.randrange(self.definition.partitions)
+        topic = self.random.choice((SAMPLES, SAMPLES, RETIREMENTS))
+        features, fingerprint = len(self.definition.features), self.definition.data_fingerprint
+        way, kind = self.random.choice((*BAD_RECORDS, "other definition")), "bad record"
+        if way == "other definition":
+            fingerprint, kind = b"\0" * 16, way
+        wide = features + (way == "wrong dimension")
+        sample = write_sample("poison", now, "x", [0.0] * wide, fingerprint)
+        content = tuple([0.0] * wide)
+        retirement = write_retirement(Retirement("poison", "asked", 0, now, "x", content), fingerprint)
+        good = sample if topic == SAMPLES else retirement
+        value: bytes | None = good
+        if way == "null value":
+            value = None
+        elif way == "random bytes":
+            value = self.random.randbytes(self.random.randrange(60))
+        elif way == "cut short":
+            value = good[: self.random.randrange(len(good))]
+        elif way == "bytes appended":
+            value = good + b"\0"
+        elif way == "wrong topic":
+            value = retirement if topic == SAMPLES else sample
+        offset = self.broker.append(Outgoing(topic, partition, None, value), now)
+        self.letters[origin_key(topic, partition, offset)] = kind
+        self.did[f"poison {way}"] += 1

@@ -1,0 +1,340 @@
+"""The embedded runner: how the work is shared out, cut up or repeated changes nothing of what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Source
+from deltaplane.errors import DeltaGap
+from deltaplane.records import Query
+from deltaplane.reference import Reference
+from deltaplane.sample import Retirement, partition_of
+from deltaplane.statistics import Statistics
+from deltaplane.wire import (
+    read_claim_or_delta,
+    read_dead_letter,
+    read_prediction,
+    write_query,
+    write_retirement,
+    write_sample,
+    write_sample_batch,
+)
+from deltaplane_services.broker_embedded import EmbeddedBroker, OffsetOutOfRange
+from deltaplane_services.processors.records import (
+    CHECKPOINTS,
+    DEAD_LETTERS,
+    DELTAS,
+    PREDICTIONS,
+    QUERIES,
+    RETIREMENTS,
+    SAMPLES,
+    Outgoing,
+)
+from deltaplane_services.processors.recovery import last_claim
+from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions, start_merger, take_source
+from strategies_streams import Record, Row, definition_of, samples_of
+
+NOW = 1_000_000
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """How rows are sent and processed: rows a record, records between rounds, and by how many workers."""
+
+    rows_per_record: int = 5
+    records_per_round: int = 3
+    workers: int = 1
+    single: bool = False
+    twice: bool = False
+
+
+def rows_of(seed: int, count: int = 150) -> list[Row]:
+    """Rows of few ids, so that corrections and duplicates abound, with event times out of order."""
+    random = np.random.default_rng(seed)
+    return [
+        Row(
+            f"s{random.integers(0, count)}",
+            "xyz"[random.integers(0, 3)],
+            tuple(random.integers(-500, 500, size=2).astype(float)),
+            NOW + int(random.integers(-50, 3 * at + 1)),
+        )
+        for at in range(count)
+    ]
+
+
+def delivered(
+    definition: StreamDefinition, rows: Sequence[Row], retired: Sequence[str] = (), delivery: Delivery | None = None
+) -> EmbeddedRunner:
+    """A runner that has been sent everything, and is drained."""
+    delivery = delivery or Delivery()
+    runner = EmbeddedRunner(definition, delivery.workers, RunnerOptions(keep_log=True))
+    now = NOW + 10_000
+    for times in range(1 + delivery.twice):
+        for start in range(0, len(rows), delivery.rows_per_record):
+            send(runner.broker, definition, rows[start : start + delivery.rows_per_record], now, single=delivery.single)
+            if start // delivery.rows_per_record % delivery.records_per_round == 0:
+                runner.round(now)
+        for sample_id in retired if not times else ():
+            value = write_retirement(Retirement(sample_id, "asked", 0), definition.data_fingerprint)
+            partition = partition_of(sample_id, definition.partitions)
+            runner.broker.append(Outgoing(RETIREMENTS, partition, None, value), now)
+    runner.drain(now)
+    return runner
+
+
+def send(broker: EmbeddedBroker, definition: StreamDefinition, rows: Sequence[Row], now: int, *, single: bool) -> None:
+    """Some rows, each to the partition of its id, together or one by one."""
+    for partition in range(definition.partitions):
+        mine = [row for row in rows if partition_of(row.id, definition.partitions) == partition]
+        records: list[Record] = [(row,) for row in mine] if single else [tuple(mine)] if mine else []
+        for record in records:
+            value = write_sample_batch(samples_of([record], 0, 2), definition.data_fingerprint)
+            if single:
+                row = record[0]
+                value = write_sample(row.id, row.time, row.label, row.values, definition.data_fingerprint)
+            broker.append(Outgoing(SAMPLES, partition, None, value), now)
+
+
+def end(runner: EmbeddedRunner) -> str:
+    """The digest of the last model, which is that of the reference, too."""
+    model = runner.merger.model
+    assert model is not None
+    assert model.digest == runner.merger.merger.statistics.digest(runner.definition.data_fingerprint)
+    return model.digest
+
+
+def batch(definition: StreamDefinition, rows: Sequence[Row], retired: Sequence[str] = ()) -> str:
+    """The digest of the same rows from scratch."""
+    reference = Reference(definition)
+    for row in rows:
+        reference.add(partition_of(row.id, definition.partitions), samples_of([(row,)], 0, 2))
+    for sample_id in retired:
+        reference.retire(sample_id)
+    return reference.statistics().digest(definition.data_fingerprint)
+
+
+WINDOWS = [("all",), ("40",), ("100ms",), ("10", "60"), ("50ms", "200ms")]
+RETIRED = ("s3", "s50", "s77", "s3", "nobody")
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize(
+    "delivery",
+    [
+        Delivery(rows_per_record=1, records_per_round=1),
+        Delivery(rows_per_record=1, single=True),
+        Delivery(rows_per_record=40),
+        Delivery(records_per_round=1000),
+        Delivery(workers=3),
+        Delivery(rows_per_record=2, workers=2),
+    ],
+)
+def test_how_rows_are_cut_into_records_rounds_and_workers_changes_nothing(
+    windows: tuple[str, ...], delivery: Delivery
+) -> None:
+    definition = definition_of(*windows, partitions=3, features=2)
+    rows = rows_of(len(windows))
+    assert end(delivered(definition, rows, RETIRED, delivery)) == batch(definition, rows, RETIRED)
+
+
+@pytest.mark.parametrize("windows", [("all",), ("100ms",), ("50ms", "200ms")])
+def test_how_many_partitions_there_are_changes_nothing_once_the_input_is_drained(windows: tuple[str, ...]) -> None:
+    rows = rows_of(5)
+    digests = {
+        end(delivered(definition_of(*windows, partitions=partitions, features=2), rows, RETIRED))
+        for partitions in (1, 2, 5)
+    }
+    assert len(digests) == 1
+
+
+def test_everything_sent_twice_is_everything_sent_once() -> None:
+    definition = definition_of("all", partitions=2, features=2)
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(6))]
+    once, twice = delivered(definition, rows), delivered(definition, rows, delivery=Delivery(twice=True))
+    assert end(once) == end(twice)
+    assert twice.merger.merger.totals["duplicate"] == once.merger.merger.totals["applied"] == len(rows)
+
+
+def test_rows_shuffled_are_rows_in_order_where_the_window_is_everything() -> None:
+    definition = definition_of("all", partitions=2, features=2)
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(7))]
+    order = np.random.default_rng(7).permutation(len(rows))
+    retired = ("u5", "u140")
+    assert end(delivered(definition, rows, retired)) == end(delivered(definition, [rows[at] for at in order], retired))
+
+
+def test_without_rows_the_sums_are_the_same() -> None:
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(8))]
+    kept, not_kept = (
+        delivered(definition_of("all", partitions=2, features=2, keep_rows=keep_rows), rows)
+        for keep_rows in (True, False)
+    )
+    assert end(kept) == end(not_kept)
+
+
+@pytest.mark.parametrize("windows", WINDOWS)
+def test_crashes_and_rebalances_at_every_round_change_nothing(windows: tuple[str, ...]) -> None:
+    definition = definition_of(*windows, partitions=3, features=2)
+    runner = EmbeddedRunner(definition, 1, RunnerOptions(keep_log=True, seed=4))
+    rows, now = rows_of(9), NOW + 10_000
+    for at, start in enumerate(range(0, len(rows), 10)):
+        send(runner.broker, definition, rows[start : start + 10], now, single=False)
+        runner.round(now)
+        runner.rebalance(now, workers=(3, 1, 2)[at % 3])
+        runner.crash_worker(0, now)
+        if at % 4 == 0:
+            runner.checkpoint(now)
+        runner.crash_merger()
+    runner.drain(now)
+    assert end(runner) == batch(definition, rows)
+    writers = [
+        read_claim_or_delta(record.value, definition.dimension).writer
+        for record in runner.broker.fetch_topic(DELTAS)
+        if not hasattr(read_claim_or_delta(record.value, definition.dimension), "tile")
+    ]
+    assert len(writers) == len(set(writers)) > 30
+
+
+def test_every_query_has_one_answer_by_the_newest_model() -> None:
+    definition = definition_of("all", partitions=2, features=2)
+    runner = delivered(definition, [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(10))])
+    for at in range(6):
+        query = Query(f"q{at}", np.array([float(at), 1.0]), definition.data_fingerprint)
+        runner.broker.append(Outgoing(QUERIES, at % 2, None, write_query(query)), NOW)
+    runner.drain(NOW + 10_000)
+    answers = [read_prediction(record.value) for record in runner.broker.fetch_topic(PREDICTIONS)]
+    model = runner.merger.model
+    assert model is not None
+    assert sorted(answer.id for answer in answers) == [f"q{at}" for at in range(6)]
+    assert {answer.model_version for answer in answers} == {model.version}
+    assert {answer.predicted for answer in answers} <= {"x", "y", "z"}
+
+
+def test_a_query_that_cannot_be_answered_becomes_a_dead_letter_and_the_others_are_answered() -> None:
+    definition = definition_of("all", features=2)
+    runner = delivered(definition, [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(16))])
+    good = write_query(Query("good", np.array([1.0, 1.0]), definition.data_fingerprint))
+    far = write_query(Query("far", np.array([1.0, 2.0**31]), definition.data_fingerprint))
+    other = write_query(Query("other", np.array([1.0, 1.0]), b"\0" * 16))
+    for value in (b"?", far, other, None, good):
+        runner.broker.append(Outgoing(QUERIES, 0, None, value), NOW)
+    runner.drain(NOW + 10_000)
+    letters = [read_dead_letter(record.value) for record in runner.broker.fetch_topic(DEAD_LETTERS)]
+    assert [(letter.offset, letter.kind) for letter in letters] == [
+        (0, "bad record"),
+        (1, "bad record"),
+        (2, "other definition"),
+        (3, "bad record"),
+    ]
+    assert "outside the grid's range" in letters[1].reason
+    answers = [read_prediction(record.value) for record in runner.broker.fetch_topic(PREDICTIONS)]
+    assert [answer.id for answer in answers] == ["good"]
+
+
+def test_without_rows_crashes_change_nothing_and_a_row_retired_by_content_never_came() -> None:
+    definition = definition_of("all", partitions=2, features=2, keep_rows=False)
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(17))]
+    gone = rows[20:40:3]
+    runner, now = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True)), NOW + 10_000
+    for start in range(0, len(rows), 10):
+        send(runner.broker, definition, rows[start : start + 10], now, single=False)
+        runner.round(now)
+        runner.crash_worker(0, now)
+        for row in gone if start == 60 else ():
+            asked = Retirement(row.id, "asked", 0, label=row.label, features=row.values)
+            value = write_retirement(asked, definition.data_fingerprint)
+            runner.broker.append(Outgoing(RETIREMENTS, partition_of(row.id, 2), None, value), now)
+    runner.drain(now)
+    assert end(runner) == batch(definition, [row for row in rows if row not in gone])
+    assert runner.merger.merger.totals["retirements retired"] == len(gone)
+
+
+# What the log no longer has ------------------------------------------------------------------------------------------
+
+
+def test_a_stream_begun_on_a_log_that_has_lost_its_head_goes_on_from_what_is_left() -> None:
+    definition = definition_of("all", features=2)
+    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(11, 20))]
+    for row in rows:
+        send(runner.broker, definition, [row], NOW + 10_000, single=True)
+    runner.broker.trim(SAMPLES, 0, 8)
+    runner.crash_worker(0, NOW)
+    runner.drain(NOW + 10_000)
+    assert end(runner) == batch(definition, rows[8:])
+    assert runner.merger.merger.state(Source("local", 0)).samples_position == 20
+
+
+def test_a_rebuild_fails_loudly_where_retention_has_eaten_live_rows() -> None:
+    definition = definition_of("30", features=2)
+    runner = delivered(definition, [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(12))])
+    needed = runner.merger.merger.state(Source("local", 0)).rebuild.window_from
+    runner.broker.trim(SAMPLES, 0, needed)
+    runner.crash_worker(0, NOW)
+    runner.drain(NOW + 10_000)
+    runner.broker.trim(SAMPLES, 0, needed + 1)
+    with pytest.raises(DeltaGap, match="retention has eaten live rows"):
+        runner.crash_worker(0, NOW)
+
+
+def test_a_rebuild_fails_loudly_where_retention_has_eaten_a_retirement_that_matters() -> None:
+    definition = definition_of("all", features=2)
+    runner = delivered(definition, rows_of(13), RETIRED)
+    runner.broker.trim(RETIREMENTS, 0, 1)
+    with pytest.raises(DeltaGap, match="retirements from offset 0"):
+        runner.crash_worker(0, NOW)
+
+
+def test_a_worker_or_merger_that_cannot_know_the_accepted_state_does_not_guess_it() -> None:
+    definition = definition_of("all", features=2)
+    runner = delivered(definition, rows_of(14))
+    runner.broker.trim(DELTAS, 0, 3)
+    with pytest.raises(OffsetOutOfRange, match="retention has passed it"):
+        runner.crash_worker(0, NOW)
+    runner.crash_merger()
+    with pytest.raises(OffsetOutOfRange, match="retention has passed it"):
+        runner.round(NOW)
+
+
+def test_a_worker_that_is_claimed_away_from_can_see_it_and_one_that_is_not_sees_nothing() -> None:
+    definition = definition_of("all", features=2)
+    broker = EmbeddedBroker(1)
+    source = Source("here", 0)
+    take_source(definition, broker, source, "first", NOW)
+    assert last_claim(definition, source, broker.fetch(DELTAS, 0, 1)) is None
+    broker.append(WorkerProcessor(definition, source, "late").claim(), NOW)
+    broker.append(WorkerProcessor(definition, Source("there", 0), "other").claim(), NOW)
+    broker.append(Outgoing(DELTAS, 0, None, b"?"), NOW)
+    assert last_claim(definition, source, broker.fetch(DELTAS, 0, 1)) == "late"
+
+
+# Several sites in one partition of deltas ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("written", range(5))
+def test_a_merger_that_died_while_it_wrote_its_checkpoints_misses_no_source(written: int) -> None:
+    definition = definition_of("all", features=2)
+    broker = EmbeddedBroker(1)
+    statistics = Statistics(definition.dimension)
+    for site in ("here", "there"):
+        worker = take_source(definition, broker, Source(site, 0), site, NOW)
+        rows = [replace(row, id=f"{site}{at}") for at, row in enumerate(rows_of(15, 10))]
+        inputs = EmbeddedBroker(1)
+        send(inputs, definition, rows, NOW, single=False)
+        broker.append_all(worker.process(inputs.fetch(SAMPLES, 0, 0), []).then, NOW)
+        statistics = statistics + worker.partition.statistics
+    merger, _ = start_merger(definition, broker)
+    merger.process(broker.fetch(DELTAS, 0, 0))
+    assert merger.merger.statistics == statistics
+    output = merger.checkpoints()
+    broker.append_all([*output.first, *output.then][:written], NOW)
+    again, positions = start_merger(definition, broker)
+    again.process(broker.fetch(DELTAS, 0, positions[0]))
+    assert again.merger.statistics == statistics
+    assert len(broker.fetch_topic(CHECKPOINTS)) == written
