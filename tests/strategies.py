@@ -305,7 +305,9 @@ def planes(draw: st.DrawFn, features: int) -> Plane:
 def models(draw: st.DrawFn, features: int) -> Model:
     """Models with and without a plane."""
     plane_version, version = sorted((draw(POSITIONS), draw(POSITIONS)))
-    position = st.builds(SourcePosition, sources(), POSITIONS, POSITIONS, POSITIONS, LONG)
+    position = st.builds(
+        SourcePosition, sources(), POSITIONS, POSITIONS, POSITIONS, LONG, st.text(max_size=20), POSITIONS, st.booleans()
+    )
     return Model(
         version=version,
         stream_fingerprint=draw(FINGERPRINTS),

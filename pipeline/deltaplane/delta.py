@@ -6,6 +6,9 @@ is a record, too. Per source, in the order of the log:
     claim(w)                                           owner := w
     delta, writer = owner and its tile starts at the position        accepted; position := the tile's end
     any other delta                                    dropped and counted: stale writer, repeat, or gap
+    remove                                             statistics := 0, owner := none, barred
+    admit                                              not barred any more; begins anew
+    claim or delta of a barred source                  dropped and counted
 
 Accepted deltas tile the source's input: each sample and each retirement lies in exactly one accepted tile, whatever
 crashed, was delivered twice, or woke up late. The rule needs only an ordered log.
@@ -93,6 +96,16 @@ class Delta:
     counts: Mapping[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class SourceOrder:
+    """A whole source leaves the stream and stays out (``barred``), or may come in again, from its beginning."""
+
+    source: Source
+    barred: bool
+    reason: str
+    stream_fingerprint: bytes
+
+
 class Verdict(StrEnum):
     """What the rule said of one record."""
 
@@ -101,11 +114,17 @@ class Verdict(StrEnum):
     STALE_WRITER = "stale writer"
     REPEAT = "repeat"
     GAP = "gap"
+    REMOVED = "removed"
+    ADMITTED = "admitted"
+    BARRED = "barred"
 
 
 @dataclass(frozen=True)
 class SourceState:
-    """All that the accepted deltas of one source add up to; ``sequence`` is the number of them."""
+    """All that the accepted deltas of one source add up to; ``sequence`` numbers the tile that comes next.
+
+    A ``barred`` source has been removed: it has no statistics, no owner, and nothing of it is accepted.
+    """
 
     source: Source
     statistics: Statistics
@@ -117,9 +136,12 @@ class SourceState:
     scores: Confusion = field(default_factory=Confusion)
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    barred: bool = False
 
 
-def accept(state: SourceState, record: Claim | Delta, stream_fingerprint: bytes) -> tuple[SourceState, Verdict]:
+def accept(
+    state: SourceState, record: Claim | Delta | SourceOrder, stream_fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
     """Apply the rule to the next record of a source, in log order.
 
     Raises :class:`DefinitionMismatch` for a record of another stream definition: that is a mistake of whoever set the
@@ -130,8 +152,13 @@ def accept(state: SourceState, record: Claim | Delta, stream_fingerprint: bytes)
     if record.stream_fingerprint != stream_fingerprint:
         raise DefinitionMismatch(
             f"source {record.source}: expected deltas of stream definition {stream_fingerprint.hex()}, got"
-            f" {record.stream_fingerprint.hex()} from writer {record.writer!r}; give every worker the same definition"
+            f" {record.stream_fingerprint.hex()} from {getattr(record, 'writer', 'an operator')!r};"
+            " give every worker the same definition"
         )
+    if isinstance(record, SourceOrder):
+        return _obey(state, record)
+    if state.barred:
+        return replace(state, dropped=_added(state.dropped, {str(Verdict.BARRED): 1})), Verdict.BARRED
     if isinstance(record, Claim):
         return replace(state, owner=record.writer), Verdict.CLAIMED
     verdict = _judge(state, record)
@@ -159,6 +186,22 @@ def accept(state: SourceState, record: Claim | Delta, stream_fingerprint: bytes)
         ),
         Verdict.ACCEPTED,
     )
+
+
+def _obey(state: SourceState, order: SourceOrder) -> tuple[SourceState, Verdict]:
+    """Remove or admit a whole source. Its counts stay; its sequence goes on, so that no tile fits twice."""
+    if order.barred == state.barred:
+        return state, Verdict.REMOVED if order.barred else Verdict.ADMITTED
+    after = SourceState(
+        source=state.source,
+        statistics=Statistics(state.statistics.dimension),
+        sequence=state.sequence + 1,
+        scores=state.scores,
+        counts=state.counts,
+        dropped=state.dropped,
+        barred=order.barred,
+    )
+    return after, Verdict.REMOVED if order.barred else Verdict.ADMITTED
 
 
 def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

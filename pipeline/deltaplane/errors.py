@@ -30,6 +30,10 @@ class StateMismatch(DeltaplaneError):
     """Two states that must be the same integers are not."""
 
 
+class SourceBarred(DeltaplaneError):
+    """A source was removed from the stream and comes back unasked."""
+
+
 class SolveRefused(DeltaplaneError):
     """The statistics do not determine a plane; the last good model stays in force."""
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Source, SourceState, Verdict, accept
+from deltaplane.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept
 from deltaplane.errors import SolveRefused
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
@@ -31,6 +31,7 @@ class Merger:
         self.totals: Counter[str] = Counter()
         self._prior = prior
         self._sources: dict[Source, SourceState] = {}
+        self._read_to: dict[Source, int] = {}
         self._plane: Plane | None = None
         self._plane_version = 0
         self._changed = True
@@ -54,15 +55,24 @@ class Merger:
         """The states of all sources, sorted."""
         return [self._sources[source] for source in sorted(self._sources)]
 
-    def apply(self, record: Claim | Delta) -> Verdict:
-        """Take the next record of the log of deltas. Raises what :func:`deltaplane.delta.accept` raises, unchanged."""
-        after, verdict = accept(self.state(record.source), record, self.definition.stream_fingerprint)
+    def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1) -> Verdict:
+        """Take the next record of the log of deltas, which lies at ``offset`` of its partition.
+
+        Raises what :func:`deltaplane.delta.accept` raises, unchanged.
+        """
+        self._read_to[record.source] = offset + 1
+        before = self.state(record.source)
+        after, verdict = accept(before, record, self.definition.stream_fingerprint)
         if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
             # Of a single source, the sum is what it has itself.
             alone = len(self._sources) == 1
             self.statistics = after.statistics if alone else self.statistics + record.change
             self.scores = after.scores if alone else self.scores + record.scores
             self.totals.update(record.counts)
+            self._changed = True
+        elif isinstance(record, SourceOrder) or after.owner != before.owner:
+            # Workers learn from the model who owns a source, and that it has been removed.
+            self.statistics = self.statistics + after.statistics - before.statistics
             self._changed = True
         self._sources[record.source] = after
         return verdict
@@ -122,14 +132,20 @@ class Merger:
             options=self.definition.solver,
             digest=self.statistics.digest(self.definition.data_fingerprint),
             counts=self.statistics.counts(),
-            positions=tuple(_position(state) for state in self.sources()),
+            positions=tuple(self._position(state) for state in self.sources()),
             scores=self.scores,
             totals=dict(self.totals),
             watermark=self.watermark,
         )
 
-
-def _position(state: SourceState) -> SourcePosition:
-    return SourcePosition(
-        state.source, state.sequence, state.samples_position, state.retirements_position, state.rebuild.watermark
-    )
+    def _position(self, state: SourceState) -> SourcePosition:
+        return SourcePosition(
+            source=state.source,
+            sequence=state.sequence,
+            samples=state.samples_position,
+            retirements=state.retirements_position,
+            watermark=state.rebuild.watermark,
+            owner=state.owner,
+            read_to=self._read_to.get(state.source, 0),
+            barred=state.barred,
+        )

@@ -23,13 +23,20 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """How much of one source a model contains; ``watermark`` is the largest event time that source has applied."""
+    """How much of one source a model contains; ``watermark`` is the largest event time that source has applied.
+
+    ``owner`` is the writer whose deltas count, as of ``read_to``, the first offset of the source's deltas partition
+    that the merger has not read. Nothing of a ``barred`` source counts.
+    """
 
     source: Source
     sequence: int
     samples: int
     retirements: int
     watermark: int
+    owner: str = ""
+    read_to: int = 0
+    barred: bool = False
 
 
 @dataclass(frozen=True, eq=False)

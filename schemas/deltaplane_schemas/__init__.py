@@ -11,6 +11,7 @@ NAMES = (
     "sample_batch",
     "retirement",
     "claim",
+    "source_order",
     "delta",
     "checkpoint",
     "model",

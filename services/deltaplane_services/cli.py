@@ -11,6 +11,7 @@ import typer
 from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli_kafka import register
+from deltaplane_services.cli_sources import source_app
 
 app = typer.Typer(
     name="deltaplane",
@@ -173,7 +174,7 @@ def replay(
     if broker is not None:
         from deltaplane_services.replay.on_kafka import KafkaRun, on_kafka
 
-        pipeline = on_kafka(KafkaRun(broker, tuple(kafka or ()), workers, keep_topics, services))
+        pipeline = on_kafka(KafkaRun(broker, tuple(kafka or ()), workers, keep_topics, services, tables))
     with console.progress() as show:
         result = run_replay(options, show, pipeline)
     console.summary(result)
@@ -202,6 +203,7 @@ def _weighting(text: str | None) -> Any:
 
 
 register(app)
+app.add_typer(source_app, name="source")
 
 
 def main() -> None:

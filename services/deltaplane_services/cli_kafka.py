@@ -40,12 +40,21 @@ def register(app: typer.Typer) -> None:
     app.add_typer(model_app, name="model")
 
 
-def _settings(definition: Path, **flags: Any) -> ServiceSettings:
+def resolve(definition: Path, **flags: Any) -> ServiceSettings:
     """Flags over environment over definition file; the one place where the environment is read."""
     from deltaplane_services.replay.options import load_tables
     from deltaplane_services.settings import resolve_settings
 
+    # A command that is no service says what is wrong in one message of its own.
+    _log("error")
     return resolve_settings(flags, os.environ, load_tables(definition), socket.gethostname())
+
+
+def _check(settings: ServiceSettings, command: str) -> None:
+    """Raise what keeps a command from beginning: no broker, no topics, another definition."""
+    from deltaplane_services.kafka.start import check_stream
+
+    check_stream(settings, command)
 
 
 def _log(level: str) -> None:
@@ -71,7 +80,7 @@ def worker(
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.worker import Worker
 
-    settings = _settings(
+    settings = resolve(
         definition,
         broker=broker,
         central_broker=central_broker,
@@ -81,6 +90,7 @@ def worker(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
+    _check(settings, "worker")
     service = Worker(settings.definition, settings.site, writer_name(settings), worker_clients(settings))
     committed = time.monotonic()
 
@@ -107,7 +117,7 @@ def merger(
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.merger import MergerPace, MergerService
 
-    settings = _settings(
+    settings = resolve(
         definition,
         broker=broker,
         central_broker=central_broker,
@@ -117,6 +127,7 @@ def merger(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
+    _check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
     run(MergerService(settings.definition, merger_clients(settings), pace), knobs)
@@ -136,7 +147,7 @@ def scorer(
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.scorer import ScorerService
 
-    settings = _settings(
+    settings = resolve(
         definition,
         broker=broker,
         central_broker=central_broker,
@@ -146,6 +157,7 @@ def scorer(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
+    _check(settings, "scorer")
     run(ScorerService(settings.definition, scorer_clients(settings)), settings.knobs)
 
 
@@ -164,7 +176,7 @@ def topics_create(
     """Make the topics that are missing, and say what is wrong with those that are there."""
     from deltaplane_services.topics import create_topics
 
-    settings = _settings(
+    settings = resolve(
         definition,
         broker=broker,
         central_broker=central_broker,
@@ -189,7 +201,7 @@ def topics_check(
     """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if anything is."""
     from deltaplane_services.topics import check_topics
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     _show_findings([str(finding) for finding in check_topics(settings)])
 
 
@@ -223,7 +235,8 @@ def produce(
     from deltaplane_services.kafka.produce import produce as run_produce
     from deltaplane_services.replay.options import ReplayOptions, load_tables
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    _check(settings, "produce")
     options = ReplayOptions(
         source=file,
         tables=load_tables(definition),
@@ -256,7 +269,8 @@ def retire(
     """Unlearn samples, and wait for receipts and for the first model without them; exit code 1 if one does not come."""
     from deltaplane_services.kafka.retire import retire as run_retire
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    _check(settings, "retire")
     answers = run_retire(settings, ids, reason, wait)
     for answer in answers:
         if answer.receipt is None:
@@ -287,7 +301,8 @@ def model_show(
     """The live model as a table."""
     from deltaplane_services.kafka.models import newest_model, print_model
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    _check(settings, "model")
     print_model(newest_model(settings), settings.definition)
 
 
@@ -301,7 +316,8 @@ def model_export(
     """The live model as JSON on standard output."""
     from deltaplane_services.kafka.models import model_as_json, newest_model
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    _check(settings, "model")
     typer.echo(json.dumps(model_as_json(newest_model(settings), settings.definition), indent=2, ensure_ascii=False))
 
 
@@ -315,7 +331,8 @@ def model_watch(
     """A line for each new model, until interrupted."""
     from deltaplane_services.kafka.models import follow_models, model_line
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    _check(settings, "model")
     for model in follow_models(settings):
         typer.echo(model_line(model))
 
@@ -330,13 +347,14 @@ def audit(
     """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ."""
     from deltaplane_services.kafka.audit import audit as run_audit
 
-    settings = _settings(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    _check(settings, "audit")
     found = run_audit(settings)
     for source in found.sources:
         position = source.position
         typer.echo(
             f"{position.source}: {source.rows:,} live rows at samples {position.samples:,},"
-            f" retirements {position.retirements:,}, tile {position.sequence:,}: {source.fault or 'equal'}"
+            f" retirements {position.retirements:,}, tile {position.sequence:,}: {source.verdict}"
         )
     typer.echo(f"model {found.model.version:,} digest {found.model.digest}\nlog digest {found.digest}")
     typer.secho("equal" if found.equal else "NOT EQUAL", fg=typer.colors.GREEN if found.equal else typer.colors.RED)

@@ -1,12 +1,15 @@
 """Deltaplane in a user's own process: publish samples and retirements, follow the live model, predict.
 
-with SampleProducer(settings) as producer:
-producer.send("order-17", event_time, "fraud", [12.5, 0.0, 3.0])
-producer.retire("order-3", "asked for")
+    with SampleProducer(settings) as producer:
+        producer.send("order-17", event_time, "fraud", [12.5, 0.0, 3.0])
+        producer.retire("order-3", "asked for")
 
-with LiveModel(settings) as live:
-live.wait(10.0)
-live.predict(rows)
+    with LiveModel(settings) as live:
+        live.wait(10.0)
+        live.predict(rows)
+
+``settings`` are those of a service: ``resolve_settings({"broker": "127.0.0.1:9092"}, os.environ, tables)``, where
+``tables`` is the parsed ``deltaplane.toml``.
 """
 
 from __future__ import annotations
@@ -20,12 +23,13 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.model import Model
 from deltaplane.sample import Retirement, Samples, partition_of
-from deltaplane.wire import read_model, write_retirement, write_sample, write_sample_batch
+from deltaplane.wire import write_retirement, write_sample, write_sample_batch
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.processors.records import MODELS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
 
 Floats = npt.NDArray[np.float64]
@@ -56,10 +60,20 @@ class SampleProducer:
         labels: Sequence[str],
         features: Floats,
     ) -> None:
-        """Publish n samples (features float64[n, d]), as one message for each partition they fall into."""
+        """Publish n samples (features float64[n, d]), as one message for each partition they fall into.
+
+        Raises :class:`DefinitionError` for another number of features than the stream has, or columns that differ in
+        length.
+        """
+        if features.ndim != 2 or not len(ids) == len(event_times_milliseconds) == len(labels) == len(features):
+            raise DefinitionError(
+                f"samples: expected columns of one length and features [n, d], got {len(ids)} ids,"
+                f" {len(event_times_milliseconds)} event times, {len(labels)} labels, features {features.shape}"
+            )
         self._check(features.shape[1])
-        table = tuple(dict.fromkeys(labels))
-        codes = np.array([table.index(label) for label in labels], dtype=np.int32)
+        place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+        table = tuple(place)
+        codes = np.array([place[label] for label in labels], dtype=np.int32)
         home = np.array([partition_of(sample_id, self._definition.partitions) for sample_id in ids])
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
@@ -87,7 +101,7 @@ class SampleProducer:
     def _check(self, features: int) -> None:
         expected = len(self._definition.features)
         if features != expected:
-            raise DeltaplaneError(
+            raise DefinitionError(
                 f"sample: expected {expected} features, got {features} (the first is {self._definition.features[0]!r});"
                 " send them in the definition's order"
             )
@@ -106,14 +120,16 @@ class SampleProducer:
 
 
 class LiveModel:
-    """Follows a stream's model in a thread of its own and predicts in the caller's; any thread may ask."""
+    """Follows a stream's model in a thread of its own and predicts in the caller's; any thread may ask.
+
+    A broker that is away for a while is waited for: the last model stays in force. Raises :class:`DefinitionMismatch`
+    where the stream's models are of another definition.
+    """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._fingerprint = settings.definition.stream_fingerprint
-        self._log = reader(settings, "central")
-        _, end = self._log.bounds(MODELS, 0)
-        self._log.follow([(MODELS, 0, end - 1)])
-        self._model: Model | None = None
+        self._features = len(settings.definition.features)
+        self._follower = ModelFollower(reader(settings, "central"), settings.definition)
+        self._model = self._follower.model
         self._news = threading.Condition()
         self._stopping = False
         self._failure: DeltaplaneError | None = None
@@ -123,22 +139,13 @@ class LiveModel:
     def _follow(self) -> None:
         try:
             while not self._stopping:
-                for record in self._log.poll(500, 0.05)[-1:]:
-                    self._take(record.value)
+                for model in self._follower.poll(500, 0.05)[-1:]:
+                    with self._news:
+                        self._model = model
+                        self._news.notify_all()
         except DeltaplaneError as fault:
             with self._news:
                 self._failure = fault
-                self._news.notify_all()
-
-    def _take(self, value: bytes | None) -> None:
-        try:
-            model = read_model(value)
-        except WireError:
-            return  # Somebody else's record on the topic; the last good model stays.
-        with self._news:
-            newer = self._model is None or model.version > self._model.version
-            if newer and model.stream_fingerprint == self._fingerprint:
-                self._model = model
                 self._news.notify_all()
 
     @property
@@ -165,7 +172,16 @@ class LiveModel:
         return model
 
     def predict(self, rows: Floats) -> list[str]:
-        """The class of each raw row float64[n, d] by the newest plane. Raises :class:`NoPlane` before there is one."""
+        """The class of each raw row float64[n, d] by the newest plane.
+
+        Raises :class:`NoPlane` before there is one, and :class:`DefinitionError` for rows that it cannot say anything
+        about: of another number of features, or with values that are not finite.
+        """
+        if rows.ndim != 2 or rows.shape[1] != self._features or not np.isfinite(rows).all():
+            raise DefinitionError(
+                f"rows: expected finite numbers [n, {self._features}], got {rows.shape}"
+                f"{'' if np.isfinite(rows).all() else ', some of which are not finite'}"
+            )
         model = self.model
         if model is None or model.plane is None:
             raise NoPlane("no model with a plane yet; call wait() first")
@@ -176,7 +192,7 @@ class LiveModel:
         """Stop following."""
         self._stopping = True
         self._thread.join()
-        self._log.close()
+        self._follower.close()
 
     def __enter__(self) -> Self:
         return self

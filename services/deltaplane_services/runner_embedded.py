@@ -60,7 +60,7 @@ def take_source(
     checkpoint, offset = newest_checkpoint(definition, source, broker.fetch_topic(CHECKPOINTS))
     # No later than the checkpoint: a delta that retention has eaten cannot be made up for.
     deltas = broker.fetch(DELTAS, source.partition, offset)
-    resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at))
+    resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at), claimed_at)
     processor.skip_to(
         max(resume.samples, broker.begin(SAMPLES, source.partition)),
         max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),

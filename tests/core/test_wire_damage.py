@@ -21,7 +21,7 @@ Bytes = bytes | None
 READERS: dict[str, Callable[[Bytes], Any]] = {
     "sample or sample_batch": EXAMPLES["sample"].read,
     "retirement": EXAMPLES["retirement"].read,
-    "claim or delta": EXAMPLES["claim"].read,
+    "claim or delta or source_order": EXAMPLES["claim"].read,
     "checkpoint": EXAMPLES["checkpoint"].read,
     "model": EXAMPLES["model"].read,
     "query": EXAMPLES["query"].read,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
@@ -39,6 +39,7 @@ from deltaplane.wire import (
     write_retirement,
     write_sample,
     write_sample_batch,
+    write_source_order,
 )
 from deltaplane.wire.frame import HEADER_BYTES, read_record, write_record
 
@@ -91,7 +92,7 @@ def _read_samples(data: Bytes) -> Samples:
     return read_samples(data, FEATURES, DATA, OFFSET, LOG_TIME)
 
 
-def _read_deltas(data: Bytes) -> Claim | Delta:
+def _read_deltas(data: Bytes) -> Claim | Delta | SourceOrder:
     return read_claim_or_delta(data, DIMENSION)
 
 
@@ -113,6 +114,7 @@ STATISTICS = Statistics(
 SCORES = Confusion({("DOWN", "UP"): 3, ("UP", "UP"): 2**40})
 
 CLAIM = Claim(SOURCE, "worker-0.1.3", STREAM)
+ORDER = SourceOrder(SOURCE, barred=True, reason="contract ended", stream_fingerprint=STREAM)
 DELTA = Delta(
     source=SOURCE,
     writer="worker-0.1.3",
@@ -154,7 +156,10 @@ def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> 
         options=options,
         digest=DIGEST,
         counts={"DOWN": 3, "UP": 20},
-        positions=(SourcePosition(SOURCE, 6, 140, 8, -5), SourcePosition(Source("south", 0), 0, 0, 0, -(2**63))),
+        positions=(
+            SourcePosition(SOURCE, 6, 140, 8, -5, "worker-1.2", 77),
+            SourcePosition(Source("south", 0), 1, 0, 0, -(2**63), barred=True),
+        ),
         scores=SCORES,
         totals={"applied": 130, "refused bad value": 1},
         watermark=1_600_000_000_000,
@@ -224,6 +229,7 @@ EXAMPLES = {
             for name, value in (("retirement", BY_ID), ("retirement_by_content", BY_CONTENT))
         ),
         Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
+        Example("source_order", "source_order", ORDER, lambda: write_source_order(ORDER), _read_deltas),
         Example("delta", "delta", DELTA, lambda: write_delta(DELTA), _read_deltas),
         Example(
             "checkpoint",

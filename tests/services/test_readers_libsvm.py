@@ -54,6 +54,7 @@ def test_indices_may_come_in_any_order_but_not_twice() -> None:
     [
         (b"1 0:5", "it has the index 0, and indices start at 1"),
         (b"1 1:x", "the feature `f1` is 'x', which is not a number"),
+        (b"1 1:2:3:4", "the feature `f1` is '2:3:4', which is not a number"),
         (b"1 1:1_0", "the feature `f1` is '1_0', which is not a number"),
         (b"1 1:0x1", "the feature `f1` is '0x1', which is not a number"),
         (b"1 a:1", "'a:1' is not an index and a value, as in `3:0.5`"),

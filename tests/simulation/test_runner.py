@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source
+from deltaplane.delta import Claim, Source
 from deltaplane.errors import DeltaGap
 from deltaplane.records import Query
 from deltaplane.reference import Reference
@@ -193,11 +193,8 @@ def test_crashes_and_rebalances_at_every_round_change_nothing(windows: tuple[str
         runner.crash_merger()
     runner.drain(now)
     assert end(runner) == batch(definition, rows)
-    writers = [
-        read_claim_or_delta(record.value, definition.dimension).writer
-        for record in runner.broker.fetch_topic(DELTAS)
-        if not hasattr(read_claim_or_delta(record.value, definition.dimension), "tile")
-    ]
+    records = [read_claim_or_delta(record.value, definition.dimension) for record in runner.broker.fetch_topic(DELTAS)]
+    writers = [record.writer for record in records if isinstance(record, Claim)]
     assert len(writers) == len(set(writers)) > 30
 
 
@@ -338,3 +335,22 @@ def test_a_merger_that_died_while_it_wrote_its_checkpoints_misses_no_source(writ
     again.process(broker.fetch(DELTAS, 0, positions[0]))
     assert again.merger.statistics == statistics
     assert len(broker.fetch_topic(CHECKPOINTS)) == written
+
+
+def test_the_checkpoint_that_reaches_furthest_counts_and_not_the_one_written_last() -> None:
+    definition = definition_of("all", features=2)
+    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(18, 40))]
+    send(runner.broker, definition, rows[:20], NOW, single=True)
+    runner.drain(NOW)
+    behind = runner.merger.checkpoints().then
+    send(runner.broker, definition, rows[20:], NOW, single=True)
+    runner.drain(NOW)
+    runner.checkpoint(NOW)
+    # A merger that is behind, and does not know it, writes last; the deltas before the other's are gone.
+    runner.broker.append_all(behind, NOW)
+    runner.broker.trim(DELTAS, 0, runner.broker.end(DELTAS, 0))
+    runner.crash_merger()
+    runner.crash_worker(0, NOW)
+    runner.drain(NOW)
+    assert end(runner) == batch(definition, rows)

@@ -32,6 +32,7 @@ from deltaplane.wire.states import (
     write_checkpoint,
     write_claim,
     write_delta,
+    write_source_order,
 )
 
 __all__ = [
@@ -55,4 +56,5 @@ __all__ = [
     "write_retirement",
     "write_sample",
     "write_sample_batch",
+    "write_source_order",
 ]

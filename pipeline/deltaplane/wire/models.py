@@ -85,13 +85,16 @@ def _position_fields(position: SourcePosition) -> Fields:
         "samples": position.samples,
         "retirements": position.retirements,
         "watermark": position.watermark,
+        "owner": position.owner,
+        "read_to": position.read_to,
+        "barred": position.barred,
     }
 
 
 def _position(name: str, fields: Fields) -> SourcePosition:
-    check_positions(name, fields, ("sequence",), ("samples",), ("retirements",))
-    source = source_of(name, fields)
-    return SourcePosition(source, fields["sequence"], fields["samples"], fields["retirements"], fields["watermark"])
+    check_positions(name, fields, ("sequence",), ("samples",), ("retirements",), ("read_to",))
+    columns = ("sequence", "samples", "retirements", "watermark", "owner", "read_to", "barred")
+    return SourcePosition(source_of(name, fields), *(fields[column] for column in columns))
 
 
 def _plane_fields(plane: Plane) -> Fields:

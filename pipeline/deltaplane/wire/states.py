@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltaplane.delta import Claim, Delta, SourceState, Tile
+from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile
 from deltaplane.records import Checkpoint
 from deltaplane.wire.frame import read_record, write_record
 from deltaplane.wire.parts import (
@@ -21,6 +21,12 @@ def write_claim(claim: Claim) -> bytes:
     """One ``Claim`` message."""
     fields = {"stream_fingerprint": claim.stream_fingerprint, "writer": claim.writer}
     return write_record("claim", fields | source_fields(claim.source))
+
+
+def write_source_order(order: SourceOrder) -> bytes:
+    """One ``SourceOrder`` message."""
+    fields = {"stream_fingerprint": order.stream_fingerprint, "barred": order.barred, "reason": order.reason}
+    return write_record("source_order", fields | source_fields(order.source))
 
 
 def write_delta(delta: Delta) -> bytes:
@@ -42,10 +48,12 @@ def write_delta(delta: Delta) -> bytes:
     )
 
 
-def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta:
-    """The ``Claim`` or ``Delta`` of a message, for statistics of D = ``dimension``. Raises :class:`WireError`."""
-    name, fields = read_record(data, ("delta", "claim"))
+def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | SourceOrder:
+    """What a message of the deltas topic holds, for statistics of D = ``dimension``. Raises :class:`WireError`."""
+    name, fields = read_record(data, ("delta", "claim", "source_order"))
     source = source_of(name, fields)
+    if name == "source_order":
+        return SourceOrder(source, fields["barred"], fields["reason"], fields["stream_fingerprint"])
     if name == "claim":
         return Claim(source, fields["writer"], fields["stream_fingerprint"])
     check_positions(name, fields, ("sequence",), ("samples_from", "samples_to"), ("retirements_from", "retirements_to"))
@@ -80,6 +88,7 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
             "scores": score_fields(state.scores),
             "counts": state.counts,
             "dropped": state.dropped,
+            "barred": state.barred,
             "next_offset": checkpoint.next_offset,
         },
     )
@@ -101,5 +110,6 @@ def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
         scores=scores_of(name, fields),
         counts=fields["counts"],
         dropped=fields["dropped"],
+        barred=fields["barred"],
     )
     return Checkpoint(state, fields["next_offset"], fields["stream_fingerprint"])

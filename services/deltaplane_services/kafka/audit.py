@@ -1,19 +1,24 @@
-"""``deltaplane audit``: read the log, rebuild every source's live rows, and hold the digests against the live model."""
+"""``deltaplane audit``: read the log, rebuild every source's live rows, and hold the digests against the live model.
+
+The rows of a site are on the cluster of that site, so an audit rebuilds the sources of one site. What the other sites
+have put into the model is taken from their accepted deltas, and said to be so; run the audit at each of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from deltaplane.delta import SourceState
-from deltaplane.errors import DeltaplaneError, StateMismatch
+from deltaplane.delta import Source, SourceState
+from deltaplane.errors import DeltaGap, DeltaplaneError, SourceBarred, StateMismatch
 from deltaplane.model import Model, SourcePosition
+from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
-from deltaplane.wire import read_model
 from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES, Record
-from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.recovery import accepted_state, readable_checkpoint
 from deltaplane_services.processors.worker import WorkerProcessor
 from deltaplane_services.settings import ServiceSettings
 
@@ -21,16 +26,29 @@ BATCH_RECORDS = 500
 
 
 class NothingToAudit(DeltaplaneError):
-    """There is no model yet."""
+    """There is no model yet, or the deltas behind it are gone."""
 
 
 @dataclass(frozen=True)
 class SourceAudit:
-    """One source: rows found live in the log, and None or what does not fit."""
+    """One source: rows found live, and None or what does not fit.
+
+    ``from_log``: whether the rows were read again; False for the sources of other sites, and for a removed source.
+    """
 
     position: SourcePosition
     rows: int
     fault: str | None
+    from_log: bool
+
+    @property
+    def verdict(self) -> str:
+        """In a few words."""
+        if self.fault is not None:
+            return self.fault
+        if self.position.barred:
+            return "removed"
+        return "equal" if self.from_log else "of another site, taken from its deltas; run the audit there"
 
 
 @dataclass(frozen=True)
@@ -48,19 +66,24 @@ class Audit:
 
 
 def audit(settings: ServiceSettings) -> Audit:
-    """Audit the newest model. The samples of every source must be on the site cluster of ``settings``."""
+    """Audit the newest model at the site of ``settings``. Raises :class:`NothingToAudit`, :class:`LogUnavailable`."""
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
-        _, end = central.bounds(MODELS, 0)
-        models = [read_model(record.value) for record in central.read(MODELS, 0, end - 1, end)]
-        if not models:
+        model = ModelFollower(central, settings.definition).model
+        if model is None:
             raise NothingToAudit(f"{settings.definition.name}.models holds no model; has a merger run?")
-        model = models[-1]
+        _, end = central.bounds(CHECKPOINTS, 0)
+        records = central.read(CHECKPOINTS, 0, 0, end)
+        checkpoints = [c for record in records if (c := readable_checkpoint(settings.definition, record)) is not None]
         total = Statistics(settings.definition.dimension)
         sources = []
         for position in model.positions:
-            found, statistics = _audit_source(settings, central, site, position)
-            sources.append(found)
+            accepted = _state_at(settings, central, checkpoints, position)
+            statistics, fault = accepted.statistics, None
+            from_log = position.source.site == settings.site and not position.barred
+            if from_log:
+                statistics, fault = _rebuilt(settings, site, position, accepted)
+            sources.append(SourceAudit(position, sum(statistics.counts().values()), fault, from_log))
             total = total + statistics
         return Audit(model, total.digest(settings.definition.data_fingerprint), tuple(sources))
     finally:
@@ -68,53 +91,72 @@ def audit(settings: ServiceSettings) -> Audit:
         site.close()
 
 
-def _audit_source(
-    settings: ServiceSettings, central: LogReader, site: LogReader, position: SourcePosition
-) -> tuple[SourceAudit, Statistics]:
-    """Rebuild a source up to a model's position from its samples and retirements, and compare."""
+def _rebuilt(
+    settings: ServiceSettings, site: LogReader, position: SourcePosition, accepted: SourceState
+) -> tuple[Statistics, str | None]:
+    """The statistics of a source's rows as the log has them at a model's position, and None or what does not fit."""
     definition, source = settings.definition, position.source
-    accepted = _state_at(settings, central, position)
     processor = WorkerProcessor(definition, source, "audit")
-    fault = None
     try:
-        resume = processor.restore(accepted)
-        processor.skip_to(
-            max(resume.samples, site.bounds(SAMPLES, source.partition)[0]),
-            max(resume.retirements, site.bounds(RETIREMENTS, source.partition)[0]),
-        )
-        at = processor.position
-        for batch in _batches(site.read(RETIREMENTS, source.partition, at[1], position.retirements)):
-            processor.process([], batch)
-        for batch in _batches(site.read(SAMPLES, source.partition, at[0], position.samples)):
+        # Where no rows are held a worker goes on from the accepted statistics; an audit adds them all up again.
+        processor.restore(accepted if definition.ladder.keep_rows else _nothing(settings, source))
+        begins = [site.bounds(topic, source.partition)[0] for topic in (SAMPLES, RETIREMENTS)]
+        if not definition.ladder.keep_rows and max(begins):
+            raise DeltaGap(
+                f"source {source}: the log begins at samples {begins[0]} and retirements {begins[1]}, and a window over"
+                " everything that keeps no rows can only be checked from the first; it cannot be checked any more"
+            )
+        samples_at, retirements_at = processor.position
+        processor.skip_to(max(samples_at, begins[0]), max(retirements_at, begins[1]))
+        samples_at, retirements_at = processor.position
+        # Retirements by content find the rows that they take out only behind them.
+        for batch in _batches(site.read(SAMPLES, source.partition, samples_at, position.samples)):
             processor.process(batch, [])
-        if not processor.serving:
-            fault = f"the log ends before the model's position {position.samples}; were topics made anew?"
-    except (StateMismatch, DeltaplaneError) as found:
-        fault = str(found)
-    statistics = processor.partition.statistics
-    return SourceAudit(position, sum(statistics.counts().values()), fault), statistics
+        for batch in _batches(site.read(RETIREMENTS, source.partition, retirements_at, position.retirements)):
+            processor.process([], batch)
+    except (StateMismatch, DeltaGap, SourceBarred) as found:
+        return processor.partition.statistics, str(found)
+    statistics, fault = processor.partition.statistics, None
+    if not processor.serving or processor.position != (position.samples, position.retirements):
+        fault = (
+            f"the log ends at samples {processor.position[0]} and retirements {processor.position[1]}, the model"
+            f" contains {position.samples} and {position.retirements}; were topics made anew?"
+        )
+    elif statistics != accepted.statistics:
+        fault = f"the log gives {statistics!r}, the model contains {accepted.statistics!r}"
+    return statistics, fault
 
 
-def _state_at(settings: ServiceSettings, central: LogReader, position: SourcePosition) -> SourceState:
+def _nothing(settings: ServiceSettings, source: Source) -> SourceState:
+    return SourceState(source, Statistics(settings.definition.dimension))
+
+
+def _state_at(
+    settings: ServiceSettings, central: LogReader, checkpoints: Iterable[Checkpoint], position: SourcePosition
+) -> SourceState:
     """A source's accepted state at a model's position: a checkpoint that is not beyond it, and the deltas since."""
     definition, source = settings.definition, position.source
-    _, end = central.bounds(CHECKPOINTS, 0)
-    records = list(central.read(CHECKPOINTS, 0, 0, end))
-    state, offset = newest_checkpoint(definition, source, records)
-    while state.sequence > position.sequence and records:
-        records.pop()
-        state, offset = newest_checkpoint(definition, source, records)
-    low, end = central.bounds(DELTAS, source.partition % definition.partitions)
-    if offset < low:
+    mine = [c for c in checkpoints if c.state.source == source and c.state.sequence <= position.sequence]
+    newest = max(mine, key=lambda checkpoint: checkpoint.next_offset, default=None)
+    state, offset = (_nothing(settings, source), 0) if newest is None else (newest.state, newest.next_offset)
+    partition = source.partition % definition.partitions
+    low, end = central.bounds(DELTAS, partition)
+    if state.sequence < position.sequence and offset < low:
         raise NothingToAudit(
             f"source {source}: deltas between its checkpoint and the model are gone (offset {offset}, the log begins"
             f" at {low}); wait for the next checkpoint and audit again"
         )
-    for record in central.read(DELTAS, source.partition % definition.partitions, offset, end):
-        if state.sequence == position.sequence and state.sequence:
-            break
-        state = accepted_state(definition, state, [record], record.offset)
-    return replace(state)
+    if state.sequence < position.sequence:
+        for record in central.read(DELTAS, partition, offset, end):
+            state = accepted_state(definition, state, [record], record.offset)
+            if state.sequence == position.sequence:
+                break
+    if state.sequence != position.sequence:
+        raise NothingToAudit(
+            f"source {source}: the model contains {position.sequence} tiles, checkpoints and deltas only"
+            f" {state.sequence}; were topics made anew? Otherwise audit again"
+        )
+    return state
 
 
 def _batches(records: Iterable[Record]) -> Iterable[list[Record]]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import logging
 import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from deltaplane_services.kafka.log import LogReader, Publisher
 from deltaplane_services.kafka.merger import MergerClients
 from deltaplane_services.kafka.scorer import ScorerClients
 from deltaplane_services.kafka.worker import WorkerClients
-from deltaplane_services.kafka_properties import ClusterName
+from deltaplane_services.kafka_properties import ClusterName, client_refused
 from deltaplane_services.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
+Client = TypeVar("Client")
+
+CRITICAL = 2
+"""Of librdkafka's own lines on standard error only these are let through: what else it has to say comes to our log."""
 
 
 def writer_name(settings: ServiceSettings) -> str:
@@ -23,14 +29,16 @@ def writer_name(settings: ServiceSettings) -> str:
 
 
 def publisher(settings: ServiceSettings, cluster: ClusterName) -> Publisher:
-    """A publisher to one cluster."""
-    return Publisher({**settings.producer_properties(cluster), "error_cb": _log_error}, settings.definition.name)
+    """A publisher to one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
+    name = settings.definition.name
+    return _made(lambda given: Publisher(given, name), settings.producer_properties(cluster), cluster)
 
 
 def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
-    """A reader by offset on one cluster."""
-    properties = settings.consumer_properties(cluster, f"{settings.definition.name}.readers")
-    return LogReader({**properties, "error_cb": _log_error}, settings.definition.name)
+    """A reader by offset on one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
+    name = settings.definition.name
+    properties = settings.consumer_properties(cluster, f"{name}.readers")
+    return _made(lambda given: LogReader(given, name), properties, cluster)
 
 
 def worker_clients(settings: ServiceSettings) -> WorkerClients:
@@ -64,9 +72,29 @@ def scorer_clients(settings: ServiceSettings) -> ScorerClients:
 
 def _member(settings: ServiceSettings, cluster: ClusterName, group: str, instance: str) -> Consumer:
     properties = settings.consumer_properties(cluster, f"{settings.definition.name}.{group}", instance)
-    return Consumer({**properties, "error_cb": _log_error})
+    return _made(Consumer, properties, cluster)
 
 
-def _log_error(error: KafkaError) -> None:
-    """What librdkafka says by the way; what matters comes back from the call that needed it."""
-    logger.warning("kafka: %s (%s)", error.str(), error.name())
+def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any], cluster: ClusterName) -> Client:
+    """A client of these properties, whose errors come to our log."""
+    ours: dict[str, Any] = {"error_cb": _ErrorLog(cluster)}
+    if "debug" not in properties:
+        ours["log_level"] = CRITICAL
+    try:
+        return make({**ours, **properties})
+    except (KafkaException, TypeError, ValueError) as fault:
+        raise client_refused(fault, properties, cluster) from None
+
+
+class _ErrorLog:
+    """What librdkafka says by the way, repetitions left out; what matters comes back from the call that needed it."""
+
+    def __init__(self, cluster: ClusterName) -> None:
+        self._cluster = cluster
+        self._last = ""
+
+    def __call__(self, error: KafkaError) -> None:
+        """Called by a client, from the thread that polls it."""
+        if error.str() != self._last:
+            self._last = error.str()
+            logger.warning("%s cluster: %s (%s)", self._cluster, error.str(), error.name())

@@ -6,6 +6,7 @@ may have arrived, so the only safe answer is the caller's (claim again, rebuild)
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -15,12 +16,22 @@ from deltaplane_services.processors.records import Outgoing, Record
 
 Properties = Mapping[str, object]
 REQUEST_TIMEOUT_SECONDS = 30.0
+RETRY_SECONDS = 0.25
 MOST_UNACKNOWLEDGED = 256
+SETTLING_SECONDS = 5.0
+"""How long a topic that was just made may be unknown to a broker."""
+
+
+def _codes(names: str) -> frozenset[int]:
+    return frozenset(getattr(KafkaError, name) for name in names.split())
+
+
 # The client's names for its own events begin with an underscore and are public all the same.
-_PASSING = {
-    getattr(KafkaError, name)
-    for name in ("_PARTITION_EOF", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_MAX_POLL_EXCEEDED", "_TIMED_OUT", "_RESOLVE")
-}
+_PASSING = _codes("_PARTITION_EOF _TRANSPORT _ALL_BROKERS_DOWN _MAX_POLL_EXCEEDED _TIMED_OUT _RESOLVE")
+_PASSING |= _codes("NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE BROKER_NOT_AVAILABLE")
+_PASSING |= _codes("FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION")
+_PASSING |= _codes("COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR")
+_UNKNOWN = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION")
 
 
 class DeliveryFailed(DeltaplaneError):
@@ -137,28 +148,61 @@ class LogReader:
         self._consumer = Consumer({**properties, **own})
         self._prefix = prefix
 
-    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset a partition still has, and the one its next record will get."""
-        place = TopicPartition(f"{self._prefix}.{topic}", partition)
+    def partitions(self, topic: str, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> int:
+        """How many partitions a topic has. Raises :class:`LogUnavailable` where there is none, or no broker answers."""
+        name = f"{self._prefix}.{topic}"
         try:
-            low, high = self._consumer.get_watermark_offsets(place, timeout=REQUEST_TIMEOUT_SECONDS, cached=False)
+            described = self._consumer.list_topics(name, timeout=timeout_seconds).topics[name]
         except KafkaException as fault:
-            raise LogUnavailable(f"{place.topic}-{partition}: {fault}; is the topic there, and the broker?") from fault
-        return low, high
+            raise LogUnavailable(
+                f"kafka: no broker tells of topic {name} within {timeout_seconds:g} s: {_text(fault)};"
+                " check that the brokers run, and their address (--broker, --central-broker)"
+            ) from None
+        if described.error is not None:
+            raise LogUnavailable(
+                f"kafka: topic {name}: {described.error.str()}; make the stream's topics with: deltaplane topics create"
+            )
+        return len(described.partitions)
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """The first offset a partition still has, and the one its next record will get.
+
+        A broker that is away for a moment is waited for. Raises :class:`LogUnavailable`.
+        """
+        place = TopicPartition(f"{self._prefix}.{topic}", partition)
+        began = time.monotonic()
+        while True:
+            left = max(0.1, began + REQUEST_TIMEOUT_SECONDS - time.monotonic())
+            try:
+                low, high = self._consumer.get_watermark_offsets(place, timeout=left, cached=False)
+            except KafkaException as fault:
+                if time.monotonic() >= began + _patience(fault):
+                    raise LogUnavailable(
+                        f"{place.topic}-{partition}: {_text(fault)}; is the topic there, and the broker?"
+                    ) from fault
+                time.sleep(RETRY_SECONDS)
+            else:
+                return low, high
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
-        """Records from ``start`` (or from the beginning, if that is later) up to but not including ``stop``."""
+        """Records from ``start`` (or from the beginning, if that is later) up to but not including ``stop``.
+
+        Raises :class:`LogUnavailable` where nothing comes for too long.
+        """
         low, high = self.bounds(topic, partition)
         start, stop = max(start, low), min(stop, high)
         if start >= stop:
             return
         name = f"{self._prefix}.{topic}"
         self._consumer.assign([TopicPartition(name, partition, start)])
+        until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
         try:
             while True:
                 for message in self._consumer.consume(500, timeout=0.05):
                     # The end is an event of its own: compaction may leave a gap there, which no record shows.
                     at_end = _is_end(message)
+                    if not at_end and is_passing(message):
+                        continue
                     if not at_end:
                         raise_if_error(message)
                     offset = message.offset()
@@ -168,6 +212,12 @@ class LogReader:
                     yield record_of(message, self._prefix)
                     if offset + 1 >= stop:
                         return
+                    until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
+                if time.monotonic() > until:
+                    raise LogUnavailable(
+                        f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
+                        f" {start} to {stop}; is the broker there?"
+                    )
         finally:
             self._consumer.unassign()
 
@@ -181,9 +231,9 @@ class LogReader:
         )
 
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
-        """What has come since; at most ``most`` records."""
+        """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then."""
         messages = [
-            message for message in self._consumer.consume(most, timeout=timeout_seconds) if not _is_end(message)
+            message for message in self._consumer.consume(most, timeout=timeout_seconds) if not is_passing(message)
         ]
         for message in messages:
             raise_if_error(message)
@@ -197,6 +247,21 @@ class LogReader:
 def _is_end(message: Message) -> bool:
     error = message.error()
     return error is not None and error.name() == "_PARTITION_EOF"
+
+
+def _patience(fault: KafkaException) -> float:
+    """For how many seconds a call may be made again: a broker is away, or leadership is moving."""
+    error = fault.args[0] if fault.args else None
+    if not isinstance(error, KafkaError):
+        return 0.0
+    if error.code() in _UNKNOWN:
+        return SETTLING_SECONDS
+    return REQUEST_TIMEOUT_SECONDS if error.code() in _PASSING or error.retriable() else 0.0
+
+
+def _text(fault: KafkaException) -> str:
+    error = fault.args[0] if fault.args else None
+    return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(fault)
 
 
 def is_passing(message: Message) -> bool:

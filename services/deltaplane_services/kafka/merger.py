@@ -2,7 +2,7 @@
 
 Several mergers may run; membership of a group on the one-partition checkpoints topic elects the one that publishes. The
 others wait. A merger that was paused and still believes itself elected does no harm: checkpoints are compared by
-offset, and model versions that are not higher are ignored.
+offset, model versions that are not higher are ignored, and the merger that does know more publishes above it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,23 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from deltaplane.definition import StreamDefinition
-from deltaplane_services.kafka.log import DeliveryFailed, LogReader, Publisher, is_passing, raise_if_error
+from deltaplane.errors import DefinitionMismatch, DeltaGap
+from deltaplane_services.kafka.following import ModelFollower, readable_model
+from deltaplane_services.kafka.log import (
+    DeliveryFailed,
+    LogReader,
+    LogUnavailable,
+    Publisher,
+    is_passing,
+    raise_if_error,
+)
 from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Output
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
+from deltaplane_services.processors.recovery import readable_checkpoint
 
 logger = logging.getLogger(__name__)
+FAILURES_IN_A_ROW = 10
+"""Failed deliveries, or failed attempts to begin, without a success between them, after which a merger exits."""
 
 
 @dataclass(frozen=True)
@@ -49,13 +61,18 @@ class MergerService:
         self._pace = pace
         self._publisher = clients.publisher()
         self._reader = clients.reader()
+        # Fails at once where the stream's models are of another definition.
+        ModelFollower(self._reader, definition)
         self._published_at = self._checkpointed_at = 0.0
+        self._letters: list[Outgoing] = []
+        self._failures = 0
+        self._has_place = False
         self._election = clients.consumer()
         self._election.subscribe(
             [f"{definition.name}.{CHECKPOINTS}"],
-            on_assign=self._elected,
-            on_revoke=self._deposed,
-            on_lost=self._deposed,
+            on_assign=self._assigned,
+            on_revoke=self._revoked,
+            on_lost=self._revoked,
         )
 
     @property
@@ -65,64 +82,100 @@ class MergerService:
 
     # Election --------------------------------------------------------------------------------------------------------
 
-    def _elected(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.assign([TopicPartition(place.topic, place.partition, OFFSET_END) for place in places])
-        if not places:
-            return
+        self._has_place = bool(places)
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        del consumer
+        if places:
+            logger.info("standing by")
+            self._has_place, self.processor = False, None
+
+    def _begin(self) -> MergerProcessor:
+        """Go on where the checkpoints leave off. Raises :class:`DeltaGap` where deltas behind them are gone."""
         processor = MergerProcessor(self.definition)
         _, end = self._reader.bounds(CHECKPOINTS, 0)
-        checkpoints = list(self._reader.read(CHECKPOINTS, 0, 0, end))
+        checkpoints = [r for r in self._reader.read(CHECKPOINTS, 0, 0, end) if readable_checkpoint(self.definition, r)]
+        newest = ModelFollower(self._reader, self.definition).newest
+        resume = processor.restore(checkpoints, [] if newest is None else [newest])
         _, end = self._reader.bounds(MODELS, 0)
-        resume = processor.restore(checkpoints, list(self._reader.read(MODELS, 0, end - 1, end)))
         starts = []
         for partition in range(self.definition.partitions):
-            begin, end = self._reader.bounds(DELTAS, partition)
-            start = max(resume.get(partition, 0), 0)
-            if start < begin and partition in resume:
-                raise DeliveryFailed(
-                    f"deltas-{partition}: the checkpoint goes on at offset {start}, the log begins at {begin};"
-                    " retention has eaten deltas that no checkpoint holds: raise it, and start the stream anew"
+            begin, _ = self._reader.bounds(DELTAS, partition)
+            start = resume.get(partition, 0)
+            if start < begin:
+                raise DeltaGap(
+                    f"{self.definition.name}.{DELTAS}-{partition}: the checkpoints go on at offset {start}, the log"
+                    f" begins at {begin}; retention has eaten deltas that no checkpoint holds: raise it, and start the"
+                    " stream anew"
                 )
-            starts.append((DELTAS, partition, max(start, begin)))
-        self._reader.follow(starts)
-        self.processor = processor
+            starts.append((DELTAS, partition, start))
+        self._reader.follow([*starts, (MODELS, 0, end)])
+        self._letters.clear()
         logger.info(
             "elected; going on with %s", ", ".join(f"deltas-{partition} at {start}" for _, partition, start in starts)
         )
-
-    def _deposed(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        del consumer
-        if places and self.processor is not None:
-            logger.info("standing by")
-            self.processor = None
+        return processor
 
     # Work ------------------------------------------------------------------------------------------------------------
 
     def step(self, most: int, timeout_seconds: float) -> None:
         """Poll once. A failed delivery is answered by a new publisher, and by making models and checkpoints again."""
-        for message in self._election.consume(100, timeout=0.0 if self.elected else timeout_seconds):
+        for message in self._election.consume(100, timeout=0.0 if self._has_place else timeout_seconds):
             if not is_passing(message):
                 raise_if_error(message)
-        processor = self.processor
-        if processor is None:
+        if not self._has_place:
             return
-        records = self._reader.poll(most, timeout_seconds)
         try:
-            self._publish(processor.process(records))
-            now = time.monotonic()
-            if now - self._published_at >= self._pace.refresh_seconds:
-                self._publish(processor.publish(time.time_ns() // 1_000_000))
-                self._published_at = now
-            if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
-                self._publish(processor.checkpoints())
-                self._checkpointed_at = now
-            self._publisher.check()
-        except DeliveryFailed as fault:
-            logger.warning("%s; what was lost is published again with the next model", fault)
+            if self.processor is None:
+                self.processor = self._begin()
+            self._work(self.processor, most, timeout_seconds)
+        except (DeliveryFailed, LogUnavailable) as fault:
+            self._failures += 1
+            if self._failures > FAILURES_IN_A_ROW:
+                raise
+            logger.warning("%s; going on (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
             self._publisher.abandon()
             self._publisher = self._clients.publisher()
-            processor.forget_publications()
-            time.sleep(1.0)
+            if isinstance(fault, LogUnavailable):
+                # What was read before it stands in the checkpoints, or is read again.
+                self.processor = None
+            if self.processor is not None:
+                self.processor.forget_publications()
+            time.sleep(min(0.2 * 2**self._failures, 5.0))
+        else:
+            self._failures = 0
+
+    def _work(self, processor: MergerProcessor, most: int, timeout_seconds: float) -> None:
+        records = self._reader.poll(most, timeout_seconds)
+        self._letters += processor.process([record for record in records if record.topic == DELTAS]).first
+        for record in records:
+            if record.topic == MODELS:
+                self._see_model(processor, record)
+        if self._letters:
+            # A checkpoint passes over the causes of these: they are safe BEFORE it.
+            self._publisher.publish(self._letters)
+            self._publisher.flush()
+            self._letters.clear()
+        now = time.monotonic()
+        if now - self._published_at >= self._pace.refresh_seconds:
+            self._publish(processor.publish(time.time_ns() // 1_000_000))
+            self._published_at = now
+        if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
+            self._publish(processor.checkpoints())
+            self._checkpointed_at = now
+        self._publisher.check()
+
+    def _see_model(self, processor: MergerProcessor, record: Record) -> None:
+        """Its own model comes back, or that of another that believes to be the merger."""
+        try:
+            model = readable_model(record, self.definition)
+        except DefinitionMismatch as fault:
+            logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
+        else:
+            if model is not None:
+                processor.see_model(model)
 
     def _publish(self, output: Output) -> None:
         if output.first:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +12,14 @@ from rich.table import Table
 
 from deltaplane import metrics
 from deltaplane.definition import StreamDefinition
-from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.errors import DeltaplaneError
 from deltaplane.model import Model
-from deltaplane.wire import read_model
 from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.records import MODELS
 from deltaplane_services.settings import ServiceSettings
+
+POLL_SECONDS = 0.2
 
 
 class NoModel(DeltaplaneError):
@@ -24,35 +28,24 @@ class NoModel(DeltaplaneError):
 
 def newest_model(settings: ServiceSettings) -> Model:
     """The newest model. Raises :class:`NoModel` where there is none."""
-    log = reader(settings, "central")
-    try:
-        _, end = log.bounds(MODELS, 0)
-        records = list(log.read(MODELS, 0, end - 1, end))
-    finally:
-        log.close()
-    if not records:
-        raise NoModel(f"{settings.definition.name}.models holds no model; is a merger running?")
-    return read_model(records[-1].value)
+    follower = ModelFollower(reader(settings, "central"), settings.definition)
+    follower.close()
+    if follower.model is None:
+        raise NoModel(f"{settings.definition.name}.{MODELS} holds no model; is a merger running?")
+    return follower.model
 
 
-def follow_models(settings: ServiceSettings, timeout_seconds: float = 0.2) -> Iterator[Model]:
-    """The newest model, then each newer one as it comes; lower versions and other definitions are left out."""
-    log = reader(settings, "central")
-    version = 0
+def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf) -> Iterator[Model]:
+    """The newest model, then each newer one, for so long; lower versions and other definitions are left out."""
+    follower = ModelFollower(reader(settings, "central"), settings.definition)
+    until = time.monotonic() + deadline_seconds
     try:
-        _, end = log.bounds(MODELS, 0)
-        log.follow([(MODELS, 0, end - 1)])
-        while True:
-            for record in log.poll(500, timeout_seconds):
-                try:
-                    model = read_model(record.value)
-                except WireError:
-                    continue
-                if model.version > version and model.stream_fingerprint == settings.definition.stream_fingerprint:
-                    version = model.version
-                    yield model
+        if follower.model is not None:
+            yield follower.model
+        while time.monotonic() < until:
+            yield from follower.poll(500, POLL_SECONDS)
     finally:
-        log.close()
+        follower.close()
 
 
 def model_line(model: Model) -> str:

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.errors import DeltaplaneError
 from deltaplane.model import Model
 from deltaplane.records import DeadLetter
-from deltaplane.wire import read_dead_letter, read_model
+from deltaplane.wire import read_dead_letter
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.processors.records import DEAD_LETTERS, MODELS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.processors.records import DEAD_LETTERS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.processors.worker import DEAD_LETTERED
 from deltaplane_services.settings import ServiceSettings
 
 WAIT_SECONDS = 60.0
@@ -42,23 +44,28 @@ class KafkaPipeline:
 
     def __init__(self, settings: ServiceSettings, services: Sequence[Service] = ()) -> None:
         self.definition = settings.definition
-        self.model: Model | None = None
         self._services = services
         self._undo: Callable[[], None] = lambda: None
         self._publisher = publisher(settings, "site")
         self._site = settings.site
-        self._ends = reader(settings, "site")
-        self._models = reader(settings, "central")
-        _, end = self._models.bounds(MODELS, 0)
-        self._models.follow([(MODELS, 0, end - 1)])
+        ends = reader(settings, "site")
+        self._models = ModelFollower(reader(settings, "central"), settings.definition)
         self._letters = reader(settings, "site")
         places = range(self.definition.partitions)
-        self._letters.follow([(DEAD_LETTERS, p, self._ends.bounds(DEAD_LETTERS, p)[1]) for p in places])
+        self._letters.follow([(DEAD_LETTERS, p, ends.bounds(DEAD_LETTERS, p)[1]) for p in places])
+        self._letters_seen: set[bytes | None] = set()
+        self._letters_before = self._letters_of(self.model)
         self._expected = {
-            (topic, partition): self._ends.bounds(topic, partition)[1]
+            (topic, partition): ends.bounds(topic, partition)[1]
             for topic in (SAMPLES, RETIREMENTS)
             for partition in places
         }
+        ends.close()
+
+    @property
+    def model(self) -> Model | None:
+        """The newest model."""
+        return self._models.model
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Publish the records of one chunk; the broker's clock stamps them, ``now`` is not used."""
@@ -82,45 +89,63 @@ class KafkaPipeline:
     def _wait(self, *, drained: bool) -> None:
         deadline = time.monotonic() + WAIT_SECONDS
         while not self._is_in_model(drained=drained):
-            for record in self._models.poll(500, 0.02)[-1:]:
-                try:
-                    model = read_model(record.value)
-                except WireError:
-                    continue
-                if model.stream_fingerprint == self.definition.stream_fingerprint:
-                    self.model = model
-                    deadline = max(deadline, time.monotonic() + WAIT_SECONDS / 2)
-            for service in self._services:
-                if service.process.poll() is not None:
-                    raise PipelineStalled(
-                        f"the {service.name} ended with code {service.process.returncode}; the end of its log:"
-                        f"\n{service.tail()}"
-                    )
+            if self._models.poll(500, 0.02):
+                deadline = max(deadline, time.monotonic() + WAIT_SECONDS / 2)
+            self._check_services()
             if time.monotonic() > deadline:
                 raise PipelineStalled(
                     f"what was published did not reach a model within {WAIT_SECONDS:g} s;"
                     f" expected {self._expected}, got {self.model.positions if self.model else 'no model'};"
-                    " are a worker and a merger of this stream running?"
+                    f" are a worker and a merger of this stream running?{self._tails()}"
                 )
 
+    def _check_services(self) -> None:
+        for service in self._services:
+            if service.process.poll() is not None:
+                raise PipelineStalled(
+                    f"the {service.name} ended with code {service.process.returncode}; the end of its log:"
+                    f"\n{service.tail()}"
+                )
+
+    def _tails(self) -> str:
+        return "".join(f"\nThe end of the log of the services:\n{service.tail()}" for service in self._services[:1])
+
     def _is_in_model(self, *, drained: bool) -> bool:
-        if self.model is None:
+        model = self.model
+        if model is None:
             return False
         reached = {
-            position.source.partition: position
-            for position in self.model.positions
-            if position.source.site == self._site
+            position.source.partition: position for position in model.positions if position.source.site == self._site
         }
         for (topic, partition), end in self._expected.items():
             position = reached.get(partition)
             if position is None or (position.samples if topic == SAMPLES else position.retirements) < end:
                 return False
         timed = drained and self.definition.ladder.timed
-        return not timed or all(position.watermark == self.model.watermark for position in reached.values())
+        return not timed or all(position.watermark == model.watermark for position in reached.values())
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Dead letters of the site that have come since the last call."""
-        return [read_dead_letter(record.value) for record in self._letters.poll(10_000, 0.0)]
+        """Dead letters of the site that have come since the last call: all that the model knows of."""
+        letters: list[DeadLetter] = []
+        expected = self._letters_of(self.model) - self._letters_before
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(self._letters_seen) < expected:
+            for record in self._letters.poll(1000, 0.02):
+                # A worker that begins again repeats itself.
+                if record.key not in self._letters_seen:
+                    self._letters_seen.add(record.key)
+                    letters.append(read_dead_letter(record.value))
+            if time.monotonic() > deadline:
+                raise PipelineStalled(
+                    f"{expected} samples and retirements were refused, {len(self._letters_seen)} dead letters came"
+                    f" within {WAIT_SECONDS:g} s; look at {self.definition.name}.{DEAD_LETTERS}"
+                )
+        return letters
+
+    def _letters_of(self, model: Model | None) -> int:
+        """How many dead letters of the workers stand behind a model."""
+        counts = {} if model is None else model.totals
+        return sum(n for name, n in counts.items() if name in DEAD_LETTERED or name.startswith("refused "))
 
     def rounding_error(self) -> None:
         """Known to the workers, not here."""
@@ -131,6 +156,8 @@ class KafkaPipeline:
 
     def close(self) -> None:
         """Leave, and undo what was done for this pipeline alone."""
-        for log in (self._ends, self._models, self._letters):
-            log.close()
-        self._undo()
+        try:
+            self._models.close()
+            self._letters.close()
+        finally:
+            self._undo()

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from deltaplane.errors import WireError
+from deltaplane.model import Model
 from deltaplane.records import Receipt
 from deltaplane.sample import Retirement, partition_of
-from deltaplane.wire import read_model, read_receipt, write_retirement
+from deltaplane.wire import read_receipt, write_retirement
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.processors.records import MODELS, RECEIPTS, RETIREMENTS, Outgoing
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.processors.records import RECEIPTS, RETIREMENTS, Outgoing, Record
 from deltaplane_services.settings import ServiceSettings
 
 
@@ -24,35 +27,78 @@ class Answer:
 
 
 def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seconds: float) -> list[Answer]:
-    """Retire samples by id; the answers are in the order of the ids."""
-    definition = settings.definition
-    receipts, models = reader(settings, "site"), reader(settings, "central")
-    places = sorted({partition_of(sample_id, definition.partitions) for sample_id in ids})
-    receipts.follow([(RECEIPTS, partition, receipts.bounds(RECEIPTS, partition)[1]) for partition in places])
-    models.follow([(MODELS, 0, models.bounds(MODELS, 0)[1] - 1)])
-    now = time.time_ns() // 1_000_000
-    asked: dict[tuple[int, int], str] = {}
-    out = publisher(settings, "site")
-    for sample_id in ids:
-        partition = partition_of(sample_id, definition.partitions)
-        value = write_retirement(Retirement(sample_id, reason, 0, time=now), definition.data_fingerprint)
-        offset = out.publish_and_wait(Outgoing(RETIREMENTS, partition, sample_id.encode(), value))
-        asked[partition, offset] = sample_id
-    answers = {sample_id: Answer(sample_id, None, None) for sample_id in ids}
-    deadline = time.monotonic() + wait_seconds
+    """Retire samples by id; the answers are in the order of the ids, each id once.
+
+    Raises :class:`WireError` for an id that no sample can have, before anything is published.
+    """
+    asked = _Asked(settings, ids, reason)
+    receipts, follower = reader(settings, "site"), ModelFollower(reader(settings, "central"), settings.definition)
     try:
-        while time.monotonic() < deadline and any(answer.model_version is None for answer in answers.values()):
+        receipts.follow([(RECEIPTS, partition, receipts.bounds(RECEIPTS, partition)[1]) for partition in asked.places])
+        asked.publish()
+        deadline = time.monotonic() + wait_seconds
+        # A receipt may be read after the model that contains its tile, so every model since is held against it.
+        models = [] if follower.model is None else [follower.model]
+        while True:
             for record in receipts.poll(500, 0.05):
-                receipt = read_receipt(record.value)
-                if receipt.source.site == settings.site and (receipt.source.partition, receipt.offset) in asked:
-                    answers[receipt.id] = Answer(receipt.id, receipt, None)
-            for record in models.poll(500, 0.0)[-1:]:
-                model = read_model(record.value)
-                for sample_id, (answered, version) in [(a.id, (a.receipt, a.model_version)) for a in answers.values()]:
-                    decided = answered is not None and model.contains(answered.source, answered.sequence)
-                    if decided and version is None:
-                        answers[sample_id] = Answer(sample_id, answered, model.version)
+                asked.take_receipt(record)
+            models += follower.poll(500, 0.0)
+            asked.take_models(models)
+            if asked.answered or time.monotonic() >= deadline:
+                return list(asked.answers.values())
     finally:
         receipts.close()
-        models.close()
-    return [answers[sample_id] for sample_id in ids]
+        follower.close()
+
+
+class _Asked:
+    """The retirements of one call, and the answers so far."""
+
+    def __init__(self, settings: ServiceSettings, ids: Sequence[str], reason: str) -> None:
+        definition, now = settings.definition, time.time_ns() // 1_000_000
+        self.answers = {sample_id: Answer(sample_id, None, None) for sample_id in ids}
+        self._settings = settings
+        self._at: dict[tuple[int, int], str] = {}
+        self._records = {}
+        for sample_id in self.answers:
+            value = write_retirement(Retirement(sample_id, reason, 0, time=now), definition.data_fingerprint)
+            partition = partition_of(sample_id, definition.partitions)
+            self._records[sample_id] = Outgoing(RETIREMENTS, partition, sample_id.encode(), value)
+
+    @property
+    def places(self) -> list[int]:
+        """The partitions that receipts will come to."""
+        return sorted({record.partition for record in self._records.values()})
+
+    @property
+    def answered(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return all(answer.model_version is not None for answer in self.answers.values())
+
+    def publish(self) -> None:
+        """Publish the retirements. Raises :class:`DeliveryFailed`."""
+        out = publisher(self._settings, "site")
+        for sample_id, record in self._records.items():
+            self._at[record.partition, out.publish_and_wait(record)] = sample_id
+
+    def take_receipt(self, record: Record) -> None:
+        """Note a receipt of one of these retirements; the first of it counts."""
+        try:
+            receipt = read_receipt(record.value)
+        except WireError:
+            return
+        sample_id = self._at.get((receipt.source.partition, receipt.offset))
+        if receipt.source.site != self._settings.site or sample_id is None:
+            return
+        if self.answers[sample_id].receipt is None:
+            self.answers[sample_id] = replace(self.answers[sample_id], receipt=receipt)
+
+    def take_models(self, models: Sequence[Model]) -> None:
+        """Note the first of these models that contains the tile of a receipt."""
+        for answer in list(self.answers.values()):
+            receipt = answer.receipt
+            if receipt is None or answer.model_version is not None:
+                continue
+            with_it = [model.version for model in models if model.contains(receipt.source, receipt.sequence)]
+            if with_it:
+                self.answers[answer.id] = replace(answer, model_version=with_it[0])

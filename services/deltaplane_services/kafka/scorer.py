@@ -1,41 +1,37 @@
 """The scorer's loop on Kafka: queries in by consumer group, predictions out, each keyed by its query's place.
 
-A query whose prediction was published but not committed is answered again under the same key: at least once, and a
-reader of the compacted topic sees one answer.
+A query whose prediction was published but not committed is answered again under the same key: at least once, and who
+reads the predictions by key sees one answer.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.errors import WireError
-from deltaplane.wire import read_model
+from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import (
     REQUEST_TIMEOUT_SECONDS,
+    DeliveryFailed,
     LogReader,
     Publisher,
     is_passing,
     raise_if_error,
     record_of,
 )
-from deltaplane_services.processors.records import MODELS, QUERIES
+from deltaplane_services.processors.records import QUERIES, Outgoing
 from deltaplane_services.processors.scorer import ScorerProcessor
 
 logger = logging.getLogger(__name__)
 
 
-def _from_committed(consumer: Consumer, places: list[TopicPartition]) -> None:
-    """Go on behind the last query that was answered; at the beginning where none was."""
-    committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_SECONDS)
-    for place in committed:
-        if place.offset < 0:
-            place.offset = OFFSET_BEGINNING
-    consumer.assign(committed)
+ATTEMPTS = 10
+"""How often predictions are published, each time by a new client, before the scorer gives up and exits."""
 
 
 @dataclass(frozen=True)
@@ -53,27 +49,23 @@ class ScorerService:
     def __init__(self, definition: StreamDefinition, clients: ScorerClients) -> None:
         self.processor = ScorerProcessor(definition)
         self._definition = definition
+        self._clients = clients
         self._publisher = clients.publisher()
-        self._models = clients.reader()
-        _, end = self._models.bounds(MODELS, 0)
-        self._models.follow([(MODELS, 0, end - 1)])
+        self._models = ModelFollower(clients.reader(), definition)
+        if self._models.model is not None:
+            self.processor.see_model(self._models.model)
+        self._queries = clients.reader()
         self._consumer = clients.consumer()
         self._subscribed = False
 
     def step(self, most: int, timeout_seconds: float) -> None:
         """Poll once: a newer model first, then queries, then the commit of what was answered."""
-        for record in self._models.poll(most, 0.0 if self.processor.ready else timeout_seconds)[-1:]:
-            try:
-                model = read_model(record.value)
-            except WireError as fault:
-                logger.warning("models-0 at offset %d: %s", record.offset, fault)
-            else:
-                if model.stream_fingerprint == self._definition.stream_fingerprint:
-                    self.processor.see_model(model)
+        for model in self._models.poll(most, 0.0 if self.processor.ready else timeout_seconds)[-1:]:
+            self.processor.see_model(model)
         if not self.processor.ready:
             return
         if not self._subscribed:
-            self._consumer.subscribe([f"{self._definition.name}.{QUERIES}"], on_assign=_from_committed)
+            self._consumer.subscribe([f"{self._definition.name}.{QUERIES}"], on_assign=self._assigned)
             self._subscribed = True
         messages = [m for m in self._consumer.consume(most, timeout=timeout_seconds) if not is_passing(m)]
         if not messages:
@@ -81,15 +73,57 @@ class ScorerService:
         for message in messages:
             raise_if_error(message)
         output = self.processor.process([record_of(message, self._definition.name) for message in messages])
-        self._publisher.publish((*output.first, *output.then))
-        self._publisher.flush()
-        last = {(m.topic(), m.partition()): m.offset() for m in messages}
-        answered = [
-            TopicPartition(t, p, o + 1)
-            for (t, p), o in last.items()
-            if t is not None and p is not None and o is not None
-        ]
-        self._consumer.commit(offsets=answered, asynchronous=False)
+        self._publish((*output.first, *output.then))
+        self._commit(messages)
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Go on behind the last query that was answered; at the beginning of what there is where none was."""
+        committed = consumer.committed(places, timeout=REQUEST_TIMEOUT_SECONDS)
+        for place in committed:
+            low, high = self._queries.bounds(QUERIES, place.partition)
+            if low <= place.offset <= high:
+                continue
+            if place.offset >= 0:
+                logger.warning(
+                    "%s-%d: queries were answered up to offset %d, the log has %d to %d; going on at its beginning",
+                    place.topic,
+                    place.partition,
+                    place.offset,
+                    low,
+                    high,
+                )
+            place.offset = low
+        consumer.assign(committed)
+
+    def _publish(self, records: tuple[Outgoing, ...]) -> None:
+        """Publish until it is acknowledged: what comes twice has the same key, and the same answer."""
+        for attempt in range(ATTEMPTS):
+            try:
+                self._publisher.publish(records)
+                self._publisher.flush()
+            except DeliveryFailed as fault:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                logger.warning("%s; publishing again", fault)
+                self._publisher.abandon()
+                self._publisher = self._clients.publisher()
+                time.sleep(min(0.2 * 2**attempt, 5.0))
+            else:
+                return
+
+    def _commit(self, messages: list[Message]) -> None:
+        ends: dict[tuple[str, int], int] = {}
+        for message in messages:
+            record = record_of(message, "")
+            ends[record.topic, record.partition] = record.offset + 1
+        try:
+            self._consumer.commit(
+                offsets=[TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()],
+                asynchronous=False,
+            )
+        except KafkaException as fault:
+            # The group is moving its partitions, or the broker is away. Whoever goes on answers these queries again.
+            logger.info("answered queries were not committed (%s)", fault)
 
     def close(self) -> None:
         """Finish and leave."""
@@ -98,3 +132,4 @@ class ScorerService:
         finally:
             self._consumer.close()
             self._models.close()
+            self._queries.close()

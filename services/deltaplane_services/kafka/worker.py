@@ -2,25 +2,27 @@
 
 The group only decides who *should* own a partition; who *does* is decided by claims in the deltas topic, so a member
 that was paused past its session and wakes up can publish what it likes: nobody accepts it. Every failed delivery,
-every lost partition and every claim of somebody else's is answered in one way: claim again, rebuild from the log.
+every lost partition and every claim of somebody else's is answered in one way: claim again, and let the log say what
+was accepted. If that is exactly what this process has in memory, it goes on with that; otherwise it rebuilds.
+
+The group's callbacks only take note. Claims and rebuilds are made between polls, one source at a time, so that a
+failure among them never leaves the client with an assignment of its own making, and the group is not kept waiting.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source
-from deltaplane.errors import WireError
-from deltaplane.model import Model
-from deltaplane.wire import read_model
+from deltaplane.delta import Source, SourceState
+from deltaplane.errors import DeltaGap, DeltaplaneError
+from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import (
-    REQUEST_TIMEOUT_SECONDS,
     DeliveryFailed,
     LogReader,
     LogUnavailable,
@@ -32,7 +34,6 @@ from deltaplane_services.kafka.log import (
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     DELTAS,
-    MODELS,
     RETIREMENTS,
     SAMPLES,
     Output,
@@ -42,8 +43,23 @@ from deltaplane_services.processors.recovery import accepted_state, newest_check
 from deltaplane_services.processors.worker import WorkerProcessor
 
 logger = logging.getLogger(__name__)
-RECOVERIES_IN_A_ROW = 10
-"""Failed deliveries without one success between them, after which a worker gives up and exits."""
+RECOVERIES_IN_A_ROW = 30
+"""Failures without a calm minute between them, after which a worker gives up and exits: about ten minutes."""
+
+CALM_SECONDS = 60.0
+SHORTEST_PAUSE_SECONDS = 0.2
+LONGEST_PAUSE_SECONDS = 10.0
+"""Between one attempt and the next; each pause is twice the one before."""
+
+REVOCATION_FLUSH_SECONDS = 3.0
+"""The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
+
+HELD_RECORDS = 20_000
+"""Samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
+
+
+class MembershipLost(DeltaplaneError):
+    """The group has shut this member out for good."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +76,43 @@ class WorkerClients:
     central_reader: Callable[[], LogReader]
 
 
+@dataclass
+class _Source:
+    """A source in this process: its state, the number of the tile that it publishes next, and whether it is held back.
+
+    ``rebuild_to`` is the offset of samples at which its rebuild is over; what lies behind it must wait in memory.
+    """
+
+    processor: WorkerProcessor
+    next_tile: int
+    rebuild_to: int
+    held_back: bool = False
+
+
 class Worker:
-    """One worker process: ``step`` is one turn of its loop. All of Kafka is touched from the thread that calls it."""
+    """One worker process: ``step`` is one turn of its loop. All of Kafka is touched from the thread that calls it.
+
+    A partition that the group has assigned is either being worked on, or waits to be claimed. The state of one that was
+    taken away is kept until the group has said who gets it.
+    """
 
     def __init__(self, definition: StreamDefinition, site: str, name: str, clients: WorkerClients) -> None:
         self.definition = definition
-        self.sources: dict[int, WorkerProcessor] = {}
         self._site = site
         self._name = name
         self._clients = clients
         self._lives = 0
-        self._failures = 0
+        self._sources: dict[int, _Source] = {}
+        self._waiting: list[int] = []
+        self._kept: dict[int, _Source] = {}
+        self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
-        self._newest: Model | None = None
+        self._models: ModelFollower | None = None
         self._site_publisher = clients.site_publisher()
         self._publisher = clients.central_publisher()
-        self._models = clients.central_reader()
         self._log = clients.central_reader()
         self._site_log = clients.site_reader()
         self._consumer = clients.consumer()
-        self._follow_models()
         self._consumer.subscribe(
             [self._topic(SAMPLES), self._topic(RETIREMENTS)],
             on_assign=self._assigned,
@@ -90,134 +123,196 @@ class Worker:
     def _topic(self, topic: str) -> str:
         return f"{self.definition.name}.{topic}"
 
-    # Assignment ------------------------------------------------------------------------------------------------------
+    # What the group says: called by the client in the course of a poll -----------------------------------------------
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Take over what the group assigned: claim, find the accepted state, and read on from where it says."""
-        partitions = sorted({place.partition for place in places})
-        logger.info("assigned partitions %s", partitions)
-        starts = []
-        for partition in partitions:
-            starts += self._take(partition)
-        wanted = {(place.topic, place.partition) for place in places}
-        missing = {(start.topic, start.partition) for start in starts} - wanted
-        if missing:
-            raise RuntimeError(
-                f"the group assigned {sorted(wanted)}: samples and retirements of a partition must go to one worker;"
-                " both topics need the same number of partitions, and the range assignor"
+        # Nothing is read before its source has been claimed; and without this call the client would begin anywhere.
+        consumer.assign([])
+        of = {
+            topic: {place.partition for place in places if place.topic == self._topic(topic)}
+            for topic in (SAMPLES, RETIREMENTS)
+        }
+        self._waiting = sorted(of[SAMPLES] & of[RETIREMENTS])
+        self._kept = {partition: kept for partition, kept in self._kept.items() if partition in self._waiting}
+        logger.info("assigned partitions %s", self._waiting)
+        if torn := sorted(of[SAMPLES] ^ of[RETIREMENTS]):
+            logger.error(
+                "partitions %s: the group gave samples and retirements to different workers; left alone. Both topics"
+                " need the same number of partitions, and every worker the range assignor",
+                torn,
             )
-        consumer.assign(starts)
-
-    def _take(self, partition: int) -> list[TopicPartition]:
-        """Claim a partition; where its samples and retirements are to be read from."""
-        self._lives += 1
-        source = Source(self._site, partition)
-        processor = WorkerProcessor(self.definition, source, f"{self._name}.{self._lives}")
-        claimed_at = self._publisher.publish_and_wait(processor.claim())
-        _, end = self._log.bounds(CHECKPOINTS, 0)
-        checkpoint, offset = newest_checkpoint(self.definition, source, self._log.read(CHECKPOINTS, 0, 0, end))
-        deltas = self._log.read(DELTAS, partition, offset, claimed_at + 1)
-        resume = processor.restore(accepted_state(self.definition, checkpoint, deltas, claimed_at))
-        samples = max(resume.samples, self._site_log.bounds(SAMPLES, partition)[0])
-        retirements = max(resume.retirements, self._site_log.bounds(RETIREMENTS, partition)[0])
-        processor.skip_to(samples, retirements)
-        if self._newest is not None:
-            processor.see_model(self._newest)
-        self.sources[partition] = processor
-        logger.info(
-            "claimed %s as %s, reading samples from %d, retirements from %d",
-            source,
-            processor.writer,
-            samples,
-            retirements,
-        )
-        return [
-            TopicPartition(self._topic(SAMPLES), partition, samples),
-            TopicPartition(self._topic(RETIREMENTS), partition, retirements),
-        ]
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Give partitions up: what was published is left to arrive, so that the next owner finds it."""
         del consumer
-        self._drop(places)
+        self._give_up(places)
         try:
-            self._publisher.flush()
+            self._publisher.flush(REVOCATION_FLUSH_SECONDS)
         except DeliveryFailed as fault:
-            logger.warning("on revocation: %s; the next owner rebuilds from what has arrived", fault)
+            logger.warning("on revocation: %s; the next owner goes on from what has arrived", fault)
 
     def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Another worker may own these partitions already; what is still unsent would be dropped by every reader."""
         del consumer
-        self._drop(places)
+        logger.warning("the group gave this worker up: it was silent for longer than its session")
+        self._give_up(places)
 
-    def _drop(self, places: Sequence[TopicPartition]) -> None:
-        for place in places:
-            if self.sources.pop(place.partition, None) is not None:
-                logger.info("dropped partition %d", place.partition)
+    def _give_up(self, places: Sequence[TopicPartition]) -> None:
+        partitions = {place.partition for place in places}
+        self._set_aside(partitions)
+        self._waiting = [partition for partition in self._waiting if partition not in partitions]
+
+    def _set_aside(self, partitions: Iterable[int]) -> None:
+        """Stop work on some sources. Their states are kept: whether they still hold, the next claim finds out."""
+        for partition in partitions:
+            if partition in self._sources:
+                self._kept[partition] = self._sources.pop(partition)
+
+    # Taking a source over --------------------------------------------------------------------------------------------
+
+    def _take(self, partition: int) -> None:
+        """Claim a source and put it to work where the log says that it stands."""
+        kept = self._kept.get(partition)
+        if kept is not None:
+            _, before = self._claim(kept.processor)
+            del self._kept[partition]
+            if (before.owner, before.sequence) == (kept.processor.writer, kept.next_tile):
+                # Nobody else's delta was accepted since, and all of its own were: the state in memory is the state.
+                logger.info("claimed %s again as %s, its state still holds", kept.processor.source, before.owner)
+                self._work_on(partition, kept)
+                return
+        self._lives += 1
+        processor = WorkerProcessor(self.definition, Source(self._site, partition), f"{self._name}.{self._lives}")
+        claim, before = self._claim(processor)
+        accepted = accepted_state(self.definition, before, [claim], claim.offset)
+        resume = processor.restore(accepted, claim.offset)
+        processor.skip_to(
+            max(resume.samples, self._site_log.bounds(SAMPLES, partition)[0]),
+            max(resume.retirements, self._site_log.bounds(RETIREMENTS, partition)[0]),
+        )
+        logger.info(
+            "claimed %s as %s at tile %d, reading samples from %d, retirements from %d",
+            processor.source,
+            processor.writer,
+            accepted.sequence,
+            *processor.position,
+        )
+        self._work_on(partition, _Source(processor, accepted.sequence, accepted.samples_position))
+
+    def _claim(self, processor: WorkerProcessor) -> tuple[Record, SourceState]:
+        """Append a claim: that record, and the accepted state of the source just before it."""
+        claim, source = processor.claim(), processor.source
+        offset = self._publisher.publish_and_wait(claim)
+        _, end = self._log.bounds(CHECKPOINTS, 0)
+        checkpoint, start = newest_checkpoint(self.definition, source, self._log.read(CHECKPOINTS, 0, 0, end))
+        low, _ = self._log.bounds(DELTAS, claim.partition)
+        if 0 < start < low:
+            raise DeltaGap(
+                f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{claim.partition}, the log"
+                f" begins at {low}; retention has eaten deltas that no checkpoint holds: run a merger, and raise it"
+            )
+        deltas = self._log.read(DELTAS, claim.partition, start, offset)
+        before = accepted_state(self.definition, checkpoint, deltas, offset)
+        return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
+
+    def _work_on(self, partition: int, source: _Source) -> None:
+        if self._models is not None and self._models.model is not None:
+            source.processor.see_model(self._models.model)
+        self._sources[partition] = source
+        self._waiting.remove(partition)
+        self._read_on()
 
     # Work ------------------------------------------------------------------------------------------------------------
 
     def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once, process what came. Raises :class:`LogUnavailable` or :class:`DeltaGap` where that cannot go on."""
-        messages = self._consumer.consume(most, timeout=timeout_seconds)
+        """Poll once, process what came.
+
+        What may pass (a broker away, a delivery that failed) is waited out. Raises it where it has not passed in ten
+        minutes, :class:`DeltaGap` where the log has lost what is needed, :class:`MembershipLost`.
+        """
         try:
-            self._see_models()
-            batches = self._sorted(messages)
-            for partition, processor in list(self.sources.items()):
-                samples, retirements = batches.get(partition, ([], []))
-                if self._is_torn(processor, samples, retirements):
-                    continue
-                self._publish(processor.process(samples, retirements))
-            self._publisher.check()
-            if messages:
-                self._failures = 0
-        except DeliveryFailed as fault:
-            # What is left of this poll belongs to states that are gone; it is read again.
-            self._recover(fault)
+            try:
+                self._turn(most, timeout_seconds)
+            except (DeliveryFailed, LogUnavailable) as fault:
+                self._recover(fault)
+        except KafkaException as fault:
+            error = fault.args[0] if fault.args else None
+            if isinstance(error, KafkaError) and error.fatal():
+                raise _membership_lost(error) from fault
+            self._recover(LogUnavailable(f"kafka: {fault}"))
+
+    def _turn(self, most: int, timeout_seconds: float) -> None:
+        may_take = bool(self._waiting) and time.monotonic() >= self._try_at
+        messages = self._consumer.consume(most, timeout=0.0 if may_take else timeout_seconds)
+        self._see_models()
+        batches = self._sorted(messages)
+        for partition, source in list(self._sources.items()):
+            samples, retirements = batches.get(partition, ([], []))
+            if self._is_torn(source, samples, retirements):
+                continue
+            output = source.processor.process(samples, retirements)
+            # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
+            source.next_tile += len(output.then)
+            self._publish(output)
+            self._hold_back(source)
+        self._publisher.check()
+        if may_take and self._waiting:
+            # One at a time, and a poll in between: the group may have thought better of it.
+            self._take(self._waiting[0])
 
     def _sorted(self, messages: Sequence[Message]) -> dict[int, tuple[list[Record], list[Record]]]:
-        """Partition to its (samples, retirements) of one poll; those of partitions not owned are left out."""
+        """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
         for message in messages:
+            error = message.error()
+            if error is not None and error.fatal():
+                raise _membership_lost(error)
             if is_passing(message):
                 continue
             raise_if_error(message)
             record = record_of(message, self.definition.name)
-            if record.partition in self.sources:
+            if record.partition in self._sources:
                 batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
         return batches
 
-    def _is_torn(self, processor: WorkerProcessor, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
-        """Whether records are missing before those that came; if so, they are asked for again.
+    def _is_torn(self, source: _Source, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
+        """Whether records are missing before or among those that came; if so, they are asked for again.
 
-        A poll that overlaps a rebalance may hold records fetched for an earlier assignment. A gap that is still there
-        when it is asked for again is one of the log (retention, or another producer's transactions), and no loss.
+        A poll may hold records that were fetched for an earlier assignment. A gap that is still there when it is asked
+        for again is one of the log (retention, or another producer's transactions), and no loss.
         """
-        expected = processor.position
-        for topic, offset, records in zip((SAMPLES, RETIREMENTS), expected, (samples, retirements), strict=True):
-            new = [record.offset for record in records if record.offset >= offset]
-            if not new or new[0] == offset or self._gaps.get((topic, processor.source.partition)) == (offset, new[0]):
-                continue
-            logger.info(
-                "%s-%d: expected offset %d, got %d; asking again", topic, processor.source.partition, offset, new[0]
-            )
-            self._gaps[topic, processor.source.partition] = (offset, new[0])
-            self._seek(self._places(processor))
-            return True
+        for topic, expected, records in (
+            (SAMPLES, source.processor.position[0], samples),
+            (RETIREMENTS, source.processor.position[1], retirements),
+        ):
+            next_offset = expected
+            for record in records:
+                gap = (next_offset, record.offset)
+                if record.offset > next_offset and self._gaps.get((topic, record.partition)) != gap:
+                    logger.info("%s-%d: expected offset %d, got %d; asking again", topic, record.partition, *gap)
+                    self._gaps[topic, record.partition] = gap
+                    self._read_on()
+                    return True
+                next_offset = max(next_offset, record.offset + 1)
         return False
 
-    def _places(self, processor: WorkerProcessor) -> list[TopicPartition]:
-        samples, retirements = processor.position
-        return [
-            TopicPartition(self._topic(SAMPLES), processor.source.partition, samples),
-            TopicPartition(self._topic(RETIREMENTS), processor.source.partition, retirements),
-        ]
+    def _read_on(self) -> None:
+        """Read every source that is worked on from its position; assigning anew drops what was fetched ahead."""
+        self._consumer.assign([place for source in self._sources.values() for place in self._places(source)])
 
-    def _seek(self, places: Sequence[TopicPartition]) -> None:
-        """Go on reading some partitions elsewhere; assigning anew drops what was fetched ahead."""
-        elsewhere = {(place.topic, place.partition): place for place in places}
-        everything = [place for processor in self.sources.values() for place in self._places(processor)]
-        self._consumer.assign([elsewhere.get((place.topic, place.partition), place) for place in everything])
+    def _places(self, source: _Source) -> list[TopicPartition]:
+        partition, (samples, retirements) = source.processor.source.partition, source.processor.position
+        places = [TopicPartition(self._topic(RETIREMENTS), partition, retirements)]
+        if not source.held_back:
+            places.append(TopicPartition(self._topic(SAMPLES), partition, samples))
+        return places
+
+    def _hold_back(self, source: _Source) -> None:
+        """Read no more samples of a source that waits for retirements with too many of them, until it is rebuilt."""
+        waiting = 0 if source.processor.serving else source.processor.position[0] - source.rebuild_to
+        if source.held_back != (waiting > HELD_RECORDS):
+            source.held_back = not source.held_back
+            self._read_on()
 
     def _publish(self, output: Output) -> None:
         if output.first:
@@ -226,72 +321,70 @@ class Worker:
             self._site_publisher.flush()
         self._publisher.publish(output.then)
 
-    def _recover(self, fault: DeliveryFailed) -> None:
-        """Claim and rebuild every source, with new publishers; give up after too many failures in a row."""
-        while True:
-            self._failures += 1
-            if self._failures > RECOVERIES_IN_A_ROW:
-                raise fault
-            logger.warning("%s; claiming and rebuilding (%d of %d)", fault, self._failures, RECOVERIES_IN_A_ROW)
-            self._site_publisher.abandon()
-            self._publisher.abandon()
-            self._site_publisher = self._clients.site_publisher()
-            self._publisher = self._clients.central_publisher()
-            try:
-                self._seek([place for partition in sorted(self.sources) for place in self._take(partition)])
-            except (DeliveryFailed, LogUnavailable) as again:
-                fault = DeliveryFailed(str(again))
-                time.sleep(min(0.2 * 2**self._failures, 10.0))
-            else:
-                return
+    def _recover(self, fault: DeltaplaneError) -> None:
+        """Claim every source again after a pause, with new publishers; give up after too many failures in a row."""
+        now = time.monotonic()
+        self._failures = 1 if now - self._failed_at > CALM_SECONDS else self._failures + 1
+        self._failed_at = now
+        if self._failures > RECOVERIES_IN_A_ROW:
+            raise fault
+        pause = min(SHORTEST_PAUSE_SECONDS * 2 ** (self._failures - 1), LONGEST_PAUSE_SECONDS)
+        self._try_at = now + pause
+        logger.warning(
+            "%s; claiming again in %.1f s (failure %d of %d)", fault, pause, self._failures, RECOVERIES_IN_A_ROW
+        )
+        self._site_publisher.abandon()
+        self._publisher.abandon()
+        self._site_publisher = self._clients.site_publisher()
+        self._publisher = self._clients.central_publisher()
+        self._wait_for_claim(list(self._sources))
+
+    def _wait_for_claim(self, partitions: Iterable[int]) -> None:
+        """Stop work on some sources until they have been claimed again."""
+        partitions = list(partitions)
+        self._set_aside(partitions)
+        self._waiting = sorted({*self._waiting, *partitions})
+        self._read_on()
 
     # Models ----------------------------------------------------------------------------------------------------------
 
-    def _follow_models(self) -> None:
-        _, end = self._models.bounds(MODELS, 0)
-        self._models.follow([(MODELS, 0, end - 1)])
-        for record in self._models.poll(1, REQUEST_TIMEOUT_SECONDS) if end else []:
-            self._take_model(record)
-
     def _see_models(self) -> None:
         """Show the newest model to every source, and claim again what somebody else has claimed since."""
-        records = self._models.poll(500, 0.0)
-        if not records or not self._take_model(records[-1]) or self._newest is None:
+        if self._models is None:
+            reader = self._clients.central_reader()
+            try:
+                self._models = ModelFollower(reader, self.definition)
+            except BaseException:
+                reader.close()
+                raise
+            newer = self._models.model is not None
+        else:
+            newer = bool(self._models.poll(500, 0.0))
+        model = self._models.model
+        if model is None or not newer:
             return
-        for processor in self.sources.values():
-            processor.see_model(self._newest)
-        stolen = [partition for partition, processor in self.sources.items() if getattr(processor, "fenced", False)]
-        for partition in stolen:
-            logger.warning("partition %d was claimed by another writer after this one; claiming it again", partition)
-            self._seek(self._take(partition))
-
-    def _take_model(self, record: Record) -> bool:
-        """Remember a model if it is newer and of this stream."""
-        try:
-            model = read_model(record.value)
-        except WireError as fault:
-            logger.warning("models-0 at offset %d: %s", record.offset, fault)
-            return False
-        if model.stream_fingerprint != self.definition.stream_fingerprint:
-            logger.warning(
-                "models-0 at offset %d is of stream definition %s", record.offset, model.stream_fingerprint.hex()
-            )
-            return False
-        if self._newest is None or model.version > self._newest.version:
-            self._newest = model
-            return True
-        return False
+        for source in self._sources.values():
+            source.processor.see_model(model)
+        stolen = [partition for partition, source in self._sources.items() if source.processor.fenced]
+        if stolen:
+            logger.warning("partitions %s: another writer has claimed them after this one; claiming again", stolen)
+            self._wait_for_claim(stolen)
 
     # End -------------------------------------------------------------------------------------------------------------
 
     @property
+    def sources(self) -> dict[int, WorkerProcessor]:
+        """Partition to the state of each source that is worked on."""
+        return {partition: source.processor for partition, source in self._sources.items()}
+
+    @property
     def ready(self) -> bool:
-        """Whether every source that this worker owns has been rebuilt."""
-        return all(processor.serving for processor in self.sources.values())
+        """Whether every source that this worker owns has been claimed and rebuilt."""
+        return not self._waiting and all(source.processor.serving for source in self._sources.values())
 
     def commit_positions(self) -> None:
         """Tell the group how far each source is: for lag metrics only, correctness never looks at it."""
-        places = [place for processor in self.sources.values() for place in self._places(processor)]
+        places = [place for source in self._sources.values() for place in self._places(source)]
         if places:
             try:
                 self._consumer.commit(offsets=places, asynchronous=True)
@@ -302,7 +395,18 @@ class Worker:
         """Finish: what was published arrives, and the group is left."""
         try:
             self._publisher.flush()
+        except DeliveryFailed as fault:
+            logger.warning("at the end: %s; the next owner goes on from what has arrived", fault)
         finally:
             self._consumer.close()
-            for reader in (self._models, self._log, self._site_log):
-                reader.close()
+            self._log.close()
+            self._site_log.close()
+            if self._models is not None:
+                self._models.close()
+
+
+def _membership_lost(error: KafkaError) -> MembershipLost:
+    return MembershipLost(
+        f"kafka: {error.str()} ({error.name()}); this member cannot go on. If another process runs under the same"
+        " instance name, give each its own; otherwise start this one again"
+    )

@@ -88,7 +88,7 @@ class MergerProcessor:
                 if change.source not in self._partition_of:
                     self._partition_of[change.source] = record.partition
                     self._first_heard[change.source] = record.offset
-                self.verdicts[self.merger.apply(change)] += 1
+                self.verdicts[self.merger.apply(change, record.offset)] += 1
             except (WireError, DefinitionMismatch, StateMismatch) as fault:
                 kind = "bad record" if isinstance(fault, WireError) else "other definition"
                 kind = "impossible change" if isinstance(fault, StateMismatch) else kind

@@ -7,19 +7,32 @@ from collections.abc import Iterable
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Source, SourceState, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_checkpoint, read_claim_or_delta
 from deltaplane_services.processors.records import Record
 
 
+def readable_checkpoint(definition: StreamDefinition, record: Record) -> Checkpoint | None:
+    """The checkpoint in a record of the checkpoints topic; None where it is none, or of another definition."""
+    try:
+        checkpoint = read_checkpoint(record.value, definition.dimension)
+    except WireError:
+        return None
+    return checkpoint if checkpoint.stream_fingerprint == definition.stream_fingerprint else None
+
+
 def newest_checkpoint(
     definition: StreamDefinition, source: Source, checkpoints: Iterable[Record]
 ) -> tuple[SourceState, int]:
-    """A source's state by its checkpoint with the highest next offset, and that offset; nothing and 0 without one."""
+    """A source's state by its checkpoint with the highest next offset, and that offset; nothing and 0 without one.
+
+    Records that are no checkpoint of this stream are skipped: a stream does not stand still for them.
+    """
     state, offset = SourceState(source, Statistics(definition.dimension)), 0
     for record in checkpoints:
-        checkpoint = read_checkpoint(record.value, definition.dimension)
-        if checkpoint.state.source == source and checkpoint.next_offset > offset:
+        checkpoint = readable_checkpoint(definition, record)
+        if checkpoint is not None and checkpoint.state.source == source and checkpoint.next_offset > offset:
             state, offset = checkpoint.state, checkpoint.next_offset
     return state, offset
 

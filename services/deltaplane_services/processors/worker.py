@@ -21,7 +21,7 @@ import numpy.typing as npt
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.errors import DefinitionMismatch, DeltaGap, WireError
+from deltaplane.errors import DefinitionMismatch, DeltaGap, SourceBarred, WireError
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.outcomes import SampleOutcome
@@ -88,6 +88,7 @@ class WorkerProcessor:
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = 0
+        self._claimed_at = 0
         # Where the next tile begins. Reading may begin later, where a log that nobody has read yet has lost its head.
         self._samples_covered = 0
         self._retirements_covered = 0
@@ -107,9 +108,18 @@ class WorkerProcessor:
         claim = Claim(self.source, self.writer, self.definition.stream_fingerprint)
         return Outgoing(DELTAS, self.source.partition, source_key(self.source), write_claim(claim))
 
-    def restore(self, accepted: SourceState) -> ResumeFrom:
-        """Begin at the accepted state of the source, as it was when this writer's claim was appended."""
+    def restore(self, accepted: SourceState, claimed_at: int = 0) -> ResumeFrom:
+        """Begin at the accepted state of the source, as it was at this writer's claim, which lies at ``claimed_at``.
+
+        Raises :class:`SourceBarred` where the source was removed from the stream.
+        """
+        if accepted.barred:
+            raise SourceBarred(
+                f"source {self.source}: it was removed from stream {self.definition.name!r}, nothing of it is accepted;"
+                f" stop this worker, or let the source in again with: deltaplane source admit {self.source}"
+            )
         self._accepted = accepted
+        self._claimed_at = claimed_at
         self._sequence = accepted.sequence
         self._samples_covered = accepted.samples_position
         self._retirements_covered = accepted.retirements_position
@@ -126,6 +136,19 @@ class WorkerProcessor:
             retirements=rebuild.retirements_window_from,
             samples_needed=rebuild.window_from if keeps else accepted.samples_position,
             retirements_needed=rebuild.retirements_window_from,
+        )
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a model shows that another writer, or nobody, owns the source since this one claimed it.
+
+        A process that slept between assignment and claim may claim late. Whoever is still assigned claims again, or
+        nobody's deltas count any more.
+        """
+        positions = () if self._model is None else self._model.positions
+        return any(
+            position.source == self.source and position.read_to > self._claimed_at and position.owner != self.writer
+            for position in positions
         )
 
     @property
@@ -149,7 +172,8 @@ class WorkerProcessor:
         """
         accepted = self._state()
         needed = accepted.rebuild.window_from if self.definition.ladder.keep_rows else accepted.samples_position
-        if accepted.sequence and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
+        begun = accepted.samples_position or accepted.retirements_position
+        if begun and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
             raise DeltaGap(
                 f"source {self.source}: a rebuild needs samples from offset {needed} and retirements from offset"
                 f" {accepted.rebuild.retirements_window_from}, the log begins at {samples} and {retirements};"

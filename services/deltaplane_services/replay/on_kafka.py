@@ -8,22 +8,27 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.pipeline import KafkaPipeline, Service
 from deltaplane_services.processors.records import TOPICS
 from deltaplane_services.replay.run import OpenPipeline
 from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import ServiceSettings, resolve_settings
+from deltaplane_services.settings import SERVICE_TABLES, ServiceSettings, resolve_settings
 from deltaplane_services.topics import create_topics
 
 
@@ -31,6 +36,7 @@ from deltaplane_services.topics import create_topics
 class KafkaRun:
     """Where a replay runs: the cluster, any librdkafka properties, and how many workers. ``keep_topics`` leaves the
     topics behind for an audit; ``services`` False runs against services that somebody else has started for the stream.
+    ``tables``: those of a definition file, of which ``[service]`` and ``[kafka]`` are used.
     """
 
     broker: str
@@ -38,6 +44,7 @@ class KafkaRun:
     workers: int = 1
     keep_topics: bool = False
     services: bool = True
+    tables: Mapping[str, Any] = field(default_factory=dict)
 
 
 def on_kafka(run: KafkaRun) -> OpenPipeline:
@@ -46,14 +53,20 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
     def open_pipeline(definition: StreamDefinition) -> KafkaPipeline:
         if run.services:
             definition = replace(definition, name=f"{definition.name}-replay-{secrets.token_hex(4)}")
-        tables = definition.to_tables()
-        settings = resolve_settings({"broker": run.broker, "kafka": list(run.properties)}, os.environ, tables)
+        tables = definition.to_tables() | {name: run.tables[name] for name in SERVICE_TABLES if name in run.tables}
+        flags: dict[str, Any] = {"broker": run.broker, "kafka": list(run.properties)}
+        if run.services:
+            # One cluster for all of it, whatever the file and the environment say of a central one.
+            flags["central_broker"] = run.broker
+        settings = resolve_settings(flags, os.environ, tables)
         if not run.services:
             return KafkaPipeline(settings)
-        create_topics(settings)
         with ExitStack() as undo:
+            undo.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _interrupt))
             if not run.keep_topics:
                 undo.callback(_delete_topics, settings)
+            for finding in create_topics(settings).findings:
+                raise DeltaplaneError(f"kafka: {finding}")
             directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="deltaplane-")))
             file = directory / "deltaplane.toml"
             file.write_text(as_toml(tables), "utf-8")
@@ -66,12 +79,22 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
     return open_pipeline
 
 
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """End a replay that is told to terminate as an interrupt does: its services and topics must not stay behind."""
+    del number, frame
+    raise KeyboardInterrupt
+
+
 def _delete_topics(settings: ServiceSettings) -> None:
-    """Delete the topics of a stream that was made for one replay."""
+    """Delete the topics of a stream that was made for one replay; those that are left are named, not fatal."""
     admin = AdminClient(settings.admin_properties("site"))
     names = [f"{settings.definition.name}.{topic}" for topic in TOPICS]
-    for future in admin.delete_topics(names, operation_timeout=30).values():
-        future.result()
+    for name, future in admin.delete_topics(names, operation_timeout=30).items():
+        try:
+            future.result()
+        except KafkaException as fault:
+            if fault.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                print(f"deltaplane: topic {name} was not deleted: {fault.args[0].str()}", file=sys.stderr)  # noqa: T201
 
 
 def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
@@ -84,8 +107,16 @@ def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
     with log.open("ab") as output:
         for command in ("merger", *("worker" for _ in range(run.workers))):
             line = [sys.executable, "-m", "deltaplane_services", command, "--definition", str(definition)]
-            line += ["--broker", run.broker]
-            process = subprocess.Popen(line, stdout=output, stderr=output, stdin=subprocess.DEVNULL, env=environment)  # noqa: S603
+            line += ["--broker", run.broker, "--central-broker", run.broker]
+            # A session of their own: an interrupt from the terminal is for the replay, which then ends them in order.
+            process = subprocess.Popen(  # noqa: S603
+                line,
+                stdout=output,
+                stderr=output,
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                start_new_session=True,
+            )
             started.append(Service(command, process, log))
     return started
 

@@ -105,14 +105,10 @@ def lay_over(tables: Mapping[str, Any], section: str, **values: Any) -> Tables:
 def reader_options(options: ReplayOptions) -> ReaderOptions:
     """How the file is to be read."""
     table = options.input
-    if not table.get("label"):
-        raise DefinitionError(
-            "label: which column holds the class? give --label COLUMN, or label in [input] of the definition"
-        )
     names = options.tables.get("features", {}).get("names")
     ignored = table.get("ignore", ())
     return ReaderOptions(
-        label=str(table["label"]),
+        label=None if table.get("label") is None else str(table["label"]),
         id=table.get("id"),
         time=table.get("time"),
         features=tuple(names) if names else None,

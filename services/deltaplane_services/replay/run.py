@@ -223,7 +223,7 @@ class _Run:
         """Say why there is no classifier, where there is none."""
         rows, refused = self._feed.rows, self._refusals
         seen = ", ".join(sorted(self._labels)[:12])
-        label = self.options.input["label"]
+        label = self.options.input.get("label", "label")
         positive = self.definition.classes.positive
         if model is None or not model.totals.get("applied"):
             first = f"; the first reason: {refused.listed[0].reason}" if refused.listed else ""

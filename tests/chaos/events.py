@@ -1,0 +1,294 @@
+"""What is done to a run: a seeded schedule of events, and the doing of each.
+
+The schedule (which kinds, in which order, how far apart, to whom) is drawn from the seed before anything starts. When
+exactly an event strikes, and what it interrupts, is left to the machine: that is what makes a run worth repeating. An
+event that nobody can be the victim of just then is put off for a moment.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from random import Random
+
+from chaos.processes import Process, Processes
+from chaos.streams import SESSION_SECONDS
+from kafka.cluster import KafkaCluster
+
+WORKER_KILLED = "worker killed (SIGKILL), started again"
+MERGER_KILLED = "merger killed (SIGKILL), started again"
+BROKER_KILLED = "broker of three killed, started again"
+SCALED_UP = "workers scaled 1 to 3"
+SCALED_DOWN = "workers scaled 3 to 1"
+WORKER_FROZEN = "worker frozen past its session (SIGSTOP), resumed"
+WORKER_REPLACED = "frozen worker replaced under its own name, resumed"
+WORKER_RESTARTED = "worker restarted (SIGTERM)"
+MERGER_RESTARTED = "merger restarted (SIGTERM)"
+MERGER_FROZEN = "merger frozen, standby took over, resumed"
+
+WEIGHTS = {
+    WORKER_KILLED: 9,
+    MERGER_KILLED: 5,
+    BROKER_KILLED: 3,
+    SCALED_UP: 0,
+    SCALED_DOWN: 1,
+    WORKER_FROZEN: 4,
+    WORKER_REPLACED: 2,
+    WORKER_RESTARTED: 3,
+    MERGER_RESTARTED: 2,
+    MERGER_FROZEN: 2,
+}
+"""Every kind of event, and how often it is drawn once each has been. Who scales down scales up again."""
+
+PUT_OFF_SECONDS = 0.5
+PUT_OFF_AT_MOST = 120
+WAIT_SECONDS = 40.0
+STATIC_SLOT = 1
+"""The worker with a name of its own in the group (static membership); the others get their places anew."""
+
+
+def schedule(random: Random, kills: int, kinds: Iterable[str]) -> list[tuple[float, str]]:
+    """(seconds after the one before, kind) of at least ``kills`` events, each kind at least once."""
+    kinds = list(kinds)
+    assert kills >= len(kinds), f"{kills} events cannot be of {len(kinds)} kinds"
+    drawn = [kind for kind in kinds if kind not in (SCALED_UP, SCALED_DOWN)]
+    weights = [WEIGHTS[kind] for kind in kinds]
+    while len(drawn) + 2 * (SCALED_DOWN in kinds) < kills:
+        kind = random.choices(kinds, weights)[0]
+        drawn += [kind, SCALED_UP] if kind == SCALED_DOWN else [kind]
+    random.shuffle(drawn)
+    order: list[str] = [SCALED_UP] if SCALED_UP in kinds else []
+    downs = drawn.count(SCALED_UP) + (SCALED_DOWN in kinds)
+    order += [kind for kind in drawn if kind not in (SCALED_UP, SCALED_DOWN)]
+    # A way down is followed by one other event, and then by the way up.
+    for at in sorted(random.sample(range(2, len(order)), min(downs, len(order) - 2)), reverse=True):
+        order[at:at] = [SCALED_DOWN]
+        if at + 2 < len(order) or order[-1] != SCALED_DOWN:
+            order[min(at + 2, len(order)) : min(at + 2, len(order))] = [SCALED_UP]
+    return [(random.uniform(0.2, 2.2), kind) for kind in order]
+
+
+class Mayhem:
+    """Does the events of a schedule to the processes and brokers of a run."""
+
+    def __init__(self, random: Random, processes: Processes, cluster: KafkaCluster) -> None:
+        self.done: Counter[str] = Counter()
+        self.faults: list[str] = []
+        self._random = random
+        self._processes = processes
+        self._cluster = cluster
+        self._agenda: list[tuple[float, int, Callable[[], None]]] = []
+        self._entries = 0
+        self._target = 1
+        self._workers: dict[int, Process] = {}
+        self._mergers: dict[int, Process] = {}
+        self._broker: threading.Thread | None = None
+        self._act: dict[str, Callable[[], bool]] = {
+            WORKER_KILLED: lambda: self._kill(self._any_worker(), self._start_worker),
+            MERGER_KILLED: lambda: self._kill(self._any_merger(), self._start_merger),
+            BROKER_KILLED: self._kill_broker,
+            SCALED_UP: self._scale_up,
+            SCALED_DOWN: self._scale_down,
+            WORKER_FROZEN: self._freeze_worker,
+            WORKER_REPLACED: self._replace_worker,
+            WORKER_RESTARTED: lambda: self._restart(self._any_worker(), self._start_worker),
+            MERGER_RESTARTED: lambda: self._restart(self._any_merger(), self._start_merger),
+            MERGER_FROZEN: self._freeze_merger,
+        }
+
+    # The run ---------------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """One worker, and a merger with a standby."""
+        for slot in (0, 1):
+            self._start_merger(slot)
+        self._start_worker(0)
+
+    def live_through(self, events: Iterable[tuple[float, str]]) -> None:
+        """Do the events, and what follows from them."""
+        at = time.monotonic()
+        for pause, kind in events:
+            at += pause
+            self._at(at, self._attempt(kind, PUT_OFF_AT_MOST))
+        while self._agenda or self._broker is not None:
+            self._processes.watch()
+            if self._broker is not None and not self._broker.is_alive():
+                self._broker = None
+            if self._agenda and self._agenda[0][0] <= time.monotonic():
+                heapq.heappop(self._agenda)[2]()
+            else:
+                time.sleep(0.02)
+
+    def restore(self) -> None:
+        """Have everything run that is to run."""
+        self._cluster.restore()
+        self._target = 3
+        for slot in range(self._target):
+            self._start_worker(slot)
+        for slot in (0, 1):
+            self._start_merger(slot)
+
+    def _at(self, at: float, action: Callable[[], None]) -> None:
+        self._entries += 1
+        heapq.heappush(self._agenda, (at, self._entries, action))
+
+    def _later(self, low: float, high: float, action: Callable[[], None]) -> None:
+        self._at(time.monotonic() + self._random.uniform(low, high), action)
+
+    def _attempt(self, kind: str, times: int) -> Callable[[], None]:
+        def act() -> None:
+            if self._act[kind]():
+                self.done[kind] += 1
+            elif times:
+                self._later(PUT_OFF_SECONDS, PUT_OFF_SECONDS, self._attempt(kind, times - 1))
+            else:
+                self.faults.append(f"there was never a victim for: {kind}")
+
+        return act
+
+    def _when(self, so: Callable[[], bool], action: Callable[[], None], what: str) -> None:
+        """Do something as soon as something is so; that it never is, is a fault."""
+        until = time.monotonic() + WAIT_SECONDS
+
+        def look() -> None:
+            if so():
+                action()
+            elif time.monotonic() < until:
+                self._later(0.05, 0.1, look)
+            else:
+                self.faults.append(f"not so after {WAIT_SECONDS:g} s: {what}")
+                action()
+
+        look()
+
+    # Victims ---------------------------------------------------------------------------------------------------------
+
+    def _start_worker(self, slot: int) -> None:
+        present = self._workers.get(slot)
+        if slot < self._target and (present is None or not present.alive):
+            name = ["--instance", f"chaos-{slot}"] if slot == STATIC_SLOT else []
+            self._workers[slot] = self._processes.start(f"worker-{slot}", "worker", *name)
+
+    def _start_merger(self, slot: int) -> None:
+        present = self._mergers.get(slot)
+        if present is None or not present.alive:
+            self._mergers[slot] = self._processes.start(f"merger-{slot}", "merger")
+
+    def _any_worker(self) -> tuple[int, Process] | None:
+        """Any worker, whatever it is doing: starting, claiming, rebuilding."""
+        usable = [(slot, process) for slot, process in self._workers.items() if process.usable]
+        return self._random.choice(usable) if usable else None
+
+    def _any_merger(self) -> tuple[int, Process] | None:
+        """The merger that publishes, if there is one; now and then the standby."""
+        usable = [(slot, process) for slot, process in self._mergers.items() if process.usable]
+        elected = [(slot, process) for slot, process in usable if process.elected()]
+        chosen = elected if elected and self._random.random() < 0.8 else usable
+        return self._random.choice(chosen) if chosen else None
+
+    # Events ----------------------------------------------------------------------------------------------------------
+
+    def _kill(self, victim: tuple[int, Process] | None, start: Callable[[int], None]) -> bool:
+        if victim is None:
+            return False
+        slot, process = victim
+        self._processes.kill(process)
+        self._later(0.0, 2.5, lambda: start(slot))
+        return True
+
+    def _restart(self, victim: tuple[int, Process] | None, start: Callable[[int], None]) -> bool:
+        if victim is None or not (victim[1].working() or victim[1].elected()):
+            # Python must have come far enough to hear the signal; before that it dies of it, as it should.
+            return False
+        slot, process = victim
+        self._processes.terminate(process)
+        self._when(lambda: not process.alive, lambda: start(slot), f"{process.name} ends after SIGTERM")
+        return True
+
+    def _scale_up(self) -> bool:
+        if self._target == 3:
+            return False
+        self._target = 3
+        for slot in (1, 2):
+            self._start_worker(slot)
+        return True
+
+    def _scale_down(self) -> bool:
+        workers = [self._workers.get(slot) for slot in range(3)]
+        if self._target == 1 or not all(worker is not None and worker.usable for worker in workers):
+            return False
+        if not all(worker is not None and "assigned partitions" in worker.said() for worker in workers):
+            return False
+        self._target = 1
+        for worker in workers[1:]:
+            assert worker is not None
+            self._processes.terminate(worker)
+        return True
+
+    def _kill_broker(self) -> bool:
+        if self._broker is not None:
+            return False
+        node, away = self._random.choice(self._cluster.nodes), self._random.uniform(1.0, 6.0)
+        self._cluster.kill(node)
+
+        def bring_back() -> None:
+            time.sleep(away)
+            self._cluster.restart(node)
+
+        self._broker = threading.Thread(target=bring_back, name="chaos-broker")
+        self._broker.start()
+        return True
+
+    def _freeze_worker(self) -> bool:
+        victim = self._any_worker()
+        if victim is None or not victim[1].working():
+            return False
+        process = victim[1]
+        self._processes.freeze(process)
+        self._later(SESSION_SECONDS + 1.0, SESSION_SECONDS + 4.0, lambda: self._processes.resume(process))
+        return True
+
+    def _replace_worker(self) -> bool:
+        """What a supervisor does that takes a frozen process for dead. One of the two must go, and say why."""
+        old = self._workers.get(STATIC_SLOT)
+        if self._target < 3 or old is None or not old.usable or not old.working():
+            return False
+        self._processes.freeze(old)
+        new = self._processes.start(f"worker-{STATIC_SLOT}b", "worker", "--instance", f"chaos-{STATIC_SLOT}")
+        self._workers[STATIC_SLOT] = new
+
+        def wake() -> None:
+            old.may_end, new.may_end = frozenset({2}), new.may_end | {2}
+            self._processes.resume(old)
+            self._when(lambda: not (old.alive and new.alive), part, "of two workers of one name one goes")
+
+        def part() -> None:
+            survivor = new if new.alive else old
+            survivor.may_end = frozenset()
+            if not survivor.alive:
+                # It was the victim of another event meanwhile.
+                self._start_worker(STATIC_SLOT)
+            elif self._target > STATIC_SLOT:
+                self._workers[STATIC_SLOT] = survivor
+            if old.alive and new.alive:
+                self._processes.kill(old)
+
+        self._when(new.working, lambda: self._later(0.5, 3.0, wake), "a worker takes the place of a frozen one")
+        return True
+
+    def _freeze_merger(self) -> bool:
+        usable = [process for process in self._mergers.values() if process.usable]
+        elected = [process for process in usable if process.elected()]
+        if len(usable) < 2 or len(elected) != 1:
+            return False
+        frozen = elected[0]
+        self._processes.freeze(frozen)
+        self._when(
+            lambda: any(process is not frozen and process.elected() for process in self._mergers.values()),
+            lambda: self._later(0.5, 3.0, lambda: self._processes.resume(frozen)),
+            "a standby takes over from a frozen merger",
+        )
+        return True

@@ -1,0 +1,157 @@
+"""A whole source leaves the stream exactly, is refused when it comes back unasked, and may be let in again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deltaplane.definition import StreamDefinition, Window, WindowLadder
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
+from deltaplane.errors import SourceBarred
+from deltaplane.grid import Grid
+from deltaplane.merger import Merger
+from deltaplane.moments import Moments
+from deltaplane.solver import SolverOptions
+from deltaplane.statistics import Statistics
+from deltaplane.wire import read_claim_or_delta, write_source_order
+from deltaplane_services.processors.worker import WorkerProcessor
+
+NORTH, SOUTH = Source("north", 0), Source("south", 0)
+
+
+@pytest.fixture
+def definition() -> StreamDefinition:
+    return StreamDefinition(
+        "stream", ("a", "b"), Grid(np.ones(2), np.zeros(2)), WindowLadder((Window("all"),)), SolverOptions(C=10.0)
+    )
+
+
+def rows_of(seed: int, label: str) -> Statistics:
+    centre = 10 if label == "y" else -10
+    placed = np.random.default_rng(seed).integers(centre - 8, centre + 8, size=(20, 2))
+    return Statistics(3, {(0, label): Moments.of_rows(placed)})
+
+
+def claim(definition: StreamDefinition, source: Source, writer: str) -> Claim:
+    return Claim(source, writer, definition.stream_fingerprint)
+
+
+def delta(definition: StreamDefinition, source: Source, writer: str, sequence: int, change: Statistics) -> Delta:
+    tile = Tile(sequence, 10 * sequence, 10 * sequence + 10, 0, 0)
+    rebuild = Rebuild(slots_to=10 * sequence + 10)
+    return Delta(source, writer, definition.stream_fingerprint, tile, rebuild, change, counts={"applied": 20})
+
+
+def order(definition: StreamDefinition, source: Source, *, barred: bool) -> SourceOrder:
+    return SourceOrder(source, barred, "a test", definition.stream_fingerprint)
+
+
+def merger_of_two(definition: StreamDefinition) -> Merger:
+    merger = Merger(definition)
+    offset = 0
+    for seed, source in enumerate((NORTH, SOUTH)):
+        merger.apply(claim(definition, source, f"w-{source.site}"), offset)
+        for sequence, label in enumerate(("x", "y")):
+            offset += 1
+            change = rows_of(seed * 10 + sequence, label)
+            assert (
+                merger.apply(delta(definition, source, f"w-{source.site}", sequence, change), offset)
+                is Verdict.ACCEPTED
+            )
+    return merger
+
+
+def test_a_removed_source_leaves_what_the_others_alone_would_have_left(definition: StreamDefinition) -> None:
+    merger = merger_of_two(definition)
+    assert merger.apply(order(definition, NORTH, barred=True), 9) is Verdict.REMOVED
+    alone = rows_of(10, "x") + rows_of(11, "y")
+    assert merger.statistics == alone
+    model = merger.publish(0)
+    assert model is not None
+    assert model.digest == alone.digest(definition.data_fingerprint)
+    assert {position.source: position.barred for position in model.positions} == {NORTH: True, SOUTH: False}
+
+
+def test_a_removed_source_is_refused_when_it_comes_back_unasked(definition: StreamDefinition) -> None:
+    merger = merger_of_two(definition)
+    merger.apply(order(definition, NORTH, barred=True))
+    before = merger.statistics
+    stale = delta(definition, NORTH, "w-north", 2, rows_of(50, "x"))
+    assert merger.apply(stale) is Verdict.BARRED
+    assert merger.apply(claim(definition, NORTH, "again")) is Verdict.BARRED
+    sequence = merger.state(NORTH).sequence
+    assert merger.apply(delta(definition, NORTH, "again", sequence, rows_of(51, "x"))) is Verdict.BARRED
+    assert merger.statistics == before
+    assert merger.state(NORTH).dropped == {"barred": 3}
+    with pytest.raises(SourceBarred, match="source admit north/0"):
+        WorkerProcessor(definition, NORTH, "again").restore(merger.state(NORTH), 3)
+
+
+def test_an_admitted_source_begins_anew_and_no_old_delta_fits(definition: StreamDefinition) -> None:
+    merger = merger_of_two(definition)
+    merger.apply(order(definition, NORTH, barred=True))
+    assert merger.apply(order(definition, NORTH, barred=False)) is Verdict.ADMITTED
+    state = merger.state(NORTH)
+    assert (state.samples_position, state.retirements_position, state.barred) == (0, 0, False)
+    assert merger.apply(delta(definition, NORTH, "w-north", 2, rows_of(50, "x"))) is Verdict.STALE_WRITER
+    processor = WorkerProcessor(definition, NORTH, "again")
+    merger.apply(claim(definition, NORTH, "again"))
+    resume = processor.restore(merger.state(NORTH), 9)
+    assert (resume.samples, resume.retirements) == (0, 0)
+    assert processor.serving
+    again = replace(delta(definition, NORTH, "again", 0, rows_of(0, "x")), tile=Tile(state.sequence, 0, 10, 0, 0))
+    assert merger.apply(again) is Verdict.ACCEPTED
+    assert merger.statistics == rows_of(10, "x") + rows_of(11, "y") + rows_of(0, "x")
+
+
+def test_the_same_order_twice_changes_nothing_and_is_shown_in_a_model_all_the_same(
+    definition: StreamDefinition,
+) -> None:
+    merger = merger_of_two(definition)
+    merger.apply(order(definition, NORTH, barred=True), 9)
+    merger.publish(0)
+    state = merger.state(NORTH)
+    assert merger.apply(order(definition, NORTH, barred=True), 12) is Verdict.REMOVED
+    assert merger.state(NORTH) == state
+    model = merger.publish(0)
+    assert model is not None
+    assert {position.source: position.read_to for position in model.positions}[NORTH] == 13
+
+
+def test_a_source_may_be_barred_before_it_was_ever_heard_of(definition: StreamDefinition) -> None:
+    unknown = SourceState(NORTH, Statistics(3))
+    barred, verdict = accept(unknown, order(definition, NORTH, barred=True), definition.stream_fingerprint)
+    assert verdict is Verdict.REMOVED
+    after, verdict = accept(barred, claim(definition, NORTH, "w"), definition.stream_fingerprint)
+    assert verdict is Verdict.BARRED
+    assert after.owner == ""
+
+
+def test_a_source_order_comes_back_from_the_wire_as_it_was(definition: StreamDefinition) -> None:
+    for barred in (True, False):
+        said = order(definition, SOUTH, barred=barred)
+        assert read_claim_or_delta(write_source_order(said), 3) == said
+
+
+def test_a_worker_is_fenced_only_by_a_claim_that_the_merger_read_after_its_own(definition: StreamDefinition) -> None:
+    merger = Merger(definition)
+    merger.apply(claim(definition, NORTH, "old"), 4)
+    model = merger.publish(0)
+    assert model is not None
+    processor = WorkerProcessor(definition, NORTH, "mine")
+    processor.restore(replace(merger.state(NORTH), owner="mine"), claimed_at=7)
+    # The merger has not read the claim yet: the owner that the model shows is the one before.
+    processor.see_model(model)
+    assert not processor.fenced
+    merger.apply(claim(definition, NORTH, "mine"), 7)
+    model = merger.publish(0)
+    assert model is not None
+    processor.see_model(model)
+    assert not processor.fenced
+    merger.apply(claim(definition, NORTH, "late"), 8)
+    model = merger.publish(0)
+    assert model is not None
+    processor.see_model(model)
+    assert processor.fenced

@@ -1,0 +1,134 @@
+"""``deltaplane replay --broker``: on Kafka, with several workers and partitions, the same bits as in one process."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from kafka.clients import wait_until
+from kafka.selection import RunningKafka
+from kafka.services import PATIENCE_SECONDS
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ELECTRICITY = EXAMPLES / "electricity.csv.gz"
+DEFINITION = EXAMPLES / "deltaplane.toml"
+
+
+def replay(*arguments: str, code: int = 0) -> dict[str, Any]:
+    """Replay the example and return its summary."""
+    line = [sys.executable, "-m", "deltaplane_services", "replay", str(ELECTRICITY), "--definition", str(DEFINITION)]
+    ended = subprocess.run([*line, *arguments, "--json", "-"], capture_output=True, text=True, check=False)
+    assert ended.returncode == code, ended.stderr
+    summary: dict[str, Any] = json.loads(ended.stdout)
+    return summary
+
+
+def topics_of_replays(broker: str, name: str) -> list[str]:
+    topics = AdminClient({"bootstrap.servers": broker}).list_topics(timeout=PATIENCE_SECONDS).topics
+    return [topic for topic in topics if topic.startswith(f"{name}-replay-")]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param(("--window", "all"), id="window-all"),
+        pytest.param(("--window", "7d"), id="window-7d"),
+        pytest.param(("--window", "3000", "--retire-fraction", "0.05"), id="window-3000-with-retirements"),
+    ],
+)
+def test_a_replay_on_kafka_ends_with_the_bits_of_the_embedded_one(
+    kafka: RunningKafka, arguments: tuple[str, ...]
+) -> None:
+    arguments = (*arguments, "--partitions", "4", "--chunk", "5000", "--verify")
+
+    embedded = replay(*arguments)
+    on_kafka = replay(*arguments, "--broker", kafka.bootstrap, "--workers", "2")
+
+    assert on_kafka["digest"] == embedded["digest"]
+    assert on_kafka["verified"] is True
+    assert on_kafka["max_difference"] == 0.0
+    for key in ("weights", "bias"):
+        assert on_kafka["model"][key] == embedded["model"][key], key
+    for key in ("rows", "retired", "rejected", "classes", "confusion"):
+        assert on_kafka[key] == embedded[key], key
+    assert topics_of_replays(kafka.bootstrap, "electricity") == [], "a replay deletes the topics it made"
+
+
+def test_rows_that_are_refused_on_kafka_are_reported_with_their_lines(kafka: RunningKafka, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    rows = [f"{number},{number % 7},{'yes' if number % 3 else 'no'}" for number in range(3000)]
+    rows[1234] = "1e300,1,yes"
+    rows[2500] = "1,1,perhaps"
+    file.write_text("height,weight,label\n" + "\n".join(rows) + "\n")
+    definition = tmp_path / "deltaplane.toml"
+    definition.write_text(
+        'name = "refusals"\npartitions = 2\n[features]\nnames = ["height", "weight"]\n[grid]\nsteps = [1.0, 1.0]\n'
+        '[classes]\nnames = ["no", "yes"]\n[window]\nlength = 500\n[input]\nlabel = "label"\n'
+    )
+    line = [sys.executable, "-m", "deltaplane_services", "replay", str(file), "--definition", str(definition)]
+
+    ended = subprocess.run(
+        [*line, "--broker", kafka.bootstrap, "--verify", "--json", "-"], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    summary = json.loads(ended.stdout)
+    # The heading is line 1.
+    assert [(item["line"], item["kind"]) for item in summary["rejections"]["first"]] == [
+        (1236, "bad value"),
+        (2502, "unknown class"),
+    ]
+    assert summary["rejected"] == 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_replay_that_is_interrupted_leaves_no_service_and_no_topic_behind(
+    kafka: RunningKafka, tmp_path: Path, number: signal.Signals
+) -> None:
+    name = f"interrupted-{secrets.token_hex(4)}"
+    definition = tmp_path / "deltaplane.toml"
+    definition.write_text(DEFINITION.read_text().replace('"electricity"', f'"{name}"'))
+    line = [sys.executable, "-m", "deltaplane_services", "replay", str(ELECTRICITY), "--definition", str(definition)]
+    with (tmp_path / "replay.log").open("wb") as log:
+        process = subprocess.Popen(
+            [*line, "--broker", kafka.bootstrap, "--speed", "200"],
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        wait_until(lambda: bool(_services(name)), "the replay has started its services")
+        time.sleep(2.0)  # Any moment will do; this one is in the midst of the rows.
+        # As from a terminal: to the whole group.
+        os.killpg(process.pid, number)
+        code = process.wait(PATIENCE_SECONDS)
+    finally:
+        process.kill()
+    assert code == 130, (tmp_path / "replay.log").read_text()
+    assert _services(name) == []
+    assert topics_of_replays(kafka.bootstrap, name) == []
+
+
+def _services(name: str) -> list[int]:
+    """Processes whose definition is that of a replay of this stream: their names are in the definition's file."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        files = [Path(word) for word in words if "deltaplane-" in word and word.endswith("deltaplane.toml")]
+        found += [int(entry.name) for file in files if file.exists() and f'"{name}-replay-' in file.read_text()]
+    return found
