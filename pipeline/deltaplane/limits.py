@@ -26,6 +26,9 @@ STEP_SMALLEST = 2.0**-500
 STEP_LARGEST = 2.0**992
 """Steps are not above this, so that every value of a grid, its offset included, is a finite number."""
 
+INT64_ROWS = 7
+"""So few rows are multiplied as int64 at once, without BLAS: their sums of squares cannot overflow."""
+
 OUT_OF_PROPORTION = 2.0**10
 """A value this many times further out than 99 in 100 others is not fitted on: a grid's headroom over its values."""
 
@@ -85,7 +88,7 @@ EXPIRED_ROWS_REMEMBERED = 1_000
 
 RETIRED_IDS = 1_000_000
 """Retired ids remembered by a partition beyond those of rows inside the window (about 150 bytes each).
-Above it the oldest are forgotten, counted, and their waiting receipts turn into ``unknown``."""
+Above it the oldest are forgotten, and counted."""
 
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
@@ -102,5 +105,6 @@ assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 4 * (2 * LABEL_BYTES + CE
 assert ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
 assert len(b"not ") < LABEL_BYTES, "the class of all others must be a label"
 assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"
+assert INT64_ROWS * GRID_RANGE**2 < 2**63, "products of few rows must fit int64"
 assert DEAD_LETTER_BYTES < MESSAGE_BYTES, "a dead letter must fit a message"
 assert 2 ** (2 * GRID_BITS) * BLOCK_ROWS < EXACT_PRODUCT, "a block of ordinary rows must take the fast path"

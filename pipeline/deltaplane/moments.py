@@ -66,9 +66,22 @@ class Moments:
     @classmethod
     def of_rows(cls, placed: Placed) -> Moments:
         """The statistics of grid rows [n, d] (integer valued, |q| < 2**30): one BLAS product a block."""
+        if len(placed) <= limits.INT64_ROWS:
+            return cls._of_few_rows(placed)
         total = MomentsSum(placed.shape[1] + 1)
         total.add_rows(placed)
         return total.moments()
+
+    @classmethod
+    def _of_few_rows(cls, placed: Placed) -> Moments:
+        """The same for rows so few that their integer products fit int64: a third of the time of a block."""
+        dimension = placed.shape[1] + 1
+        assert (np.abs(placed) < limits.GRID_RANGE).all(), "a row outside the grid's range reached the statistics"
+        extended = np.empty((len(placed), dimension), dtype=np.int64)
+        extended[:, :-1] = placed
+        extended[:, -1] = -1
+        value = (extended.T @ extended).ravel()[_triangle(dimension)[0]]
+        return cls(dimension, value >> 63, value.view(np.uint64))
 
     @property
     def count(self) -> int:

@@ -33,19 +33,26 @@ class Statistics:
         assert all(part.dimension == dimension for part in (moments or {}).values()), "statistics of other features"
         self._moments = {key: value for key, value in (moments or {}).items() if value}
 
+    @classmethod
+    def _of_nonzero(cls, dimension: int, moments: dict[Key, Moments]) -> Statistics:
+        """What these moments are, none of which is zero: sums need to look only at what they changed."""
+        result = cls(dimension)
+        result._moments = moments
+        return result
+
     def __add__(self, other: Statistics) -> Statistics:
         assert self.dimension == other.dimension, "statistics of different features were added"
         result = dict(self._moments)
         for key, value in other._moments.items():
-            result[key] = result[key] + value if key in result else value
-        return Statistics(self.dimension, result)
+            _put(result, key, result[key] + value if key in result else value)
+        return Statistics._of_nonzero(self.dimension, result)
 
     def __sub__(self, other: Statistics) -> Statistics:
         assert self.dimension == other.dimension, "statistics of different features were subtracted"
         result = dict(self._moments)
         for key, value in other._moments.items():
-            result[key] = result[key] - value if key in result else -value
-        return Statistics(self.dimension, result)
+            _put(result, key, result[key] - value if key in result else -value)
+        return Statistics._of_nonzero(self.dimension, result)
 
     def __eq__(self, other: object) -> bool:
         """Bitwise equality of every integer."""
@@ -96,6 +103,14 @@ class Statistics:
             state.update(window.to_bytes(4, "little") + len(name).to_bytes(4, "little") + name)
             state.update(moments.to_bytes())
         return state.hexdigest()
+
+
+def _put(moments: dict[Key, Moments], key: Key, value: Moments) -> None:
+    """Set an entry, or take it away where it has become zero."""
+    if value:
+        moments[key] = value
+    else:
+        moments.pop(key, None)
 
 
 def moments_by_class(placed: Placed, codes: npt.NDArray[np.int32], labels: list[str]) -> dict[str, Moments]:

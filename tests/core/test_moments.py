@@ -66,10 +66,10 @@ def test_every_entry_is_the_product_of_integers(rows: strategies.Integers) -> No
 @pytest.mark.parametrize(
     ("rows", "largest", "path"),
     [
-        (1, 2**20, PLAIN),
-        (1, LARGEST, SPLIT),
-        (2, 2**26 - 1, PLAIN),
-        (2, 2**26, SPLIT),
+        (8, 2**20, PLAIN),
+        (8, LARGEST, SPLIT),
+        (8, 2**25 - 1, PLAIN),
+        (8, 2**25, SPLIT),
         (1024, 2**21, PLAIN),
         (1024, 2**22, SPLIT),
         (512, 2**22 - 1, PLAIN),
@@ -88,10 +88,20 @@ def test_a_block_is_split_exactly_when_a_plain_product_might_round(
 
 @given(strategies.grid_rows(max_rows=4, min_rows=1))
 def test_the_split_path_gives_what_the_plain_path_gives(rows: strategies.Integers) -> None:
-    rows = np.sign(rows) * (np.abs(rows) % 2**20)
+    rows = np.repeat(np.sign(rows) * (np.abs(rows) % 2**20), 8, axis=0)  # Too many to be multiplied as int64.
     huge = np.full((1, rows.shape[1]), LARGEST, dtype=np.int64)
     together = Moments.of_rows(np.concatenate([rows, huge]))
     assert together - Moments.of_rows(huge) == Moments.of_rows(rows)
+
+
+@pytest.mark.parametrize("rows", range(1, limits.INT64_ROWS + 2))
+def test_few_rows_multiplied_as_int64_give_what_blocks_give(rows: int) -> None:
+    block = np.random.default_rng(rows).integers(1 - limits.GRID_RANGE, limits.GRID_RANGE, size=(rows, 3))
+    block[0] = LARGEST
+    blocks = MomentsSum(4)
+    blocks.add_rows(block)
+    assert Moments.of_rows(block) == blocks.moments()
+    assert entries(Moments.of_rows(block)) == product(block)
 
 
 @pytest.mark.parametrize("rows", [1023, 1024, 1025, 2047, 2048, 2049])
