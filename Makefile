@@ -9,10 +9,12 @@ BIN := .venv/bin
 READY := .venv/ready
 
 PYTHON ?=
+SEED ?=
+KILLS ?= 30
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format lock clean
+.PHONY: help demo test chaos format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +27,9 @@ test: $(READY) ## Check style and types, then run every test
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that nothing is lost (SEED=..., KILLS=30)
+	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) --kills $(KILLS)
 
 format: $(READY) ## Lay out the code as `make test` wants it
 	$(BIN)/ruff check --fix

@@ -10,6 +10,7 @@ import typer
 
 from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_kafka import register
 from deltaplane_services.cli_sources import source_app
 
@@ -133,6 +134,12 @@ def replay(
             "--json", help="Write the summary as JSON to a file, or - for standard output.", rich_help_panel=RUN
         ),
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write an HTML page that opens offline.", rich_help_panel=RUN)
+    ] = None,
+    plots: Annotated[
+        Path | None, typer.Option(help="Write its pictures to a directory, as PNG and SVG.", rich_help_panel=RUN)
+    ] = None,
     retired_ids: Annotated[
         Path | None, typer.Option(help="Write the ids that were retired to a file, one a line.", rich_help_panel=RUN)
     ] = None,
@@ -149,8 +156,11 @@ def replay(
     from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions, lay_over, load_tables
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
-    from deltaplane_services.replay.summary import definition_text, write_json
+    from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
+    from deltaplane_services.report.outputs import check_outputs, draw
+    from deltaplane_services.report.record import run_of
 
+    check_outputs(report, plots)
     tables = load_tables(definition)
     tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
     tables = lay_over(tables, "classes", positive=positive)
@@ -180,6 +190,8 @@ def replay(
     console.summary(result)
     if json_to is not None:
         write_json(result, json_to)
+    if report is not None or plots is not None:
+        draw(run_of(plain_summary(result), file), report, plots)
     if write_definition is not None:
         write_definition.write_text(definition_text(result), "utf-8")
     if result.verification is not None and not result.verification.passed:
@@ -203,6 +215,7 @@ def _weighting(text: str | None) -> Any:
 
 
 register(app)
+app.command()(compare)
 app.add_typer(source_app, name="source")
 
 

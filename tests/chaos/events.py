@@ -17,6 +17,7 @@ from random import Random
 from chaos.processes import Process, Processes
 from chaos.streams import SESSION_SECONDS
 from kafka.cluster import KafkaCluster
+from kafka.errors import KafkaNotStarted
 
 WORKER_KILLED = "worker killed (SIGKILL), started again"
 MERGER_KILLED = "merger killed (SIGKILL), started again"
@@ -43,32 +44,42 @@ WEIGHTS = {
 }
 """Every kind of event, and how often it is drawn once each has been. Who scales down scales up again."""
 
+PAUSES_SECONDS = ((0.1, 1.0), (2.0, 6.0))
 PUT_OFF_SECONDS = 0.5
-PUT_OFF_AT_MOST = 120
+PUT_OFF_AT_MOST = 240
 WAIT_SECONDS = 40.0
 STATIC_SLOT = 1
 """The worker with a name of its own in the group (static membership); the others get their places anew."""
+
+IMPATIENT_SLOT = 2
+IMPATIENT = ("--kafka", "message.timeout.ms=1500")
+"""A worker that gives a delivery up sooner than a broker's place is filled: to it, every dead broker is one of the
+failed deliveries that others wait out."""
 
 
 def schedule(random: Random, kills: int, kinds: Iterable[str]) -> list[tuple[float, str]]:
     """(seconds after the one before, kind) of at least ``kills`` events, each kind at least once."""
     kinds = list(kinds)
-    assert kills >= len(kinds), f"{kills} events cannot be of {len(kinds)} kinds"
-    drawn = [kind for kind in kinds if kind not in (SCALED_UP, SCALED_DOWN)]
     weights = [WEIGHTS[kind] for kind in kinds]
-    while len(drawn) + 2 * (SCALED_DOWN in kinds) < kills:
+    assert kills >= len(kinds), f"{kills} events cannot be of {len(kinds)} kinds"
+    singles = [kind for kind in kinds if kind not in (SCALED_UP, SCALED_DOWN)]
+    ways_down = 1 if SCALED_DOWN in kinds else 0
+    first = [SCALED_UP] if SCALED_UP in kinds else []
+    while len(first) + len(singles) + 2 * ways_down < kills:
         kind = random.choices(kinds, weights)[0]
-        drawn += [kind, SCALED_UP] if kind == SCALED_DOWN else [kind]
-    random.shuffle(drawn)
-    order: list[str] = [SCALED_UP] if SCALED_UP in kinds else []
-    downs = drawn.count(SCALED_UP) + (SCALED_DOWN in kinds)
-    order += [kind for kind in drawn if kind not in (SCALED_UP, SCALED_DOWN)]
-    # A way down is followed by one other event, and then by the way up.
-    for at in sorted(random.sample(range(2, len(order)), min(downs, len(order) - 2)), reverse=True):
-        order[at:at] = [SCALED_DOWN]
-        if at + 2 < len(order) or order[-1] != SCALED_DOWN:
-            order[min(at + 2, len(order)) : min(at + 2, len(order))] = [SCALED_UP]
-    return [(random.uniform(0.2, 2.2), kind) for kind in order]
+        if kind == SCALED_DOWN:
+            ways_down += 1
+        else:
+            singles.append(kind)
+    random.shuffle(singles)
+    units = [[kind] for kind in singles]
+    for unit in units[:ways_down]:
+        # Whoever is scaled down scales up again, and in between something happens.
+        unit[:] = [SCALED_DOWN, *unit, SCALED_UP]
+    random.shuffle(units)
+    order = first + [kind for unit in units for kind in unit]
+    # Some follow at once, into the middle of what the one before has started; some let the stream flow again.
+    return [(random.uniform(*random.choice(PAUSES_SECONDS)), kind) for kind in order]
 
 
 class Mayhem:
@@ -169,8 +180,8 @@ class Mayhem:
     def _start_worker(self, slot: int) -> None:
         present = self._workers.get(slot)
         if slot < self._target and (present is None or not present.alive):
-            name = ["--instance", f"chaos-{slot}"] if slot == STATIC_SLOT else []
-            self._workers[slot] = self._processes.start(f"worker-{slot}", "worker", *name)
+            more = {STATIC_SLOT: ("--instance", f"chaos-{slot}"), IMPATIENT_SLOT: IMPATIENT}.get(slot, ())
+            self._workers[slot] = self._processes.start(f"worker-{slot}", "worker", *more)
 
     def _start_merger(self, slot: int) -> None:
         present = self._mergers.get(slot)
@@ -201,7 +212,6 @@ class Mayhem:
 
     def _restart(self, victim: tuple[int, Process] | None, start: Callable[[int], None]) -> bool:
         if victim is None or not (victim[1].working() or victim[1].elected()):
-            # Python must have come far enough to hear the signal; before that it dies of it, as it should.
             return False
         slot, process = victim
         self._processes.terminate(process)
@@ -213,18 +223,26 @@ class Mayhem:
             return False
         self._target = 3
         for slot in (1, 2):
-            self._start_worker(slot)
+            self._start_when_gone(slot)
         return True
 
+    def _start_when_gone(self, slot: int) -> None:
+        """Start a worker as soon as the one that was told to end has done so."""
+        before = self._workers.get(slot)
+        self._when(
+            lambda: before is None or not before.alive,
+            lambda: self._start_worker(slot),
+            f"worker-{slot} ends after SIGTERM",
+        )
+
     def _scale_down(self) -> bool:
-        workers = [self._workers.get(slot) for slot in range(3)]
-        if self._target == 1 or not all(worker is not None and worker.usable for worker in workers):
-            return False
-        if not all(worker is not None and "assigned partitions" in worker.said() for worker in workers):
+        """Two of three workers are told to end, whatever they are doing; one that is dead is not started again."""
+        workers = [self._workers[slot] for slot in (1, 2) if slot in self._workers]
+        living = [worker for worker in workers if worker.alive]
+        if self._target == 1 or not living or not all(worker.usable for worker in living):
             return False
         self._target = 1
-        for worker in workers[1:]:
-            assert worker is not None
+        for worker in living:
             self._processes.terminate(worker)
         return True
 
@@ -236,7 +254,10 @@ class Mayhem:
 
         def bring_back() -> None:
             time.sleep(away)
-            self._cluster.restart(node)
+            try:
+                self._cluster.restart(node)
+            except KafkaNotStarted as fault:
+                self.faults.append(str(fault))
 
         self._broker = threading.Thread(target=bring_back, name="chaos-broker")
         self._broker.start()
@@ -252,29 +273,35 @@ class Mayhem:
         return True
 
     def _replace_worker(self) -> bool:
-        """What a supervisor does that takes a frozen process for dead. One of the two must go, and say why."""
+        """What a supervisor does that takes a frozen process for dead. One of the two must go, and say why.
+
+        Now and then each takes the name from the other, and both go: then the supervisor starts one again.
+        """
         old = self._workers.get(STATIC_SLOT)
         if self._target < 3 or old is None or not old.usable or not old.working():
             return False
         self._processes.freeze(old)
         new = self._processes.start(f"worker-{STATIC_SLOT}b", "worker", "--instance", f"chaos-{STATIC_SLOT}")
         self._workers[STATIC_SLOT] = new
+        old.busy = new.busy = True
 
         def wake() -> None:
-            old.may_end, new.may_end = frozenset({2}), new.may_end | {2}
+            old.may_end = new.may_end = frozenset({2})
             self._processes.resume(old)
-            self._when(lambda: not (old.alive and new.alive), part, "of two workers of one name one goes")
+            self._when(
+                lambda: not (old.alive and new.alive),
+                lambda: self._later(SESSION_SECONDS, SESSION_SECONDS, part),
+                "of two workers of one name one goes",
+            )
 
         def part() -> None:
-            survivor = new if new.alive else old
-            survivor.may_end = frozenset()
-            if not survivor.alive:
-                # It was the victim of another event meanwhile.
-                self._start_worker(STATIC_SLOT)
-            elif self._target > STATIC_SLOT:
-                self._workers[STATIC_SLOT] = survivor
             if old.alive and new.alive:
                 self._processes.kill(old)
+            survivor = new if new.alive else old
+            self._workers[STATIC_SLOT] = survivor
+            if survivor.alive:
+                survivor.may_end, survivor.busy = frozenset(), False
+            self._start_worker(STATIC_SLOT)
 
         self._when(new.working, lambda: self._later(0.5, 3.0, wake), "a worker takes the place of a frozen one")
         return True

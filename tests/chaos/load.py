@@ -34,7 +34,11 @@ class KafkaTopics:
         self.faults: list[str] = []
         self._name = settings.definition.name
         # Two clients: samples and retirements race each other to the brokers, and one may be held up alone.
-        properties = {**settings.producer_properties("site"), "message.timeout.ms": int(1000 * END_SECONDS)}
+        properties = {
+            **settings.producer_properties("site"),
+            "message.timeout.ms": int(1000 * END_SECONDS),
+            "log_level": 0,
+        }
         self._producers = {topic: Producer(dict(properties)) for topic in (SAMPLES, RETIREMENTS)}
 
     def end(self, topic: str, partition: int) -> int:

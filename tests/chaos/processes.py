@@ -20,14 +20,17 @@ END_SECONDS = 60.0
 
 @dataclass
 class Process:
-    """One life of a service. ``may_end`` are the exit codes that are no fault of it; none while it is to live."""
+    """One life of a service. ``may_end`` are the exit codes that are no fault of it; none while it is to live.
+
+    ``busy``: an event is being done to it.
+    """
 
     name: str
     command: str
     process: subprocess.Popen[bytes]
     log: Path
-    log_start: int
     frozen: bool = False
+    busy: bool = False
     may_end: frozenset[int] = field(default_factory=frozenset)
 
     @property
@@ -38,13 +41,11 @@ class Process:
     @property
     def usable(self) -> bool:
         """Whether something can still be done to it: it lives, is not frozen, and was not told to end."""
-        return self.alive and not self.frozen and not self.may_end
+        return self.alive and not self.frozen and not self.busy and not self.may_end
 
     def said(self) -> str:
         """What it has written since it began."""
-        with self.log.open("rb") as log:
-            log.seek(self.log_start)
-            return log.read().decode("utf-8", "replace")
+        return self.log.read_text("utf-8", "replace")
 
     def elected(self) -> bool:
         """Whether a merger's last word is that it was elected."""
@@ -67,10 +68,10 @@ class Processes:
         self._guardian = Guardian()
 
     def start(self, name: str, command: str, *more: str) -> Process:
-        """Start ``deltaplane COMMAND`` under a name, which is also that of its log."""
-        log = self._directory / f"{name}.log"
-        log_start = log.stat().st_size if log.exists() else 0
-        with log.open("ab") as out:
+        """Start ``deltaplane COMMAND`` under a name; each life has a log of its own."""
+        lives = sum(each.name == name for each in self.every)
+        log = self._directory / f"{name}.{lives + 1}.log"
+        with log.open("wb") as out:
             process = subprocess.Popen(
                 self.command_line(command, *more),
                 stdin=subprocess.DEVNULL,
@@ -79,7 +80,7 @@ class Processes:
                 start_new_session=True,
                 env={**os.environ, "DELTAPLANE_METRICS_ADDRESS": "127.0.0.1:0"},
             )
-        started = Process(name, command, process, log, log_start)
+        started = Process(name, command, process, log)
         self.every.append(started)
         self._guardian.watch(each.process.pid for each in self.every if each.alive)
         return started
@@ -95,8 +96,9 @@ class Processes:
         process.process.wait()
 
     def terminate(self, process: Process) -> None:
-        """SIGTERM: it must end by itself, in an orderly way."""
-        process.may_end = frozenset({0})
+        """SIGTERM: it must end by itself, in an orderly way; one that has not begun yet dies of the signal."""
+        begun = process.working() or "elected;" in process.said() or "assigned partitions" in process.said()
+        process.may_end = frozenset({0} if begun else {0, -signal.SIGTERM})
         signal_group(process.process, signal.SIGTERM)
 
     def freeze(self, process: Process) -> None:
@@ -143,8 +145,7 @@ class Processes:
 
     def survived(self) -> Counter[str]:
         """What the services say that they got over, over all their lives."""
-        logs = {process.log for process in self.every}
-        said = "\n".join(log.read_text("utf-8", "replace") for log in sorted(logs))
+        said = "\n".join(process.said() for process in self.every)
         return Counter({what: len(re.findall(pattern, said)) for what, pattern in SURVIVED})
 
 
@@ -156,6 +157,7 @@ SURVIVED: Sequence[tuple[str, str]] = (
     ("sessions lost", r"the group gave this worker up"),
     ("late claims answered", r"another writer has claimed them"),
     ("torn polls asked for again", r"; asking again"),
+    ("sleeps noticed before anything was published", r"this process slept for"),
     ("workers shut out for good by a successor", r"this member cannot go on"),
 )
 

@@ -1,6 +1,6 @@
 """A stream on a real broker with services by their real command lines: started, watched, ended, never left behind.
 
-    with Stream.open(directory, name, broker, window={"length": "all"}) as stream:
+    with Stream.made(directory, name, broker, window={"length": "all"}) as stream:
         worker = stream.start("worker")
         worker.wait_for("claimed local/0")
         stream.run("produce", file)
@@ -26,10 +26,11 @@ from typing import Any
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.model import Model
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.models import NoModel, newest_model
 from deltaplane_services.replay.toml import as_toml
 from deltaplane_services.settings import ServiceSettings, resolve_settings
-from kafka.clients import wait_until
 from kafka.guardian import Guardian, signal_group
 
 PATIENCE_SECONDS = 60.0
@@ -106,32 +107,18 @@ class Stream:
 
     @classmethod
     @contextlib.contextmanager
-    def open(
-        cls,
-        directory: Path,
-        name: str,
-        broker: str,
-        *,
-        central: str | None = None,
-        site: str = "local",
-        create: bool = True,
-        settings: Mapping[str, Any] | None = None,
-        **tables: Any,
+    def of(
+        cls, directory: Path, name: str, broker: str, *, service: Mapping[str, Any] | None = None, **tables: Any
     ) -> Iterator[Stream]:
-        """A stream of ``tables`` laid over :data:`STREAM`, its topics made unless ``create`` is False.
-
-        ``settings``: knobs of the services.
-        """
-        service = {"broker": broker, "central_broker": central or broker, "site": site, **(settings or {})}
-        whole = {"name": name, **STREAM, **tables, "service": service}
+        """A stream of ``tables`` laid over :data:`STREAM`; ``service`` is laid over its table of that name."""
+        whole = {"name": name, **STREAM, **tables, "service": {"broker": broker, **(service or {})}}
         directory.mkdir(parents=True, exist_ok=True)
-        file = directory / f"{site}.toml"
+        settings = resolve_settings({}, {}, whole)
+        file = directory / f"{settings.site}.toml"
         file.write_text(as_toml(whole), "utf-8")
         environment = {key: value for key, value in os.environ.items() if not key.startswith("DELTAPLANE_")}
-        stream = cls(directory, file, resolve_settings({}, {}, whole), environment)
+        stream = cls(directory, file, settings, environment)
         try:
-            if create:
-                stream.run("topics", "create")
             yield stream
         except BaseException as fault:
             for process in stream.processes:
@@ -139,6 +126,16 @@ class Stream:
             raise
         finally:
             stream.close()
+
+    @classmethod
+    @contextlib.contextmanager
+    def made(
+        cls, directory: Path, name: str, broker: str, *, service: Mapping[str, Any] | None = None, **tables: Any
+    ) -> Iterator[Stream]:
+        """The same, with its topics made."""
+        with cls.of(directory, name, broker, service=service, **tables) as stream:
+            stream.run("topics", "create")
+            yield stream
 
     @property
     def definition(self) -> StreamDefinition:
@@ -177,7 +174,14 @@ class Stream:
 
     def line(self, *arguments: str | Path) -> list[str]:
         """The command line of a command on this stream."""
-        return [sys.executable, "-m", "deltaplane_services", *map(str, arguments), "--definition", str(self.definition_file)]
+        return [
+            sys.executable,
+            "-m",
+            "deltaplane_services",
+            *map(str, arguments),
+            "--definition",
+            str(self.definition_file),
+        ]
 
     def model(self) -> Model | None:
         """The newest model."""
@@ -188,22 +192,17 @@ class Stream:
 
     def wait_for_model(self, so: Callable[[Model], bool], what: str) -> Model:
         """The first newest model that is ``so``; fail at once if a service ends meanwhile."""
-        found: list[Model] = []
-
-        def there() -> bool:
-            self.check_running()
-            model = self.model()
-            if model is not None and so(model):
-                found.append(model)
-            return bool(found)
-
+        follower = ModelFollower(reader(self.settings, "central"), self.definition)
         try:
-            wait_until(there, what)
-        except AssertionError as fault:
-            model = self.model()
-            fault.add_note(f"the newest model: {model and (model.version, model.positions, dict(model.totals))}")
-            raise
-        return found[0]
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while (model := follower.model) is None or not so(model):
+                self.check_running()
+                seen = model and (model.version, model.digest, model.positions, dict(model.totals))
+                assert time.monotonic() < deadline, f"not so after {PATIENCE_SECONDS:g} s: {what}; newest: {seen}"
+                follower.poll(500, _POLL_SECONDS)
+            return model
+        finally:
+            follower.close()
 
     def wait_for_digest(self, digest: str, what: str) -> Model:
         """The first newest model with this digest."""

@@ -177,6 +177,8 @@ def check_letters(world: World) -> None:
     }
     by_chance = {"late", "retired id"}
     assert {key: kind for key, kind in expected.items() if kind not in by_chance} == world.producer.letters
+    totals, kinds = world.merger.merger.totals, Counter(expected.values())
+    assert {kind: kinds[kind] for kind in by_chance} == {kind: totals[kind] for kind in by_chance}
     for key, kind in expected.items():
         assert by_key[key].kind == kind or {by_key[key].kind, kind} <= by_chance
     odd = {

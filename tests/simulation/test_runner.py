@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Source
+from deltaplane.delta import Claim, Source, SourceState
 from deltaplane.errors import DeltaGap
 from deltaplane.records import Query
 from deltaplane.reference import Reference
@@ -18,6 +18,7 @@ from deltaplane.statistics import Statistics
 from deltaplane.wire import (
     read_claim_or_delta,
     read_dead_letter,
+    read_model,
     read_prediction,
     write_query,
     write_retirement,
@@ -35,7 +36,7 @@ from deltaplane_services.processors.records import (
     SAMPLES,
     Outgoing,
 )
-from deltaplane_services.processors.recovery import last_claim
+from deltaplane_services.processors.recovery import accepted_state, last_claim
 from deltaplane_services.processors.worker import WorkerProcessor
 from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions, start_merger, take_source
 from strategies_streams import Record, Row, definition_of, samples_of
@@ -354,3 +355,34 @@ def test_the_checkpoint_that_reaches_furthest_counts_and_not_the_one_written_las
     runner.crash_worker(0, NOW)
     runner.drain(NOW)
     assert end(runner) == batch(definition, rows)
+
+
+def test_a_reader_is_not_left_with_the_model_of_a_merger_that_is_behind() -> None:
+    definition = definition_of("all", features=2)
+    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+    rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(19, 20))]
+    behind, _ = start_merger(definition, runner.broker)
+    for row in rows:
+        send(runner.broker, definition, [row], NOW, single=True)
+        runner.round(NOW)
+    behind.process(runner.broker.fetch(DELTAS, 0, 0, 8))
+    behind.merger.version = 1000
+    stale = behind.publish(NOW)
+    model = read_model(stale.then[0].value)
+    assert model.version == 1001
+    runner.merger.see_model(model)
+    last = read_model(runner.merger.publish(NOW).then[0].value)
+    assert last.version == 1002
+    assert last.digest == batch(definition, rows)
+
+
+def test_a_worker_restores_what_was_accepted_before_its_own_claim_and_nothing_after() -> None:
+    definition = definition_of("all", features=2)
+    broker, source = EmbeddedBroker(1), Source("here", 0)
+    worker = take_source(definition, broker, source, "first", NOW)
+    send(broker, definition, rows_of(20, 3), NOW, single=True)
+    for offset in range(3):
+        broker.append_all(worker.process(broker.fetch(SAMPLES, 0, offset, 1), []).then, NOW)
+    nothing = SourceState(source, Statistics(definition.dimension))
+    records = broker.fetch(DELTAS, 0, 0)
+    assert [accepted_state(definition, nothing, records, at).sequence for at in range(4)] == [0, 1, 2, 3]

@@ -93,7 +93,7 @@ def readable_model(record: Record, definition: StreamDefinition) -> Model | None
     if model.stream_fingerprint != definition.stream_fingerprint:
         raise DefinitionMismatch(
             f"stream {definition.name!r}: its models are of stream definition {model.stream_fingerprint.hex()},"
-            f" expected {definition.stream_fingerprint.hex()}; use the definition that the stream was made with, or give the"
-            " new one another name"
+            f" expected {definition.stream_fingerprint.hex()}; use the definition that the stream was made with, or"
+            " give the new one another name"
         )
     return model

@@ -23,7 +23,8 @@ SETTLING_SECONDS = 5.0
 
 
 def _codes(names: str) -> frozenset[int]:
-    return frozenset(getattr(KafkaError, name) for name in names.split())
+    # Older clients know fewer of them.
+    return frozenset(getattr(KafkaError, name) for name in names.split() if hasattr(KafkaError, name))
 
 
 # The client's names for its own events begin with an underscore and are public all the same.
@@ -31,6 +32,8 @@ _PASSING = _codes("_PARTITION_EOF _TRANSPORT _ALL_BROKERS_DOWN _MAX_POLL_EXCEEDE
 _PASSING |= _codes("NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE BROKER_NOT_AVAILABLE")
 _PASSING |= _codes("FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION")
 _PASSING |= _codes("COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR")
+# What a client says of a broker that it has just given up, or does not know yet.
+_PASSING |= _codes("_DESTROY_BROKER _UNKNOWN_BROKER _NODE_UPDATE _WAIT_COORD _WAIT_CACHE")
 _UNKNOWN = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION")
 
 
@@ -147,6 +150,7 @@ class LogReader:
         own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
         self._consumer = Consumer({**properties, **own})
         self._prefix = prefix
+        self._servers = properties.get("bootstrap.servers", "")
 
     def partitions(self, topic: str, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> int:
         """How many partitions a topic has. Raises :class:`LogUnavailable` where there is none, or no broker answers."""
@@ -155,8 +159,9 @@ class LogReader:
             described = self._consumer.list_topics(name, timeout=timeout_seconds).topics[name]
         except KafkaException as fault:
             raise LogUnavailable(
-                f"kafka: no broker tells of topic {name} within {timeout_seconds:g} s: {_text(fault)};"
-                " check that the brokers run, and their address (--broker, --central-broker)"
+                f"kafka: no broker at {self._servers} tells of topic {name} within {timeout_seconds:g} s:"
+                f" {_text(fault)}; check that it runs, its address (--broker, --central-broker), and the properties"
+                " security.protocol, sasl.… and ssl.…"
             ) from None
         if described.error is not None:
             raise LogUnavailable(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, DeltaGap
@@ -26,10 +26,13 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
 )
 from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Output, Record
 from deltaplane_services.processors.recovery import readable_checkpoint
 
 logger = logging.getLogger(__name__)
+QUIET_SECONDS = 5.0
+"""The end of a log may be the mark of somebody's transaction, which is no record: so long it is waited for."""
+
 FAILURES_IN_A_ROW = 10
 """Failed deliveries, or failed attempts to begin, without a success between them, after which a merger exits."""
 
@@ -64,9 +67,11 @@ class MergerService:
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._published_at = self._checkpointed_at = 0.0
-        self._letters: list[Outgoing] = []
         self._failures = 0
         self._has_place = False
+        # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
+        self._ahead: dict[int, int] = {}
+        self._heard_at = 0.0
         self._election = clients.consumer()
         self._election.subscribe(
             [f"{definition.name}.{CHECKPOINTS}"],
@@ -100,9 +105,9 @@ class MergerService:
         newest = ModelFollower(self._reader, self.definition).newest
         resume = processor.restore(checkpoints, [] if newest is None else [newest])
         _, end = self._reader.bounds(MODELS, 0)
-        starts = []
+        starts, ahead = [], {}
         for partition in range(self.definition.partitions):
-            begin, _ = self._reader.bounds(DELTAS, partition)
+            begin, ahead[partition] = self._reader.bounds(DELTAS, partition)
             start = resume.get(partition, 0)
             if start < begin:
                 raise DeltaGap(
@@ -112,7 +117,8 @@ class MergerService:
                 )
             starts.append((DELTAS, partition, start))
         self._reader.follow([*starts, (MODELS, 0, end)])
-        self._letters.clear()
+        self._ahead = {partition: ahead[partition] for _, partition, start in starts if start < ahead[partition]}
+        self._heard_at = time.monotonic()
         logger.info(
             "elected; going on with %s", ", ".join(f"deltas-{partition} at {start}" for _, partition, start in starts)
         )
@@ -121,51 +127,61 @@ class MergerService:
     # Work ------------------------------------------------------------------------------------------------------------
 
     def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once. A failed delivery is answered by a new publisher, and by making models and checkpoints again."""
-        for message in self._election.consume(100, timeout=0.0 if self._has_place else timeout_seconds):
-            if not is_passing(message):
-                raise_if_error(message)
-        if not self._has_place:
-            return
+        """Poll once. What may pass is answered by beginning again from the checkpoints."""
         try:
-            if self.processor is None:
-                self.processor = self._begin()
-            self._work(self.processor, most, timeout_seconds)
-        except (DeliveryFailed, LogUnavailable) as fault:
+            self._turn(most, timeout_seconds)
+        except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
             self._failures += 1
             if self._failures > FAILURES_IN_A_ROW:
-                raise
-            logger.warning("%s; going on (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+                raise LogUnavailable(f"kafka: {fault}") from fault
+            logger.warning("%s; beginning again (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+            # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
+            self.processor = None
             self._publisher.abandon()
             self._publisher = self._clients.publisher()
-            if isinstance(fault, LogUnavailable):
-                # What was read before it stands in the checkpoints, or is read again.
-                self.processor = None
-            if self.processor is not None:
-                self.processor.forget_publications()
             time.sleep(min(0.2 * 2**self._failures, 5.0))
         else:
             self._failures = 0
 
+    def _turn(self, most: int, timeout_seconds: float) -> None:
+        for message in self._election.consume(100, timeout=0.0 if self._has_place else timeout_seconds):
+            if not is_passing(message):
+                raise_if_error(message)
+        if self._has_place:
+            if self.processor is None:
+                self.processor = self._begin()
+            self._work(self.processor, most, timeout_seconds)
+
     def _work(self, processor: MergerProcessor, most: int, timeout_seconds: float) -> None:
         records = self._reader.poll(most, timeout_seconds)
-        self._letters += processor.process([record for record in records if record.topic == DELTAS]).first
+        # Dead letters are safe BEFORE a checkpoint passes over their causes.
+        self._publish(processor.process([record for record in records if record.topic == DELTAS]))
         for record in records:
             if record.topic == MODELS:
                 self._see_model(processor, record)
-        if self._letters:
-            # A checkpoint passes over the causes of these: they are safe BEFORE it.
-            self._publisher.publish(self._letters)
-            self._publisher.flush()
-            self._letters.clear()
         now = time.monotonic()
-        if now - self._published_at >= self._pace.refresh_seconds:
+        if self._has_caught_up(records, now) and now - self._published_at >= self._pace.refresh_seconds:
             self._publish(processor.publish(time.time_ns() // 1_000_000))
             self._published_at = now
         if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
             self._publish(processor.checkpoints())
             self._checkpointed_at = now
         self._publisher.check()
+
+    def _has_caught_up(self, records: Sequence[Record], now: float) -> bool:
+        """Whether all has been read that was there at the beginning.
+
+        Until then no model is published: it must not contain less than one that was there before it, or a row that one
+        was without.
+        """
+        for record in records:
+            if record.topic == DELTAS and record.offset + 1 >= self._ahead.get(record.partition, 0):
+                self._ahead.pop(record.partition, None)
+            self._heard_at = now
+        if self._ahead and now - self._heard_at > QUIET_SECONDS:
+            logger.warning("no record came up to the ends %s; what there is has been read", self._ahead)
+            self._ahead.clear()
+        return not self._ahead
 
     def _see_model(self, processor: MergerProcessor, record: Record) -> None:
         """Its own model comes back, or that of another that believes to be the merger."""
@@ -187,7 +203,8 @@ class MergerService:
         """Leave a last model and checkpoints behind, and the group."""
         try:
             if self.processor is not None:
-                self._publish(self.processor.publish(time.time_ns() // 1_000_000))
+                if not self._ahead:
+                    self._publish(self.processor.publish(time.time_ns() // 1_000_000))
                 self._publish(self.processor.checkpoints())
             self._publisher.flush()
         finally:

@@ -19,19 +19,20 @@ from deltaplane_services.kafka.log import (
     REQUEST_TIMEOUT_SECONDS,
     DeliveryFailed,
     LogReader,
+    LogUnavailable,
     Publisher,
     is_passing,
     raise_if_error,
     record_of,
 )
-from deltaplane_services.processors.records import QUERIES, Outgoing
+from deltaplane_services.processors.records import QUERIES
 from deltaplane_services.processors.scorer import ScorerProcessor
 
 logger = logging.getLogger(__name__)
 
 
-ATTEMPTS = 10
-"""How often predictions are published, each time by a new client, before the scorer gives up and exits."""
+FAILURES_IN_A_ROW = 10
+"""Failed turns without a success between them, after which a scorer gives up and exits."""
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,27 @@ class ScorerService:
         self._queries = clients.reader()
         self._consumer = clients.consumer()
         self._subscribed = False
+        self._failures = 0
 
     def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once: a newer model first, then queries, then the commit of what was answered."""
+        """Poll once. What may pass is answered by joining the group anew, and going on behind the last commit."""
+        try:
+            self._turn(most, timeout_seconds)
+        except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
+            self._failures += 1
+            if self._failures > FAILURES_IN_A_ROW:
+                raise LogUnavailable(f"kafka: {fault}") from fault
+            logger.warning("%s; going on (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+            self._publisher.abandon()
+            self._publisher = self._clients.publisher()
+            self._consumer.unsubscribe()
+            self._subscribed = False
+            time.sleep(min(0.2 * 2**self._failures, 5.0))
+        else:
+            self._failures = 0
+
+    def _turn(self, most: int, timeout_seconds: float) -> None:
+        """A newer model first, then queries, then the commit of what was answered."""
         for model in self._models.poll(most, 0.0 if self.processor.ready else timeout_seconds)[-1:]:
             self.processor.see_model(model)
         if not self.processor.ready:
@@ -73,7 +92,8 @@ class ScorerService:
         for message in messages:
             raise_if_error(message)
         output = self.processor.process([record_of(message, self._definition.name) for message in messages])
-        self._publish((*output.first, *output.then))
+        self._publisher.publish((*output.first, *output.then))
+        self._publisher.flush()
         self._commit(messages)
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -94,22 +114,6 @@ class ScorerService:
                 )
             place.offset = low
         consumer.assign(committed)
-
-    def _publish(self, records: tuple[Outgoing, ...]) -> None:
-        """Publish until it is acknowledged: what comes twice has the same key, and the same answer."""
-        for attempt in range(ATTEMPTS):
-            try:
-                self._publisher.publish(records)
-                self._publisher.flush()
-            except DeliveryFailed as fault:
-                if attempt == ATTEMPTS - 1:
-                    raise
-                logger.warning("%s; publishing again", fault)
-                self._publisher.abandon()
-                self._publisher = self._clients.publisher()
-                time.sleep(min(0.2 * 2**attempt, 5.0))
-            else:
-                return
 
     def _commit(self, messages: list[Message]) -> None:
         ends: dict[tuple[str, int], int] = {}

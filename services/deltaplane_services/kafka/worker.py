@@ -54,6 +54,10 @@ LONGEST_PAUSE_SECONDS = 10.0
 REVOCATION_FLUSH_SECONDS = 3.0
 """The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
 
+SLEPT_SECONDS = 2.0
+"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more. Its
+deltas would be dropped by every reader, but its receipts would stand over those of the new owner."""
+
 HELD_RECORDS = 20_000
 """Samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
 
@@ -237,14 +241,19 @@ class Worker:
                 self._recover(fault)
         except KafkaException as fault:
             error = fault.args[0] if fault.args else None
-            if isinstance(error, KafkaError) and error.fatal():
+            if isinstance(error, KafkaError) and _is_fatal(error):
                 raise _membership_lost(error) from fault
             self._recover(LogUnavailable(f"kafka: {fault}"))
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
-        may_take = bool(self._waiting) and time.monotonic() >= self._try_at
+        began = time.monotonic()
+        may_take = bool(self._waiting) and began >= self._try_at
         messages = self._consumer.consume(most, timeout=0.0 if may_take else timeout_seconds)
         self._see_models()
+        if time.monotonic() - began > timeout_seconds + SLEPT_SECONDS:
+            logger.warning("this process slept for %.1f s; polling again first", time.monotonic() - began)
+            self._read_on()
+            return
         batches = self._sorted(messages)
         for partition, source in list(self._sources.items()):
             samples, retirements = batches.get(partition, ([], []))
@@ -265,7 +274,7 @@ class Worker:
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
         for message in messages:
             error = message.error()
-            if error is not None and error.fatal():
+            if error is not None and _is_fatal(error):
                 raise _membership_lost(error)
             if is_passing(message):
                 continue
@@ -403,6 +412,11 @@ class Worker:
             self._site_log.close()
             if self._models is not None:
                 self._models.close()
+
+
+def _is_fatal(error: KafkaError) -> bool:
+    """Whether the client is of no use any more. In a poll this comes once, as an error that is not marked fatal."""
+    return error.fatal() or error.name() == "_FATAL"
 
 
 def _membership_lost(error: KafkaError) -> MembershipLost:

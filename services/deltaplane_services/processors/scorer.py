@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
@@ -46,7 +48,15 @@ class ScorerProcessor:
         if self.model is None or self.model.plane is None:
             raise RuntimeError("process() before there is a plane; hold queries back while the scorer is not ready")
         query = read_query(record.value, len(self.definition.features), self.definition.data_fingerprint)
+        if len(query.id.encode()) > limits.ID_BYTES:
+            # It comes back in the prediction, which must fit its topic.
+            raise WireError(
+                f"query {query.id[:50]!r}...: expected an id of at most {limits.ID_BYTES} bytes, got"
+                f" {len(query.id.encode())}; shorten it"
+            )
         row = query.features[None, :]
+        if self.definition.missing == "offset":
+            row = np.where(np.isnan(row), self.definition.grid.offsets, row)
         placed, fits = self.definition.grid.place(row)
         del placed
         if not fits[0]:

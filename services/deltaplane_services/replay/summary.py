@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,9 @@ from deltaplane.prequential import Point
 from deltaplane.solver import Plane
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.replay.toml import as_toml
+
+SPANS_LATELY = 40
+"""What has been lately, in the series, is what has been over this part of all spans."""
 
 
 def as_json(result: ReplayResult) -> dict[str, Any]:
@@ -54,7 +57,10 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         if result.rounding_error is None
         else dict(zip(definition.features, result.rounding_error.tolist(), strict=True)),
         "confusion": _confusion(model.scores),
-        "series": [_point(point, positive) for point in result.points],
+        "series": [
+            {**_point(point, positive), "lately": _lately(result.points, at, positive)}
+            for at, point in enumerate(result.points)
+        ],
         "ended_early": result.ended_early,
         "settings": {
             "chunk": result.options.chunk,
@@ -132,8 +138,22 @@ def _point(point: Point, positive: str | None) -> dict[str, Any]:
         "imbalance_ratio": metrics.imbalance_ratio(point.counts),
         "classes": dict(point.counts),
         "weights": None if plane is None else plane.weights.tolist(),
+        "weights_of": None
+        if plane is None
+        else [plane.positive]
+        if plane.positive is not None
+        else list(plane.classes),
+        "sigmas": None if plane is None else dict(plane.sigmas),
         "version": point.model.version,
     }
+
+
+def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str, Any]:
+    """Quality over the spans that end at a point and hold a fortieth of the stream: one span alone is noisy."""
+    spans = max(1, len(points) // SPANS_LATELY)
+    first = max(0, at + 1 - spans)
+    scores = metrics.summary(sum((point.scores for point in points[first : at + 1]), Confusion()), positive)
+    return {"rows_from": points[first].rows_from, "gmean": scores.gmean, "recalls": dict(scores.recalls)}
 
 
 def _plain(value: Any) -> Any:
@@ -145,9 +165,14 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
+def plain_summary(result: ReplayResult) -> dict[str, Any]:
+    """The summary as it stands in JSON: numbers that JSON cannot say are null."""
+    return {key: _plain(value) for key, value in as_json(result).items()}
+
+
 def write_json(result: ReplayResult, to: str) -> None:
     """Write the summary to a file, or to standard output where ``to`` is ``-``."""
-    text = json.dumps(_plain(as_json(result)), indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps(plain_summary(result), indent=2, ensure_ascii=False) + "\n"
     if to == "-":
         sys.stdout.write(text)
     else:

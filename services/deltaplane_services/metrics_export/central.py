@@ -1,0 +1,115 @@
+"""What the merger and the scorer export.
+
+A merger that stands by is ready: it does all that is asked of it, and a supervisor that replaces mergers one at a time
+waits for the new one to be ready before it ends the old. It exports nothing of the stream, though: that the elected one
+does. One that is elected is ready once it has read all that was there when it began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client.metrics_core import Metric as Family
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Verdict
+from deltaplane.model import Model
+from deltaplane_services.health import State
+from deltaplane_services.metrics_export import names
+from deltaplane_services.metrics_export.families import family, histogram, single
+from deltaplane_services.metrics_export.process import ServiceMetrics
+from deltaplane_services.metrics_export.stream import StreamView
+from deltaplane_services.processors.records import Output
+from deltaplane_services.processors.scorer import ScorerProcessor
+
+
+class MergerMetrics(ServiceMetrics):
+    """Metrics of one merger process, and of the stream while it is elected."""
+
+    def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream = StreamView(definition)
+        self.stream.hidden = True
+        super().__init__(definition, "merger", clock=clock)
+        self._elected = False
+        self._verdicts: Mapping[Verdict, int] = {}
+        self._solving = histogram(names.SOLVE_SECONDS)
+        self._solving.labels(self._stream)
+
+    def turn(
+        self, verdicts: Mapping[Verdict, int] | None, *, joined: bool, has_place: bool, caught_up: bool = True
+    ) -> None:
+        """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
+        self._elected = has_place and verdicts is not None
+        self._verdicts = dict(verdicts or {})
+        self.stream.hidden = not self._elected
+        self.turned(self._readiness(joined=joined, has_place=has_place, caught_up=caught_up))
+
+    def _readiness(self, *, joined: bool, has_place: bool, caught_up: bool) -> State:
+        if not joined:
+            return State(good=False, why="merger: not a member of the group yet")
+        if not has_place:
+            return State(good=True, why="merger: standing by, another merger is elected")
+        if not self._elected:
+            return State(good=False, why="merger: elected, and has not read the checkpoints yet")
+        if not caught_up:
+            return State(good=False, why="merger: elected, reading the deltas behind the checkpoints")
+        model = self.stream.model
+        if model is None:
+            return State(good=True, why="merger: elected, no model yet")
+        refusal = "" if model.refusal is None else f"; plane of version {model.plane_version}: {model.refusal}"
+        return State(good=True, why=f"merger: elected, the newest model is version {model.version}{refusal}")
+
+    def model(self, model: Model) -> None:
+        """The next model of the topic, whoever published it."""
+        self.saw_version(model.version)
+        self.stream.observe(model)
+
+    def solved(self, seconds: float, output: Output) -> None:
+        """Making a model took so long; output without one means there was nothing to do."""
+        if output.then:
+            self._solving.labels(self._stream).observe(seconds)
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        yield from super().collect()
+        yield single(names.ELECTED, self._stream, float(self._elected))
+        counts = {names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
+        yield family(names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))
+        yield from self._solving.collect()
+        yield from self.stream.collect()
+
+
+class ScorerMetrics(ServiceMetrics):
+    """Metrics of one scorer process."""
+
+    def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(definition, "scorer", clock=clock)
+        self._predictions = 0
+
+    def turn(self, processor: ScorerProcessor) -> None:
+        """One turn is over."""
+        model = processor.model
+        if model is not None:
+            self.saw_version(model.version)
+        self.turned(_scorer_readiness(model, ready=processor.ready))
+
+    def answered(self, output: Output) -> None:
+        """Queries were answered."""
+        self._predictions += len(output.then)
+        self.published(output.first)
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        yield from super().collect()
+        yield single(names.PREDICTIONS, self._stream, self._predictions)
+
+
+def _scorer_readiness(model: Model | None, *, ready: bool) -> State:
+    if model is None:
+        return State(good=False, why="scorer: no model yet; queries wait in their topic")
+    if not ready:
+        return State(
+            good=False, why=f"scorer: model version {model.version} has no plane: {model.refusal}; queries wait"
+        )
+    return State(good=True, why=f"scorer: answers by model version {model.version}")

@@ -1,0 +1,133 @@
+"""What a worker exports: its partitions, their rebuilds, its deltas, and how long samples take to get into a model.
+
+A sample's way ends in a model that the merger makes, in another process and perhaps far away. Only the worker knows
+when the samples of a delta were written to the log; only a model says when it was made, and of which deltas. So the
+worker remembers, of each delta it published, the log time of its newest sample, and looks for it in the models that
+come back. Log time and the model's own time are of two clocks, which must agree to the accuracy that is wanted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client.metrics_core import Metric as Family
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Source
+from deltaplane.model import Model
+from deltaplane_services.health import State
+from deltaplane_services.metrics_export import names
+from deltaplane_services.metrics_export.families import Labels, family, histogram, single
+from deltaplane_services.metrics_export.process import ServiceMetrics
+from deltaplane_services.processors.records import DELTAS, Output, Record
+from deltaplane_services.processors.worker import WorkerProcessor
+
+MOST_WAITED_FOR = 10_000
+"""Deltas of a source that are looked for in models; with no merger for longer, the oldest are not measured."""
+
+
+@dataclass
+class _Published:
+    """Deltas of one life of a source: number of the tile, and log time of its newest sample in milliseconds."""
+
+    writer: str
+    tiles: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITED_FOR))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What is exported of the sources of one turn, replaced as a whole."""
+
+    rebuild_since: Mapping[int, float] = field(default_factory=dict)
+    serving: frozenset[int] = frozenset()
+    rows: Mapping[int, int] = field(default_factory=dict)
+    rounding: Sequence[npt.NDArray[np.float64]] = ()
+
+
+class WorkerMetrics(ServiceMetrics):
+    """Metrics of one worker process at a site."""
+
+    def __init__(self, definition: StreamDefinition, site: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(definition, "worker", site, clock)
+        self._held = _Held()
+        self._published: dict[Source, _Published] = {}
+        self._rebuilds = histogram(names.REBUILD_SECONDS)
+        self._delta_bytes = histogram(names.DELTA_BYTES)
+        self._to_model = histogram(names.SAMPLE_TO_MODEL)
+        for made in (self._rebuilds, self._delta_bytes, self._to_model):
+            made.labels(self._stream)
+
+    def turn(self, sources: Mapping[int, WorkerProcessor], waiting: Collection[int], *, joined: bool) -> None:
+        """One turn is over: sources worked on by partition, partitions to be claimed, and membership of the group."""
+        now = self._clock()
+        serving = {partition for partition, source in sources.items() if source.serving}
+        before = self._held.rebuild_since
+        since = {partition: before.get(partition, now) for partition in sorted({*waiting, *sources} - serving)}
+        for partition in serving & before.keys():
+            self._rebuilds.labels(self._stream).observe(now - before[partition])
+        self._held = _Held(
+            rebuild_since=since,
+            serving=frozenset(serving),
+            rows={partition: source.partition.rows_held for partition, source in sources.items()},
+            rounding=[source.rounding_error for source in sources.values()],
+        )
+        self.turned(_readiness(since, serving, joined=joined))
+
+    def delta(self, processor: WorkerProcessor, tile: int, samples: Sequence[Record], output: Output) -> None:
+        """A source made this output of these samples; its delta, if there is one, has this number."""
+        self.published(output.first)
+        deltas = [record for record in output.then if record.topic == DELTAS]
+        for record in deltas:
+            self._delta_bytes.labels(self._stream).observe(len(record.value or b""))
+        if deltas and samples:
+            published = self._published.get(processor.source)
+            if published is None or published.writer != processor.writer:
+                published = self._published[processor.source] = _Published(processor.writer)
+            published.tiles.append((tile, max(record.log_time for record in samples)))
+
+    def model(self, model: Model) -> None:
+        """The next newer model: which deltas are in it that were in none before."""
+        self.saw_version(model.version)
+        for position in model.positions:
+            published = self._published.get(position.source)
+            if published is None or position.owner != published.writer:
+                continue
+            while published.tiles and published.tiles[0][0] < position.sequence:
+                _, log_time = published.tiles.popleft()
+                self._to_model.labels(self._stream).observe(max(0.0, (model.created - log_time) / 1000.0))
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        yield from super().collect()
+        held, now, stream = self._held, self._clock(), self._stream
+        since = dict.fromkeys(held.serving, now) | dict(held.rebuild_since)
+        ages: list[tuple[Labels, float]] = [
+            ((self._site, str(partition)), max(0.0, now - began)) for partition, began in sorted(since.items())
+        ]
+        yield family(names.REBUILDING, stream, ages)
+        rows: list[tuple[Labels, float]] = [
+            ((self._site, str(partition)), float(count)) for partition, count in held.rows.items()
+        ]
+        yield family(names.ROWS_HELD, stream, rows)
+        if held.rounding:
+            errors = np.max(held.rounding, axis=0)
+            named = zip(self._definition.features[: names.MOST_FEATURES], errors, strict=False)
+            yield family(names.ROUNDING, stream, (((feature,), float(error)) for feature, error in named))
+            yield single(names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
+        for made in (self._rebuilds, self._delta_bytes, self._to_model):
+            yield from made.collect()
+
+
+def _readiness(rebuilding: Collection[int], serving: Collection[int], *, joined: bool) -> State:
+    if not joined:
+        return State(good=False, why="worker: not a member of the group yet")
+    if rebuilding:
+        return State(good=False, why=f"worker: rebuilding partitions {sorted(rebuilding)}, serving {sorted(serving)}")
+    if not serving:
+        return State(good=True, why="worker: standing by, all partitions are with other workers")
+    return State(good=True, why=f"worker: serving partitions {sorted(serving)}")

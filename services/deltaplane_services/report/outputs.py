@@ -1,0 +1,68 @@
+"""Reports and pictures as files. Whether they can be had is asked BEFORE a replay runs, not after."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from deltaplane_services.report.compare import Runs
+from deltaplane_services.report.record import ReportError, Run
+
+
+def check_outputs(report: Path | None, plots: Path | None = None) -> None:
+    """Raise :class:`ReportError` where something is missing that these need: the extra, or a directory."""
+    if report is None and plots is None:
+        return
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ReportError("pictures are drawn by matplotlib, which is not installed: pip install 'deltaplane[report]'")
+    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
+        raise ReportError(f"report: expected a file in a directory that is there, got {str(report)!r}")
+    if plots is not None and plots.exists() and not plots.is_dir():
+        raise ReportError(f"plots: expected a directory, or a name for one, got the file {str(plots)!r}")
+
+
+def draw(run: Run, report: Path | None, plots: Path | None) -> None:
+    """What is asked for of a run. Raises :class:`ReportError` where it cannot be written."""
+    if report is not None:
+        write_report(run, report)
+    if plots is not None:
+        write_plots(run, plots)
+
+
+def write_report(run: Run, to: Path) -> None:
+    """The page of a run. Raises :class:`ReportError` where it cannot be written."""
+    from deltaplane_services.report.page import run_page
+
+    _write_page(run_page(run), to)
+
+
+def write_comparison(runs: Runs, to: Path) -> None:
+    """The page of several runs. Raises :class:`ReportError` where it cannot be written."""
+    from deltaplane_services.report.comparison_page import comparison_page
+
+    _write_page(comparison_page(runs), to)
+
+
+def _write_page(page: str, to: Path) -> None:
+    try:
+        to.write_text(page, "utf-8")
+    except OSError as fault:
+        raise ReportError(f"report: {str(to)!r} cannot be written: {fault}") from fault
+
+
+def write_plots(run: Run, directory: Path) -> list[Path]:
+    """Every picture of a run as PNG and SVG; the files. Raises :class:`ReportError` where they cannot be written."""
+    from deltaplane_services.report.canvas import WIDE, label_of
+    from deltaplane_services.report.charts import charts_of
+    from deltaplane_services.report.svg import write_figure
+
+    written = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for chart in charts_of(run):
+            for ending in (".png", ".svg"):
+                written.append(directory / f"{chart.name}{ending}")
+                write_figure(chart.draw, WIDE, f"{chart.title}: {label_of(run.stream)}", written[-1])
+    except OSError as fault:
+        raise ReportError(f"plots: {str(directory)!r} cannot be written: {fault}") from fault
+    return written

@@ -1,0 +1,373 @@
+"""What must be so after a run: nothing lost, nothing double, everything as the batch has it.
+
+The truth is what the topics hold, read back in the order of their logs, for that is what every part of the pipeline was
+given; that the topics hold exactly what was sent and acknowledged, each record once and at its offset, is checked
+first, so both come to the same. The deltas are judged again by the rule, record by record. What each accepted tile had
+to say of its rows (counts, dead letters, receipts) is found by putting the tile's records through a worker once more,
+with nothing crashed and nobody else about.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from chaos.load import Load
+from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
+from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.model import Model
+from deltaplane.records import Receipt
+from deltaplane.reference import Reference
+from deltaplane.statistics import Statistics
+from deltaplane.window import NO_WATERMARK
+from deltaplane.wire import (
+    read_claim_or_delta,
+    read_dead_letter,
+    read_receipt,
+    read_retirement,
+    read_samples,
+)
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.processors.records import (
+    DEAD_LETTERS,
+    DELTAS,
+    RECEIPTS,
+    RETIREMENTS,
+    SAMPLES,
+    Output,
+    Record,
+    origin_key,
+)
+from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.settings import ServiceSettings
+from strategies_streams import rows_by
+
+BY_CHANCE = {"late", "retired id"}
+"""Kinds of dead letters that depend on what an attempt had seen, and may come from one that was not accepted."""
+
+OUTCOMES = ("applied", "duplicate", "late", "annihilated", "retired id")
+ANSWERS = ("retired", "waiting", "duplicate", "expired", "unknown")
+
+
+@dataclass
+class Logs:
+    """Every record of the topics of a run, by (topic, partition), in the order of the log."""
+
+    records: dict[tuple[str, int], list[Record]]
+
+    @classmethod
+    def of(cls, settings: ServiceSettings) -> Logs:
+        """Read them all."""
+        log = reader(settings, "site")
+        try:
+            return cls(
+                {
+                    (topic, partition): list(log.read(topic, partition, 0, log.bounds(topic, partition)[1]))
+                    for topic in (SAMPLES, RETIREMENTS, DELTAS, RECEIPTS, DEAD_LETTERS)
+                    for partition in range(settings.definition.partitions)
+                }
+            )
+        finally:
+            log.close()
+
+    def of_topic(self, topic: str) -> Iterator[Record]:
+        """All partitions of a topic, one after the other."""
+        for (name, _), records in self.records.items():
+            if name == topic:
+                yield from records
+
+
+@dataclass
+class SourceHistory:
+    """What the rule made of one source's deltas: the states after each tile, and the verdicts."""
+
+    states: list[SourceState]
+    accepted: list[Delta] = field(default_factory=list)
+    verdicts: Counter[Verdict] = field(default_factory=Counter)
+    odd: int = 0
+
+
+@dataclass
+class Findings:
+    """What is wrong, and the figures."""
+
+    faults: list[str] = field(default_factory=list)
+    figures: dict[str, int | str] = field(default_factory=dict)
+
+    def demand(self, so: object, what: str) -> None:
+        """Take note of a fault, unless ``so``."""
+        if not so:
+            self.faults.append(what)
+
+
+def check(settings: ServiceSettings, load: Load, models: Sequence[Model]) -> Findings:
+    """Check a run that has been drained. ``models`` are all that a reader of their topic was given, in order."""
+    found = Findings()
+    logs = Logs.of(settings)
+    newest = max(models, key=lambda model: model.version)
+    histories = {p: _history(settings, logs, p) for p in range(settings.definition.partitions)}
+    check_topics(found, logs, load)
+    check_digest(found, settings, logs, newest)
+    check_tiles(found, logs, histories)
+    check_accounts(found, settings, load, newest)
+    outputs = {p: _said_again(found, settings, logs, history, p) for p, history in histories.items()}
+    check_letters(found, logs, load, outputs)
+    check_receipts(found, logs, load, outputs)
+    check_models(found, settings, histories, models)
+    return found
+
+
+def _history(settings: ServiceSettings, logs: Logs, partition: int) -> SourceHistory:
+    definition = settings.definition
+    state = SourceState(Source(settings.site, partition), Statistics(definition.dimension))
+    history = SourceHistory([state])
+    for record in logs.records[DELTAS, partition]:
+        try:
+            change = read_claim_or_delta(record.value, definition.dimension)
+            state, verdict = accept(state, change, definition.stream_fingerprint)
+        except (WireError, DefinitionMismatch, StateMismatch):
+            history.odd += 1
+            continue
+        history.verdicts[verdict] += 1
+        if verdict is Verdict.ACCEPTED and isinstance(change, Delta):
+            history.accepted.append(change)
+            history.states.append(state)
+    return history
+
+
+# The input -----------------------------------------------------------------------------------------------------------
+
+
+def check_topics(found: Findings, logs: Logs, load: Load) -> None:
+    """The topics hold what was sent and acknowledged: each record once, at its offset, unchanged."""
+    lost = double = 0
+    for place in [place for place in logs.records if place[0] in (SAMPLES, RETIREMENTS)]:
+        sent = [(at, record.key, record.value) for at, record in enumerate(load.topics.appended[place])]
+        held = [(record.offset, record.key, record.value) for record in logs.records[place]]
+        lost += max(0, load.topics.acknowledged[place] - len(held))
+        double += max(0, len(held) - len(sent))
+        found.demand(sent == held, f"{place}: the log is not what was sent ({len(sent)} sent, {len(held)} held)")
+    found.figures["records lost on the way in"] = lost
+    found.figures["records doubled on the way in"] = double
+
+
+def check_digest(found: Findings, settings: ServiceSettings, logs: Logs, newest: Model) -> None:
+    """The model's digest is that of the batch over the topics."""
+    definition = settings.definition
+    reference = Reference(definition)
+    rows = asked = 0
+    for record in logs.of_topic(SAMPLES):
+        try:
+            samples = read_samples(
+                record.value, len(definition.features), definition.data_fingerprint, record.offset, record.log_time
+            )
+        except (WireError, DefinitionMismatch):
+            continue
+        rows += len(samples)
+        reference.add(record.partition, samples)
+    for record in logs.of_topic(RETIREMENTS):
+        try:
+            retirement = read_retirement(
+                record.value, len(definition.features), definition.data_fingerprint, record.offset
+            )
+        except (WireError, DefinitionMismatch):
+            continue
+        asked += 1
+        reference.retire(retirement.id)
+    digest = reference.statistics().digest(definition.data_fingerprint)
+    live = len(reference.live())
+    found.demand(newest.digest == digest, f"digest: the batch has {digest}, the model {newest.digest}")
+    found.demand(
+        rows_by(Counter(newest.totals)) == live,
+        f"live rows: the batch has {live}, the outcomes come to {rows_by(Counter(newest.totals))}",
+    )
+    found.figures |= {"rows": rows, "retirements": asked, "live rows": live, "digest": digest[:16]}
+
+
+# The accounts --------------------------------------------------------------------------------------------------------
+
+
+def check_tiles(found: Findings, logs: Logs, histories: dict[int, SourceHistory]) -> None:
+    """The accepted tiles cover both inputs of every source, each record once, from the first to the last."""
+    lost = double = 0
+    for partition, history in histories.items():
+        for topic in (SAMPLES, RETIREMENTS):
+            covered: Counter[int] = Counter()
+            for delta in history.accepted:
+                tile = delta.tile
+                spans = {
+                    SAMPLES: (tile.samples_from, tile.samples_to),
+                    RETIREMENTS: (tile.retirements_from, tile.retirements_to),
+                }
+                covered.update(range(*spans[topic]))
+            offsets = [record.offset for record in logs.records[topic, partition]]
+            lost += sum(not covered[offset] for offset in offsets)
+            double += sum(count - 1 for count in covered.values())
+            found.demand(covered.keys() <= set(offsets), f"{topic}-{partition}: tiles reach beyond the log")
+    found.demand(not lost, f"{lost} records lie in no accepted tile")
+    found.demand(not double, f"{double} records lie in more than one accepted tile")
+    found.figures |= {"records lost": lost, "records double": double}
+    verdicts = sum((history.verdicts for history in histories.values()), Counter())
+    found.figures |= {f"deltas: {verdict}": verdicts[verdict] for verdict in Verdict if verdicts[verdict]}
+    found.demand(not sum(history.odd for history in histories.values()), "deltas that no reader can take")
+
+
+def check_accounts(found: Findings, settings: ServiceSettings, load: Load, newest: Model) -> None:
+    """By the totals of the model record, every row and every retirement has exactly one outcome."""
+    totals = Counter(newest.totals)
+    kinds = Counter(load.sender.letters.values())
+    records = kinds.pop("bad record", 0) + kinds.pop("other definition", 0)
+    refused = Counter({name.removeprefix("refused "): n for name, n in totals.items() if name.startswith("refused ")})
+    found.demand(
+        refused.pop("bad record", 0) + refused.pop("other definition", 0) == records, "records refused are not the bad"
+    )
+    found.demand(refused == kinds, f"rows refused: expected {dict(kinds)}, got {dict(refused)}")
+    accounted = sum(totals[outcome] for outcome in OUTCOMES) + refused.total()
+    rows = found.figures["rows"]
+    found.demand(accounted == rows == load.sender.rows_sent(), f"rows: {rows} in the log, {accounted} accounted for")
+    answered = sum(totals[f"retirements {answer}"] for answer in ANSWERS) - totals["annihilated"]
+    asked = found.figures["retirements"]
+    found.demand(answered == asked, f"retirements: {asked} in the log, {answered} answered")
+    names = (*OUTCOMES, "replaced", "expired", "withdrawn", *(f"retirements {answer}" for answer in ANSWERS))
+    found.figures |= {f"total: {name}": totals[name] for name in names if totals[name]}
+    found.figures |= {"total: rows refused": refused.total(), "total: records refused": records}
+    missing = {position.source.partition for position in newest.positions} ^ set(range(settings.definition.partitions))
+    found.demand(not missing, f"sources missing from the model: {missing}")
+
+
+def _said_again(
+    found: Findings, settings: ServiceSettings, logs: Logs, history: SourceHistory, partition: int
+) -> list[Output]:
+    """What a worker says of each accepted tile."""
+    source = Source(settings.site, partition)
+    worker = WorkerProcessor(settings.definition, source, "check")
+    worker.restore(SourceState(source, Statistics(settings.definition.dimension)))
+    outputs = []
+    for delta in history.accepted:
+        tile = delta.tile
+        samples = logs.records[SAMPLES, partition][tile.samples_from : tile.samples_to]
+        retirements = logs.records[RETIREMENTS, partition][tile.retirements_from : tile.retirements_to]
+        again = None
+        for watermark in _watermarks(settings, delta, samples):
+            attempt = copy.deepcopy(worker)
+            attempt._watermark = max(attempt._watermark, watermark)
+            output = attempt.process(samples, retirements)
+            written = read_claim_or_delta(output.then[0].value, settings.definition.dimension)
+            assert isinstance(written, Delta)
+            if again is None or (written.change == delta.change and written.counts == delta.counts):
+                again = (attempt, output, written)
+            if written.change == delta.change and written.counts == delta.counts:
+                break
+        assert again is not None
+        worker, output, written = again
+        found.demand(
+            written.change == delta.change and written.counts == delta.counts,
+            f"tile {tile.sequence} of {source}: expected {written.counts}, got {delta.counts}",
+        )
+        outputs.append(output)
+    return outputs
+
+
+def _watermarks(settings: ServiceSettings, delta: Delta, samples: Sequence[Record]) -> list[int]:
+    """What the worker may have heard from other partitions: a delta records where it ended, not how it got there."""
+    definition = settings.definition
+    longest = definition.ladder.longest_milliseconds
+    if longest is None:
+        return [NO_WATERMARK]
+    times: list[int] = []
+    for record in samples:
+        try:
+            decoded = read_samples(record.value, len(definition.features), definition.data_fingerprint, 0, 0)
+        except (WireError, DefinitionMismatch):
+            continue
+        times += [time for time in decoded.event_times.tolist() if abs(time) < 2**61]
+    end = delta.rebuild.watermark
+    if end not in times:
+        return [end]
+    edges = sorted({time + longest for time in times if time + longest <= end}, reverse=True)
+    return [NO_WATERMARK, end, *edges]
+
+
+# Letters, receipts, models -------------------------------------------------------------------------------------------
+
+
+def check_letters(found: Findings, logs: Logs, load: Load, outputs: dict[int, list[Output]]) -> None:
+    """There is a dead letter for everything that was refused, and for nothing else; a repeat overwrites itself."""
+    by_key = defaultdict(set)
+    for record in logs.of_topic(DEAD_LETTERS):
+        by_key[record.key].add(read_dead_letter(record.value).kind)
+    expected = {
+        letter.key: read_dead_letter(letter.value).kind
+        for each in outputs.values()
+        for output in each
+        for letter in output.first
+        if letter.topic == DEAD_LETTERS
+    }
+    sure = {key: kind for key, kind in expected.items() if kind not in BY_CHANCE}
+    found.demand(sure == load.sender.letters, "dead letters: not those of what was spoiled")
+    missing = [key for key, kind in expected.items() if kind not in by_key[key]]
+    found.demand(not missing, f"dead letters: {len(missing)} are missing: {missing[:3]}")
+    wrong = [key for key, kinds in by_key.items() if len(kinds) > 1 and not kinds <= BY_CHANCE]
+    found.demand(not wrong, f"dead letters: {len(wrong)} keys have two reasons: {wrong[:3]}")
+    more = {key for key, kinds in by_key.items() if key not in expected and kinds}
+    strange = [key for key in more if not by_key[key] <= BY_CHANCE]
+    found.demand(not strange, f"dead letters: {len(strange)} of what was not refused: {strange[:3]}")
+    found.figures |= {"dead letters": len(expected), "dead letters of attempts not accepted": len(more)}
+
+
+def check_receipts(found: Findings, logs: Logs, load: Load, outputs: dict[int, list[Output]]) -> None:
+    """Every retirement has a receipt, and the last one under its key is true.
+
+    A worker that was frozen while its receipts were under way has them delivered when it wakes, over those of the new
+    owner. They then say of another attempt what was true of it; what they must not do is to be of another id.
+    """
+    said: defaultdict[bytes | None, list[Receipt]] = defaultdict(list)
+    for record in logs.of_topic(RECEIPTS):
+        said[record.key].append(read_receipt(record.value))
+    expected = {
+        receipt.key: read_receipt(receipt.value)
+        for each in outputs.values()
+        for output in each
+        for receipt in output.first
+        if receipt.topic == RECEIPTS
+    }
+    asked = {
+        origin_key(RETIREMENTS, partition, offset)
+        for partition, retired in load.sender.retired.items()
+        for offset, _ in retired
+    }
+    found.demand(expected.keys() == asked, "receipts: not those of what was retired")
+    found.demand(said.keys() <= asked, "receipts: of retirements that nobody asked for")
+    missing = [key for key, receipt in expected.items() if receipt not in said[key]]
+    found.demand(not missing, f"receipts: {len(missing)} of {len(expected)} were never written: {missing[:3]}")
+    overwritten = [key for key, receipt in expected.items() if said[key] and said[key][-1] != receipt]
+    found.demand(
+        all(said[key][-1].id == expected[key].id for key in overwritten), "receipts: of another id than was retired"
+    )
+    other = [key for key in overwritten if said[key][-1].outcome != expected[key].outcome]
+    found.figures |= {
+        "receipts": len(expected),
+        "receipts overwritten by a fenced worker": len(overwritten),
+        "receipts overwritten with another outcome": len(other),
+    }
+
+
+def check_models(
+    found: Findings, settings: ServiceSettings, histories: dict[int, SourceHistory], models: Sequence[Model]
+) -> None:
+    """Versions rise as a reader sees them, and every model is the sum of what its positions say is in it."""
+    versions = [model.version for model in models]
+    found.demand(versions == sorted(set(versions)), "models: a reader saw versions that do not rise")
+    untrue = back = 0
+    reached: dict[Source, int] = {}
+    for model in models:
+        total = Statistics(settings.definition.dimension)
+        for position in model.positions:
+            total = total + histories[position.source.partition].states[position.sequence].statistics
+            back += position.sequence < reached.get(position.source, 0)
+            reached[position.source] = max(position.sequence, reached.get(position.source, 0))
+        untrue += total.digest(settings.definition.data_fingerprint) != model.digest
+    found.demand(not untrue, f"models: {untrue} of {len(models)} are not the sum of what they say is in them")
+    found.figures |= {"models read": len(models), "positions that went back for a moment": back}

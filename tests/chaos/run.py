@@ -1,0 +1,161 @@
+"""One run: a cluster, a stream, producers at load, a schedule of events, and the reckoning."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+
+from chaos.checks import check
+from chaos.events import Mayhem, schedule
+from chaos.load import Load
+from chaos.processes import Processes
+from chaos.streams import window_for, write_definition
+from deltaplane.errors import DeltaplaneError
+from deltaplane.model import Model
+from deltaplane_services.client import LiveModel
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
+from deltaplane_services.settings import ServiceSettings, resolve_settings
+from deltaplane_services.topics import create_topics
+from kafka.cluster import KafkaCluster
+
+DRAIN_SECONDS = 120.0
+CALM_SECONDS = 2.0
+"""Load before the first event and after the last."""
+
+
+@dataclass
+class Report:
+    """What was done, what was survived, what the figures are, and what is wrong."""
+
+    seed: int
+    window: str
+    done: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=dict)
+    survived: dict[str, int] = field(default_factory=dict)
+    figures: dict[str, int | str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+class ModelReader:
+    """Reads the models as they come, all through the run, as any reader of them does."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self.models: list[Model] = []
+        self.faults: list[str] = []
+        self._log = reader(settings, "central")
+        self._follower = ModelFollower(self._log, settings.definition)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="chaos-models")
+        self._thread.start()
+
+    def _read(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.models += self._follower.poll(500, 0.05)
+            except DeltaplaneError as fault:
+                self.faults.append(f"reader of models: {fault}")
+                return
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stopping.set()
+        self._thread.join()
+        self._follower.close()
+
+
+def run(
+    cluster: KafkaCluster, directory: Path, seed: int, *, kills: int, kinds: Iterable[str], rows_per_second: float
+) -> Report:
+    """Run it, and report. ``directory`` takes the definition and the logs of the services."""
+    began = time.monotonic()
+    kinds = tuple(kinds)
+    report = Report(seed, window_for(seed))
+    file = directory / "deltaplane.toml"
+    write_definition(file, seed, report.window)
+    settings = resolve_settings({"broker": cluster.bootstrap}, {}, tomllib.loads(file.read_text("utf-8")))
+    report.faults += [str(finding) for finding in create_topics(settings).findings]
+    random = Random(seed)
+    events = schedule(random, kills, kinds)
+    processes = Processes(directory, file, cluster.bootstrap)
+    mayhem = Mayhem(random, processes, cluster)
+    load = Load(settings, seed, rows_per_second)
+    models = ModelReader(settings)
+    live = LiveModel(settings)
+    try:
+        mayhem.begin()
+        load.start()
+        try:
+            time.sleep(CALM_SECONDS)
+            mayhem.live_through(events)
+            mayhem.restore()
+            time.sleep(CALM_SECONDS)
+        finally:
+            load.stop()
+        drained = _drain(settings, load, models, processes)
+        report.faults += drained
+        if not drained:
+            newest = models.models[-1]
+            followed = live.wait(DRAIN_SECONDS, newest.version - 1)
+            if followed.version == newest.version and followed.digest != newest.digest:
+                report.faults.append(f"LiveModel has another model of version {newest.version} than its topic")
+        report.faults += _audit(processes)
+        processes.end()
+    except BaseException:
+        processes.abandon()
+        raise
+    finally:
+        models.stop()
+        live.close()
+    report.faults += [*mayhem.faults, *processes.faults, *load.faults, *models.faults]
+    found = check(settings, load, models.models)
+    report.faults += found.faults
+    report.figures = {
+        **found.figures,
+        "seconds of load": f"{load.seconds:.3f}",
+        "rows a second": round(load.sender.rows_sent() / load.seconds),
+    }
+    report.done, report.sent = dict(mayhem.done), dict(sorted(load.sender.did.items()))
+    report.survived = {what: times for what, times in processes.survived().items() if times}
+    report.faults += [f"never happened: {kind}" for kind in kinds if not mayhem.done[kind]]
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _drain(settings: ServiceSettings, load: Load, models: ModelReader, processes: Processes) -> list[str]:
+    """Wait until a model contains everything, and every source has heard the last watermark."""
+    until = time.monotonic() + DRAIN_SECONDS
+    ends = {
+        partition: (load.topics.end(SAMPLES, partition), load.topics.end(RETIREMENTS, partition))
+        for partition in range(settings.definition.partitions)
+    }
+    reached: dict[int, tuple[int, int]] = {}
+    while time.monotonic() < until:
+        processes.watch()
+        if models.models:
+            model = models.models[-1]
+            reached = {place.source.partition: (place.samples, place.retirements) for place in model.positions}
+            level = not settings.definition.ladder.timed or {place.watermark for place in model.positions} == {
+                model.watermark
+            }
+            if reached == ends and level:
+                return []
+        time.sleep(0.05)
+    return [f"not drained within {DRAIN_SECONDS:g} s: expected {ends}, the newest model has {reached}"]
+
+
+def _audit(processes: Processes) -> Sequence[str]:
+    """``deltaplane audit`` says equal."""
+    audit = subprocess.run(processes.command_line("audit"), capture_output=True, text=True, check=False)
+    said = audit.stdout.strip().splitlines()
+    if audit.returncode == 0 and said and said[-1] == "equal":
+        return []
+    return [f"deltaplane audit ended with code {audit.returncode}:\n{audit.stdout}{audit.stderr}"]

@@ -1,0 +1,159 @@
+"""The embedded pipeline with every service watched as it is on Kafka, so that real exporters tell of a real replay."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.metrics import Confusion
+from deltaplane.records import Query
+from deltaplane.wire import write_query
+from deltaplane_services.metrics_export import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
+from deltaplane_services.processors.records import DELTAS, MODELS, QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output
+from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.readers import RowBlock, open_rows, rechunk
+from deltaplane_services.replay.feed import Feed
+from deltaplane_services.replay.options import ReplayOptions, complete_definition, load_tables, reader_options
+from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+
+TOP = Path(__file__).resolve().parents[2]
+ELECTRICITY = TOP / "examples" / "electricity.csv.gz"
+DEFINITION = TOP / "deploy" / "deltaplane.toml"
+
+
+class ObservedRunner(EmbeddedRunner):
+    """Two workers, a merger and a scorer, each with its metrics."""
+
+    def __init__(self, definition: StreamDefinition, options: RunnerOptions | None = None) -> None:
+        options = options or RunnerOptions()
+        self.workers = [WorkerMetrics(definition, options.site) for _ in range(min(2, definition.partitions))]
+        self.merging = MergerMetrics(definition)
+        self.scoring = ScorerMetrics(definition)
+        self._telling: ServiceMetrics | None = None
+        self._outputs: list[Output] = []
+        super().__init__(definition, len(self.workers), options)
+
+    @property
+    def services(self) -> list[ServiceMetrics]:
+        """The metrics of every process there would be."""
+        return [*self.workers, self.merging, self.scoring]
+
+    def turn(self) -> None:
+        """What every service tells at the end of a turn of its loop."""
+        for metrics, worker in zip(self.workers, self._workers, strict=True):
+            metrics.turn(worker.sources, (), joined=True)
+            lags = {}
+            for partition, source in worker.sources.items():
+                for topic, position in zip((SAMPLES, RETIREMENTS), source.position, strict=True):
+                    lags[topic, partition] = self.broker.end(topic, partition) - position
+            metrics.lags(lags)
+        self.merging.turn(self.merger.verdicts, joined=True, has_place=True)
+        self.merging.lags({(DELTAS, p): self.broker.end(DELTAS, p) - at for p, at in self._delta_positions.items()})
+        self.scoring.turn(self.scorer)
+
+    def crash_worker(self, index: int, now: int) -> None:
+        """Lose a worker's memory; its partitions wait for their rebuild."""
+        self.workers[index].turn({}, self._workers[index].sources, joined=True)
+        super().crash_worker(index, now)
+
+    def round(self, now: int) -> bool:
+        """One round, and what everyone tells of it."""
+        busy = super().round(now)
+        self.turn()
+        return busy
+
+    def _poll_worker(self, processor: WorkerProcessor, now: int) -> bool:
+        partition = processor.source.partition
+        at = next(index for index, worker in enumerate(self._workers) if partition in worker.sources)
+        self._telling = metrics = self.workers[at]
+        samples = self.broker.fetch(SAMPLES, partition, processor.position[0], self.options.records_per_poll)
+        tile, self._outputs = processor._sequence, []
+        busy = super()._poll_worker(processor, now)
+        for output in self._outputs:
+            metrics.delta(processor, tile, samples, output)
+        return busy
+
+    def _poll_merger(self, now: int) -> bool:
+        self._telling, self._outputs = self.merging, []
+        began, before = time.perf_counter(), self.scorer.model
+        busy = super()._poll_merger(now)
+        for output in self._outputs:
+            self.merging.published(output.first)
+            if any(record.topic == MODELS for record in output.then):
+                self.merging.solved(time.perf_counter() - began, output)
+        model = self.scorer.model
+        if model is not None and model is not before:
+            self.merging.model(model)
+            for metrics in self.workers:
+                metrics.model(model)
+        return busy
+
+    def _poll_scorer(self, now: int) -> bool:
+        self._telling, self._outputs = self.scoring, []
+        busy = super()._poll_scorer(now)
+        for output in self._outputs:
+            self.scoring.answered(output)
+        return busy
+
+    def _publish(self, output: Output, now: int) -> None:
+        began = time.perf_counter()
+        super()._publish(output, now)
+        self._outputs.append(output)
+        for record in (*output.first, *output.then):
+            assert self._telling is not None, "somebody publishes"
+            self._telling.delivered(record.topic, time.perf_counter() - began)
+
+
+class ObservedReplay:
+    """The electricity market through an observed pipeline, and the score that somebody keeps who looks on.
+
+    ``truth`` and ``guess`` are of every row that a plane existed for: predicted here, by the plane, before its chunk is
+    published. Time is the machine's own.
+    """
+
+    def __init__(self, chunk: int = 250) -> None:
+        tables = load_tables(DEFINITION)
+        self._options = ReplayOptions(str(ELECTRICITY), tables, chunk, retire_fraction=0.05, seed=7)
+        with open_rows(self._options.source, reader_options(self._options)) as reader:
+            self.definition = complete_definition(self._options, reader.feature_names, None)
+        self.runner = ObservedRunner(self.definition, RunnerOptions(keep_log=True))
+        self.truth: list[str] = []
+        self.guess: list[str] = []
+        self._feed = Feed(self.definition, self._options)
+        self._chunks = self._read()
+
+    def _read(self) -> Iterator[RowBlock]:
+        with open_rows(self._options.source, reader_options(self._options)) as reader:
+            yield from rechunk(reader, self._options.chunk)
+
+    def go_on(self, chunks: int) -> None:
+        """Replay so many chunks more, with a query and a record that is none beside each."""
+        for chunk in (next(self._chunks) for _ in range(chunks)):
+            now = time.time_ns() // 1_000_000
+            plane = None if self.runner.scorer.model is None else self.runner.scorer.model.plane
+            if plane is not None:
+                self.guess += [plane.classes[at] for at in plane.predict(chunk.features).tolist()]
+                self.truth += chunk.labels
+            records, _ = self._feed.publish(chunk)
+            query = Query("any", chunk.features[0], self.definition.data_fingerprint)
+            records += [Outgoing(QUERIES, 0, None, write_query(query)), Outgoing(SAMPLES, 0, None, b"no record")]
+            self.runner.broker.append_all(records, now)
+            self.runner.round(now)
+
+    def confusion_of_the_last(self, rows: int) -> Confusion:
+        """The score of the last so many rows, counted by hand."""
+        counts: dict[tuple[str, str], int] = {}
+        for pair in zip(self.truth[-rows:], self.guess[-rows:], strict=True):
+            counts[pair] = counts.get(pair, 0) + 1
+        return Confusion(counts)
+
+
+def gmean_by_hand(confusion: Confusion) -> float:
+    """√(recall · recall) of two classes, by another road than the core's: through an array."""
+    labels = confusion.classes
+    table = np.array([[confusion.counts.get((truth, guess), 0) for guess in labels] for truth in labels], dtype=float)
+    return float(np.sqrt(np.prod(np.diag(table) / table.sum(axis=1))))

@@ -1,0 +1,268 @@
+"""What each service exports of itself, and what it says of its health."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from deltaplane.delta import Source, SourceState, Verdict
+from deltaplane.statistics import Statistics
+from deltaplane_services.metrics_export import MergerMetrics, ScorerMetrics, WorkerMetrics, names
+from deltaplane_services.metrics_export.process import SILENCE_SECONDS
+from deltaplane_services.processors.records import (
+    DEAD_LETTERS,
+    DELTAS,
+    MODELS,
+    SAMPLES,
+    Outgoing,
+    Output,
+    Record,
+    dead_letter,
+)
+from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.processors.worker import WorkerProcessor
+from services.metrics_models import BINARY, exported, model, only, plane, position, series
+
+
+class Clock:
+    """Monotonic seconds that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def worker(clock: Clock) -> WorkerMetrics:
+    return WorkerMetrics(BINARY, "here", clock)
+
+
+@pytest.fixture
+def merger(clock: Clock) -> MergerMetrics:
+    return MergerMetrics(BINARY, clock)
+
+
+def source(partition: int = 0, writer: str = "w.1", *, serving: bool = True) -> WorkerProcessor:
+    processor = WorkerProcessor(BINARY, Source("here", partition), writer)
+    if serving:
+        processor.restore(SourceState(processor.source, Statistics(BINARY.dimension)))
+    return processor
+
+
+def record(log_time: int, offset: int = 0) -> Record:
+    return Record(SAMPLES, 0, offset, log_time, None, b"whatever")
+
+
+DELTA = Output(then=(Outgoing(DELTAS, 0, b"here/0", bytes(1000)),))
+
+
+# Health --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_loop_that_has_not_turned_for_long_is_neither_alive_nor_ready(worker: WorkerMetrics, clock: Clock) -> None:
+    worker.turn({0: source()}, (), joined=True)
+    clock.now = SILENCE_SECONDS
+    assert worker.alive().good
+    assert worker.ready().good
+    clock.now += 1.0
+    assert not worker.alive().good
+    assert not worker.ready().good
+    assert "has not turned for 121 s" in worker.ready().why
+    assert only(worker.registry, names.READY) == 0.0
+
+
+def test_a_service_that_ends_is_alive_and_not_ready(worker: WorkerMetrics) -> None:
+    worker.turn({0: source()}, (), joined=True)
+    worker.ends()
+    assert worker.alive().good
+    assert (worker.ready().good, worker.ready().why) == (False, "worker: ending")
+
+
+def test_a_service_that_is_starting_is_alive_and_not_ready(worker: WorkerMetrics, merger: MergerMetrics) -> None:
+    for service in (worker, merger):
+        assert service.alive().good
+        assert not service.ready().good
+        assert "starting" in service.ready().why
+
+
+def test_a_worker_is_ready_once_all_its_sources_are_rebuilt(worker: WorkerMetrics) -> None:
+    worker.turn({}, (), joined=False)
+    assert (worker.ready().good, worker.ready().why) == (False, "worker: not a member of the group yet")
+    worker.turn({0: source()}, (2,), joined=True)
+    assert (worker.ready().good, worker.ready().why) == (False, "worker: rebuilding partitions [2], serving [0]")
+    worker.turn({0: source(), 2: source(2, serving=False)}, (), joined=True)
+    assert not worker.ready().good
+    worker.turn({0: source(), 2: source(2)}, (), joined=True)
+    assert (worker.ready().good, worker.ready().why) == (True, "worker: serving partitions [0, 2]")
+    worker.turn({}, (), joined=True)
+    assert worker.ready().good
+    assert "standing by" in worker.ready().why
+
+
+def test_a_merger_that_stands_by_is_ready_and_exports_nothing_of_the_stream(merger: MergerMetrics) -> None:
+    merger.turn(None, joined=False, has_place=False)
+    assert not merger.ready().good
+    merger.turn(None, joined=True, has_place=False)
+    assert (merger.ready().good, merger.ready().why) == (True, "merger: standing by, another merger is elected")
+    merger.turn(None, joined=True, has_place=True)
+    assert (merger.ready().good, merger.ready().why) == (False, "merger: elected, and has not read the checkpoints yet")
+    merger.turn({}, joined=True, has_place=True, caught_up=False)
+    assert not merger.ready().good
+    merger.turn(None, joined=True, has_place=False)
+    merger.model(model(5, plane=plane(), plane_version=4, refusal="one class only"))
+    assert not stream_metrics(merger)
+    merger.turn({Verdict.ACCEPTED: 3}, joined=True, has_place=True)
+    assert merger.ready().good
+    assert merger.ready().why.endswith("version 5; plane of version 4: one class only")
+    assert {metric.name for metric in (names.MODEL_VERSION, names.CONFUSION)} <= stream_metrics(merger)
+    assert only(merger.registry, names.ELECTED) == 1.0
+    # Another is elected.
+    merger.turn(None, joined=True, has_place=False)
+    assert not stream_metrics(merger)
+    assert only(merger.registry, names.ELECTED) == 0.0
+
+
+def stream_metrics(merger: MergerMetrics) -> set[str]:
+    return exported(merger.registry).keys() & {metric.name for metric in names.STREAM}
+
+
+def test_a_scorer_is_ready_once_there_is_a_plane() -> None:
+    scorer, processor = ScorerMetrics(BINARY), ScorerProcessor(BINARY)
+    scorer.turn(processor)
+    assert not scorer.ready().good
+    assert "no model yet" in scorer.ready().why
+    processor.see_model(model(1, refusal="one class only"))
+    scorer.turn(processor)
+    assert not scorer.ready().good
+    assert "model version 1 has no plane: one class only" in scorer.ready().why
+    processor.see_model(model(2, plane=plane(), plane_version=2))
+    scorer.turn(processor)
+    assert (scorer.ready().good, scorer.ready().why) == (True, "scorer: answers by model version 2")
+    assert only(scorer.registry, names.SEEN_VERSION) == 2.0
+
+
+# Workers -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_rebuild_is_timed_from_the_assignment_until_the_source_serves(worker: WorkerMetrics, clock: Clock) -> None:
+    ages = []
+    for now, sources, waiting in (
+        (10.0, {}, (0, 1)),
+        (13.0, {0: source(serving=False)}, (1,)),
+        (17.0, {0: source()}, (1,)),
+        (19.0, {0: source(), 1: source(1)}, ()),
+        (30.0, {0: source(), 1: source(1)}, ()),
+    ):
+        clock.now = now
+        worker.turn(sources, waiting, joined=True)
+        ages.append(series(worker.registry, names.REBUILDING))
+    assert ages[1] == {("here", "0"): 3.0, ("here", "1"): 3.0}
+    assert ages[2] == {("here", "0"): 0.0, ("here", "1"): 7.0}
+    assert ages[4] == {("here", "0"): 0.0, ("here", "1"): 0.0}
+    assert only(worker.registry, names.REBUILD_SECONDS, "_count") == 2.0
+    assert only(worker.registry, names.REBUILD_SECONDS, "_sum") == 7.0 + 9.0
+
+
+def test_a_source_that_is_given_up_has_no_series_and_no_rebuild_of_it_is_counted(worker: WorkerMetrics) -> None:
+    worker.turn({0: source(serving=False)}, (1,), joined=True)
+    worker.turn({}, (), joined=True)
+    assert series(worker.registry, names.REBUILDING) == {}
+    assert series(worker.registry, names.ROWS_HELD) == {}
+    assert only(worker.registry, names.REBUILD_SECONDS, "_count") == 0.0
+
+
+def test_the_time_from_sample_to_model_is_that_of_the_first_model_with_the_delta(worker: WorkerMetrics) -> None:
+    processor = source()
+    worker.delta(processor, 4, [record(999_000), record(999_500, 1)], DELTA)
+    worker.delta(processor, 5, [record(999_900)], DELTA)
+    worker.delta(processor, 6, [], DELTA)
+    worker.model(model(1, positions=(position(sequence=4),), created=1_000_000))
+    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_count") == 0.0
+    worker.model(model(2, positions=(position(sequence=5),), created=1_000_000))
+    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_sum") == 0.5
+    worker.model(model(3, positions=(position(sequence=7),), created=1_002_000))
+    worker.model(model(4, positions=(position(sequence=7),), created=1_009_000))
+    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_count") == 2.0
+    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_sum") == pytest.approx(0.5 + 2.1)
+    assert only(worker.registry, names.DELTA_BYTES, "_count") == 3.0
+    assert only(worker.registry, names.DELTA_BYTES, "_sum") == 3000.0
+
+
+def test_a_delta_that_was_never_accepted_is_not_found_in_what_another_writer_brought(worker: WorkerMetrics) -> None:
+    worker.delta(source(writer="w.1"), 0, [record(900_000)], DELTA)
+    worker.model(model(1, positions=(position(sequence=9, owner="v.1"),)))
+    worker.delta(source(writer="w.2"), 9, [record(1_000_000)], DELTA)
+    worker.model(model(2, positions=(position(sequence=10, owner="w.2"),), created=1_000_250))
+    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_count") == 1.0
+    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_sum") == 0.25
+
+
+def test_rounding_is_the_largest_of_all_sources_in_units_and_in_steps(worker: WorkerMetrics) -> None:
+    one, other = source(), source(1)
+    one.rounding_error, other.rounding_error = np.array([0.1, 0.2]), np.array([0.4, 0.0])
+    worker.turn({0: one, 1: other}, (), joined=True)
+    assert series(worker.registry, names.ROUNDING) == {("a",): 0.4, ("b",): 0.2}
+    assert only(worker.registry, names.ROUNDING_STEPS) == 0.4
+
+
+# All services --------------------------------------------------------------------------------------------------------
+
+
+def test_dead_letters_are_counted_by_reason_from_zero_on(worker: WorkerMetrics) -> None:
+    assert series(worker.registry, names.DEAD_LETTERS) == {(reason,): 0.0 for reason in names.DEAD_LETTER_REASONS}
+    bad = [dead_letter(record(0), kind, "why", 10) for kind in ("bad value", "bad value", "late", "of a later version")]
+    worker.published([*bad, Outgoing(DEAD_LETTERS, 0, None, b"no letter"), Outgoing(MODELS, 0, None, b"")])
+    counted = {reason: count for (reason,), count in series(worker.registry, names.DEAD_LETTERS).items() if count}
+    assert counted == {"bad_value": 2.0, "late": 1.0, "other": 2.0}
+
+
+def test_lags_and_commits_are_shown_by_topic_without_the_streams_name(
+    merger: MergerMetrics, worker: WorkerMetrics
+) -> None:
+    merger.lags({(DELTAS, 0): 5, (DELTAS, 1): 0})
+    worker.lags({(SAMPLES, 1): 7})
+    assert series(worker.registry, names.LAG) == {(SAMPLES, "here", "1"): 7.0}
+    assert series(merger.registry, names.LAG) == {(DELTAS, "", "0"): 5.0, (DELTAS, "", "1"): 0.0}
+    merger.delivered("s.models", 0.02)
+    merger.delivered("models", 0.03)
+    assert series(merger.registry, names.COMMIT_SECONDS, "_count") == {(MODELS,): 2.0}
+    assert series(merger.registry, names.COMMIT_SECONDS, "_sum")[MODELS,] == pytest.approx(0.05)
+
+
+def test_solving_is_timed_where_there_was_something_to_solve(merger: MergerMetrics) -> None:
+    merger.solved(0.5, Output())
+    merger.solved(0.25, Output(then=(Outgoing(MODELS, 0, b"s", b"model"),)))
+    assert only(merger.registry, names.SOLVE_SECONDS, "_count") == 1.0
+    assert only(merger.registry, names.SOLVE_SECONDS, "_sum") == 0.25
+    merger.turn({Verdict.ACCEPTED: 3, Verdict.STALE_WRITER: 1}, joined=True, has_place=True)
+    judged = {verdict: count for (verdict,), count in series(merger.registry, names.DELTAS).items() if count}
+    assert judged == {"accepted": 3.0, "stale_writer": 1.0}
+
+
+def test_predictions_and_what_could_not_be_answered_are_counted() -> None:
+    scorer = ScorerMetrics(BINARY)
+    scorer.answered(
+        Output((dead_letter(record(0), "bad record", "why", 10),), (Outgoing("predictions", 0, b"", b""),) * 3)
+    )
+    assert only(scorer.registry, names.PREDICTIONS) == 3.0
+    assert series(scorer.registry, names.DEAD_LETTERS)["bad_record",] == 1.0
+
+
+def services() -> Iterator[WorkerMetrics | MergerMetrics | ScorerMetrics]:
+    yield from (WorkerMetrics(BINARY, "here"), MergerMetrics(BINARY), ScorerMetrics(BINARY))
+
+
+def test_every_service_says_what_it_is_and_how_much_memory_it_takes() -> None:
+    for service in services():
+        assert len(series(service.registry, names.BUILD)) == 1
+        assert exported(service.registry)["process_resident_memory_bytes"][0][1] > 0
+        assert not [name for name in exported(service.registry) if name.endswith("_created")]
