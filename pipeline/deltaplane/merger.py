@@ -95,10 +95,6 @@ class Merger:
         """The largest event time that any source has applied, in milliseconds."""
         return max((state.rebuild.watermark for state in self._sources.values()), default=NO_WATERMARK)
 
-    def republish(self) -> None:
-        """Have the next ``publish`` give a model even if nothing changed."""
-        self._changed = True
-
     def publish(self, now: int) -> Model | None:
         """The model of the statistics as they are, or None where nothing changed since the last.
 

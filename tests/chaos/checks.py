@@ -14,6 +14,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from chaos.load import Load
 from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
@@ -249,45 +251,86 @@ def _said_again(
         tile = delta.tile
         samples = logs.records[SAMPLES, partition][tile.samples_from : tile.samples_to]
         retirements = logs.records[RETIREMENTS, partition][tile.retirements_from : tile.retirements_to]
-        again = None
-        for watermark in _watermarks(settings, delta, samples):
-            attempt = copy.deepcopy(worker)
-            attempt._watermark = max(attempt._watermark, watermark)
-            output = attempt.process(samples, retirements)
-            written = read_claim_or_delta(output.then[0].value, settings.definition.dimension)
-            assert isinstance(written, Delta)
-            if again is None or (written.change == delta.change and written.counts == delta.counts):
-                again = (attempt, output, written)
-            if written.change == delta.change and written.counts == delta.counts:
-                break
-        assert again is not None
-        worker, output, written = again
+        again = _likest(worker, delta, samples, retirements)
+        worker = again.worker
+        found.demand(again.said.change == delta.change, f"tile {tile.sequence} of {source}: another change")
         found.demand(
-            written.change == delta.change and written.counts == delta.counts,
-            f"tile {tile.sequence} of {source}: expected {written.counts}, got {delta.counts}",
+            again.is_like(delta), f"tile {tile.sequence} of {source}: {again.said.counts} expected, {delta.counts} said"
         )
-        outputs.append(output)
+        outputs.append(again.output)
     return outputs
 
 
-def _watermarks(settings: ServiceSettings, delta: Delta, samples: Sequence[Record]) -> list[int]:
-    """What the worker may have heard from other partitions: a delta records where it ended, not how it got there."""
-    definition = settings.definition
+def _likest(
+    worker: WorkerProcessor, delta: Delta, samples: Sequence[Record], retirements: Sequence[Record]
+) -> _Attempt:
+    """The attempt at a tile that had heard of time from other partitions what the accepted one had heard.
+
+    A delta records where time ended, not how it got there. The more was known beforehand, the more rows were late, and
+    the fewer met an older version of theirs inside the window.
+    """
+    heard = _watermarks(worker, delta, samples)
+    low, high = 0, len(heard) - 1
+    while low < high:
+        middle = (low + high) // 2
+        again = _attempt(worker, heard[middle], samples, retirements)
+        if again.is_like(delta):
+            return again
+        if _lateness(again.said) < _lateness(delta):
+            low = middle + 1
+        else:
+            high = middle
+    near = [_attempt(worker, watermark, samples, retirements) for watermark in heard[max(0, low - 2) : low + 3]]
+    return next((again for again in near if again.is_like(delta)), near[0])
+
+
+def _lateness(delta: Delta) -> int:
+    counts = Counter(delta.counts)
+    return counts["late"] - counts["duplicate"] - counts["replaced"]
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """A worker after a tile, what it published, and its delta."""
+
+    worker: WorkerProcessor
+    output: Output
+    said: Delta
+
+    def is_like(self, delta: Delta) -> bool:
+        return self.said.change == delta.change and self.said.counts == delta.counts
+
+
+def _attempt(
+    worker: WorkerProcessor, watermark: int, samples: Sequence[Record], retirements: Sequence[Record]
+) -> _Attempt:
+    attempt = copy.deepcopy(worker)
+    attempt._watermark = max(attempt._watermark, watermark)
+    output = attempt.process(samples, retirements)
+    said = read_claim_or_delta(output.then[0].value, worker.definition.dimension)
+    assert isinstance(said, Delta)
+    return _Attempt(attempt, output, said)
+
+
+def _watermarks(worker: WorkerProcessor, delta: Delta, samples: Sequence[Record]) -> list[int]:
+    """Every watermark that could have made a difference to a tile, beginning with none, up to that of its end."""
+    definition = worker.definition
     longest = definition.ladder.longest_milliseconds
     if longest is None:
         return [NO_WATERMARK]
-    times: list[int] = []
+    arriving: list[int] = []
     for record in samples:
         try:
             decoded = read_samples(record.value, len(definition.features), definition.data_fingerprint, 0, 0)
         except (WireError, DefinitionMismatch):
             continue
-        times += [time for time in decoded.event_times.tolist() if abs(time) < 2**61]
+        arriving += [time for time in decoded.event_times.tolist() if abs(time) < 2**61]
     end = delta.rebuild.watermark
-    if end not in times:
+    if end not in arriving:
         return [end]
-    edges = sorted({time + longest for time in times if time + longest <= end}, reverse=True)
-    return [NO_WATERMARK, end, *edges]
+    buffer = worker.partition._buffer
+    held = buffer.times(np.arange(buffer.first, buffer.next, dtype=np.int64)).tolist()
+    return [NO_WATERMARK, *sorted({time + longest for time in (*arriving, *held) if time + longest < end}), end]
 
 
 # Letters, receipts, models -------------------------------------------------------------------------------------------

@@ -39,7 +39,8 @@ class MergerProcessor:
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         self._next_offsets: dict[int, int] = {}
         self._partition_of: dict[Source, int] = {}
-        self._checkpointed: dict[Source, int] = {}
+        # What the last checkpoint of each source said: its sequence, and the next offset.
+        self._checkpointed: dict[Source, tuple[int, int]] = {}
         self._first_heard: dict[Source, int] = {}
         self._skip_below: dict[Source, int] = {}
 
@@ -60,7 +61,7 @@ class MergerProcessor:
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
             self._skip_below[source] = checkpoint.next_offset
-            self._checkpointed[source] = checkpoint.state.sequence
+            self._checkpointed[source] = checkpoint.state.sequence, checkpoint.next_offset
             self._partition_of[source] = at
             self._next_offsets[at] = min(self._next_offsets.get(at, checkpoint.next_offset), checkpoint.next_offset)
         return dict(self._next_offsets)
@@ -107,13 +108,10 @@ class MergerProcessor:
         self.model = model
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model)),))
 
-    def forget_publications(self) -> None:
-        """What was published last may not have arrived: publish the model and every checkpoint again."""
-        self.merger.republish()
-        self._checkpointed.clear()
-
     def checkpoints(self) -> Output:
-        """Checkpoints of all sources that changed since the last ones.
+        """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.
+
+        The second keeps a source that is idle from holding back where the next merger begins to read.
 
         Sources never checkpointed before are announced by an empty checkpoint from where they were first heard,
         acknowledged BEFORE any other: a partition of deltas may carry several sources, and a merger that restarts from
@@ -122,13 +120,14 @@ class MergerProcessor:
         announced, changed = [], []
         for state in self.merger.sources():
             source = state.source
-            if self._checkpointed.get(source) == state.sequence:
+            next_offset = max(self._next_offsets[self._partition_of[source]], self._skip_below.get(source, 0))
+            if self._checkpointed.get(source) == (state.sequence, next_offset):
                 continue
             if source not in self._checkpointed:
                 empty = SourceState(source, Statistics(self.definition.dimension))
                 announced.append(self._checkpoint(empty, self._first_heard[source]))
-            self._checkpointed[source] = state.sequence
-            changed.append(self._checkpoint(state, self._next_offsets[self._partition_of[source]]))
+            self._checkpointed[source] = state.sequence, next_offset
+            changed.append(self._checkpoint(state, next_offset))
         return Output(tuple(announced), tuple(changed))
 
     def _checkpoint(self, state: SourceState, next_offset: int) -> Outgoing:
