@@ -76,9 +76,11 @@ def worker(
     log_level: LogLevel = None,
 ) -> None:
     """Keep the windows of some partitions and publish their deltas."""
+    from deltaplane_services.health import serving
     from deltaplane_services.kafka.clients import worker_clients, writer_name
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.worker import Worker
+    from deltaplane_services.metrics_export import WorkerMetrics
 
     settings = resolve(
         definition,
@@ -91,16 +93,20 @@ def worker(
     )
     _log(settings.knobs.log_level)
     _check(settings, "worker")
-    service = Worker(settings.definition, settings.site, writer_name(settings), worker_clients(settings))
-    committed = time.monotonic()
+    watch = WorkerMetrics(settings.definition, settings.site)
+    with serving(settings.knobs, watch.answers()):
+        clients = worker_clients(settings, watch.delivered)
+        service = Worker(settings.definition, settings.site, writer_name(settings), clients, watch)
+        committed = time.monotonic()
 
-    def each_turn() -> None:
-        nonlocal committed
-        if time.monotonic() - committed > 5.0:
-            committed = time.monotonic()
-            service.commit_positions()
+        def each_turn() -> None:
+            nonlocal committed
+            service.tell()
+            if time.monotonic() - committed > 5.0:
+                committed = time.monotonic()
+                service.commit_positions()
 
-    run(service, settings.knobs, each_turn)
+        run(service, settings.knobs, each_turn)
 
 
 def merger(
@@ -113,9 +119,11 @@ def merger(
     log_level: LogLevel = None,
 ) -> None:
     """Add the deltas of all sources and publish the model. Run several: one is elected, the others stand by."""
+    from deltaplane_services.health import serving
     from deltaplane_services.kafka.clients import merger_clients
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.merger import MergerPace, MergerService
+    from deltaplane_services.metrics_export import MergerMetrics
 
     settings = resolve(
         definition,
@@ -130,7 +138,10 @@ def merger(
     _check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
-    run(MergerService(settings.definition, merger_clients(settings), pace), knobs)
+    watch = MergerMetrics(settings.definition)
+    with serving(knobs, watch.answers()):
+        service = MergerService(settings.definition, merger_clients(settings, watch.delivered), pace, watch)
+        run(service, knobs, service.tell)
 
 
 def scorer(
@@ -143,9 +154,11 @@ def scorer(
     log_level: LogLevel = None,
 ) -> None:
     """Answer queries with predictions of the newest model."""
+    from deltaplane_services.health import serving
     from deltaplane_services.kafka.clients import scorer_clients
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.scorer import ScorerService
+    from deltaplane_services.metrics_export import ScorerMetrics
 
     settings = resolve(
         definition,
@@ -158,7 +171,10 @@ def scorer(
     )
     _log(settings.knobs.log_level)
     _check(settings, "scorer")
-    run(ScorerService(settings.definition, scorer_clients(settings)), settings.knobs)
+    watch = ScorerMetrics(settings.definition)
+    with serving(settings.knobs, watch.answers()):
+        service = ScorerService(settings.definition, scorer_clients(settings, watch.delivered), watch)
+        run(service, settings.knobs, service.tell)
 
 
 # Topics --------------------------------------------------------------------------------------------------------------

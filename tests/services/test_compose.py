@@ -133,12 +133,21 @@ def test_every_container_that_stays_has_a_health_check_and_comes_back(name: str)
         ("Z (zombie)", False),
     ],
 )
-def test_a_service_is_alive_unless_it_is_stopped_or_a_zombie(tmp_path: Path, state: str, healthy: bool) -> None:  # noqa: FBT001
-    kind, line = SERVICES["worker"]["healthcheck"]["test"]
+def test_the_producer_is_alive_unless_it_is_stopped_or_a_zombie(tmp_path: Path, state: str, healthy: bool) -> None:  # noqa: FBT001
+    kind, line = SERVICES["producer"]["healthcheck"]["test"]
     assert kind == "CMD-SHELL"
     (tmp_path / "status").write_text(f"Name:\tdeltaplane\nUmask:\t0022\nState:\t{state}\nTgid:\t1\n", "ascii")
     code = subprocess.run(["sh", "-c", line.replace("/proc/1/", f"{tmp_path}/")], check=False).returncode
     assert (code == 0) is healthy
+
+
+@pytest.mark.parametrize("name", ["worker", "merger", "merger-standby", "scorer"])
+def test_a_service_is_asked_for_its_own_health_where_it_serves_it(name: str) -> None:
+    address = SERVICES[name]["environment"]["DELTAPLANE_METRICS_ADDRESS"].replace("0.0.0.0", "127.0.0.1")  # noqa: S104
+    kind, *command = SERVICES[name]["healthcheck"]["test"]
+    assert kind == "CMD"
+    assert f"http://{address}/healthz" in command[-1]
+    compile(command[-1], "healthcheck", "exec")
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from deltaplane_services.kafka.log import LogReader, Publisher
+from deltaplane_services.kafka.log import Delivered, LogReader, Publisher, nobody
 from deltaplane_services.kafka.merger import MergerClients
 from deltaplane_services.kafka.scorer import ScorerClients
 from deltaplane_services.kafka.worker import WorkerClients
@@ -28,10 +28,10 @@ def writer_name(settings: ServiceSettings) -> str:
     return f"{settings.knobs.instance or 'worker'}-{uuid.uuid4().hex[:12]}"
 
 
-def publisher(settings: ServiceSettings, cluster: ClusterName) -> Publisher:
+def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Delivered = nobody) -> Publisher:
     """A publisher to one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
     name = settings.definition.name
-    return _made(lambda given: Publisher(given, name), settings.producer_properties(cluster), cluster)
+    return _made(lambda given: Publisher(given, name, on_delivered), settings.producer_properties(cluster), cluster)
 
 
 def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
@@ -41,31 +41,31 @@ def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
     return _made(lambda given: LogReader(given, name), properties, cluster)
 
 
-def worker_clients(settings: ServiceSettings) -> WorkerClients:
+def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> WorkerClients:
     """Samples and retirements are consumed on the site's cluster, deltas go to the central one."""
     return WorkerClients(
         consumer=lambda: _member(settings, "site", f"workers.{settings.site}", settings.knobs.instance),
-        site_publisher=lambda: publisher(settings, "site"),
-        central_publisher=lambda: publisher(settings, "central"),
+        site_publisher=lambda: publisher(settings, "site", on_delivered),
+        central_publisher=lambda: publisher(settings, "central", on_delivered),
         site_reader=lambda: reader(settings, "site"),
         central_reader=lambda: reader(settings, "central"),
     )
 
 
-def merger_clients(settings: ServiceSettings) -> MergerClients:
+def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> MergerClients:
     """All on the central cluster. Membership is never static: a merger that is gone must not keep its place."""
     return MergerClients(
         consumer=lambda: _member(settings, "central", "mergers", ""),
-        publisher=lambda: publisher(settings, "central"),
+        publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
     )
 
 
-def scorer_clients(settings: ServiceSettings) -> ScorerClients:
+def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> ScorerClients:
     """All on the central cluster."""
     return ScorerClients(
         consumer=lambda: _member(settings, "central", "scorers", settings.knobs.instance),
-        publisher=lambda: publisher(settings, "central"),
+        publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
     )
 

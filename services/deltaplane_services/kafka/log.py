@@ -7,7 +7,7 @@ may have arrived, so the only safe answer is the caller's (claim again, rebuild)
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -15,6 +15,7 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_services.processors.records import Outgoing, Record
 
 Properties = Mapping[str, object]
+Delivered = Callable[[str, float], None]
 REQUEST_TIMEOUT_SECONDS = 30.0
 RETRY_SECONDS = 0.25
 MOST_UNACKNOWLEDGED = 256
@@ -35,6 +36,10 @@ _PASSING |= _codes("COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_C
 # What a client says of a broker that it has just given up, or does not know yet.
 _PASSING |= _codes("_DESTROY_BROKER _UNKNOWN_BROKER _NODE_UPDATE _WAIT_COORD _WAIT_CACHE")
 _UNKNOWN = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION")
+
+
+def nobody(topic: str, seconds: float) -> None:
+    """Of each acknowledged record, the topic and the seconds since it was handed over: where nobody wants to know."""
 
 
 class DeliveryFailed(DeltaplaneError):
@@ -68,8 +73,9 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 class Publisher:
     """An idempotent producer that remembers the first delivery that failed and refuses to go on after it."""
 
-    def __init__(self, properties: Properties, prefix: str) -> None:
+    def __init__(self, properties: Properties, prefix: str, on_delivered: Delivered = nobody) -> None:
         self._producer = Producer(dict(properties))
+        self._on_delivered = on_delivered
         self._prefix = prefix
         self._failure: str | None = None
 
@@ -100,6 +106,9 @@ class Publisher:
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and self._failure is None:
             self._failure = f"publish to {message.topic()}-{message.partition()}: {error}"
+        latency, topic = message.latency(), message.topic()
+        if error is None and latency is not None and topic is not None:
+            self._on_delivered(topic, latency)
 
     def publish_and_wait(self, record: Outgoing) -> int:
         """Publish one record and return its offset, once every in-sync replica has it."""
@@ -244,9 +253,23 @@ class LogReader:
             raise_if_error(message)
         return [record_of(message, self._prefix) for message in messages]
 
+    def lags(self) -> dict[tuple[str, int], int]:
+        """Records still to be delivered by (topic, partition), as far as the client knows; it asks no broker."""
+        return known_lags(self._consumer, self._consumer.position(self._consumer.assignment()), self._prefix)
+
     def close(self) -> None:
         """Leave."""
         self._consumer.close()
+
+
+def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str) -> dict[tuple[str, int], int]:
+    """Records behind each place by (topic, partition), where the consumer has heard of the end; it asks no broker."""
+    lags = {}
+    for place in places:
+        _, end = consumer.get_watermark_offsets(place, cached=True)
+        if place.offset >= 0 and end >= 0:
+            lags[place.topic.removeprefix(f"{prefix}."), place.partition] = max(0, end - place.offset)
+    return lags
 
 
 def _is_end(message: Message) -> bool:

@@ -25,6 +25,7 @@ from deltaplane_services.kafka.log import (
     is_passing,
     raise_if_error,
 )
+from deltaplane_services.metrics_export import MergerMetrics
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Output, Record
 from deltaplane_services.processors.recovery import readable_checkpoint
@@ -57,8 +58,12 @@ class MergerPace:
 class MergerService:
     """One merger process, elected or standing by: ``step`` is one turn of its loop."""
 
-    def __init__(self, definition: StreamDefinition, clients: MergerClients, pace: MergerPace) -> None:
+    def __init__(
+        self, definition: StreamDefinition, clients: MergerClients, pace: MergerPace, watch: MergerMetrics | None = None
+    ) -> None:
         self.definition = definition
+        self._watch = watch or MergerMetrics(definition)
+        self._joined = False
         self.processor: MergerProcessor | None = None
         self._clients = clients
         self._pace = pace
@@ -89,7 +94,7 @@ class MergerService:
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.assign([TopicPartition(place.topic, place.partition, OFFSET_END) for place in places])
-        self._has_place = bool(places)
+        self._joined, self._has_place = True, bool(places)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         del consumer
@@ -104,6 +109,9 @@ class MergerService:
         checkpoints = [r for r in self._reader.read(CHECKPOINTS, 0, 0, end) if readable_checkpoint(self.definition, r)]
         newest = ModelFollower(self._reader, self.definition).newest
         resume = processor.restore(checkpoints, [] if newest is None else [newest])
+        if processor.model is not None:
+            # Its counters go on from here, whichever merger made it.
+            self._watch.model(processor.model)
         _, end = self._reader.bounds(MODELS, 0)
         starts, ahead = [], {}
         for partition in range(self.definition.partitions):
@@ -161,7 +169,10 @@ class MergerService:
                 self._see_model(processor, record)
         now = time.monotonic()
         if self._has_caught_up(records, now) and now - self._published_at >= self._pace.refresh_seconds:
-            self._publish(processor.publish(time.time_ns() // 1_000_000))
+            began = time.perf_counter()
+            output = processor.publish(time.time_ns() // 1_000_000)
+            self._watch.solved(time.perf_counter() - began, output)
+            self._publish(output)
             self._published_at = now
         if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
             self._publish(processor.checkpoints())
@@ -192,8 +203,21 @@ class MergerService:
         else:
             if model is not None:
                 processor.see_model(model)
+                self._watch.model(model)
+
+    def tell(self) -> None:
+        """Tell the metrics where this merger stands; after every turn."""
+        processor = self.processor
+        self._watch.turn(
+            None if processor is None else processor.verdicts,
+            joined=self._joined,
+            has_place=self._has_place,
+            caught_up=not self._ahead,
+        )
+        self._watch.lags({} if processor is None else self._reader.lags())
 
     def _publish(self, output: Output) -> None:
+        self._watch.published(output.first)
         if output.first:
             self._publisher.publish(output.first)
             self._publisher.flush()
@@ -201,6 +225,7 @@ class MergerService:
 
     def close(self) -> None:
         """Leave a last model and checkpoints behind, and the group."""
+        self._watch.ends()
         try:
             if self.processor is not None:
                 if not self._ahead:

@@ -22,9 +22,11 @@ from deltaplane_services.kafka.log import (
     LogUnavailable,
     Publisher,
     is_passing,
+    known_lags,
     raise_if_error,
     record_of,
 )
+from deltaplane_services.metrics_export import ScorerMetrics
 from deltaplane_services.processors.records import QUERIES
 from deltaplane_services.processors.scorer import ScorerProcessor
 
@@ -47,7 +49,10 @@ class ScorerClients:
 class ScorerService:
     """One scorer process: ``step`` is one turn of its loop. Queries wait in their topic until there is a plane."""
 
-    def __init__(self, definition: StreamDefinition, clients: ScorerClients) -> None:
+    def __init__(
+        self, definition: StreamDefinition, clients: ScorerClients, watch: ScorerMetrics | None = None
+    ) -> None:
+        self._watch = watch or ScorerMetrics(definition)
         self.processor = ScorerProcessor(definition)
         self._definition = definition
         self._clients = clients
@@ -92,6 +97,7 @@ class ScorerService:
         for message in messages:
             raise_if_error(message)
         output = self.processor.process([record_of(message, self._definition.name) for message in messages])
+        self._watch.answered(output)
         self._publisher.publish((*output.first, *output.then))
         self._publisher.flush()
         self._commit(messages)
@@ -129,8 +135,15 @@ class ScorerService:
             # The group is moving its partitions, or the broker is away. Whoever goes on answers these queries again.
             logger.info("answered queries were not committed (%s)", fault)
 
+    def tell(self) -> None:
+        """Tell the metrics where this scorer stands; after every turn."""
+        self._watch.turn(self.processor)
+        places = self._consumer.position(self._consumer.assignment()) if self._subscribed else []
+        self._watch.lags(known_lags(self._consumer, places, self._definition.name))
+
     def close(self) -> None:
         """Finish and leave."""
+        self._watch.ends()
         try:
             self._publisher.flush()
         finally:

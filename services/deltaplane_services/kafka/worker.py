@@ -28,9 +28,11 @@ from deltaplane_services.kafka.log import (
     LogUnavailable,
     Publisher,
     is_passing,
+    known_lags,
     raise_if_error,
     record_of,
 )
+from deltaplane_services.metrics_export import WorkerMetrics
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     DELTAS,
@@ -100,8 +102,17 @@ class Worker:
     taken away is kept until the group has said who gets it.
     """
 
-    def __init__(self, definition: StreamDefinition, site: str, name: str, clients: WorkerClients) -> None:
+    def __init__(
+        self,
+        definition: StreamDefinition,
+        site: str,
+        name: str,
+        clients: WorkerClients,
+        watch: WorkerMetrics | None = None,
+    ) -> None:
         self.definition = definition
+        self._watch = watch or WorkerMetrics(definition, site)
+        self._joined = False
         self._site = site
         self._name = name
         self._clients = clients
@@ -130,6 +141,7 @@ class Worker:
     # What the group says: called by the client in the course of a poll -----------------------------------------------
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        self._joined = True
         # Nothing is read before its source has been claimed; and without this call the client would begin anywhere.
         consumer.assign([])
         of = {
@@ -158,6 +170,7 @@ class Worker:
     def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Another worker may own these partitions already; what is still unsent would be dropped by every reader."""
         del consumer
+        self._joined = False
         logger.warning("the group gave this worker up: it was silent for longer than its session")
         self._give_up(places)
 
@@ -260,6 +273,7 @@ class Worker:
             if self._is_torn(source, samples, retirements):
                 continue
             output = source.processor.process(samples, retirements)
+            self._watch.delta(source.processor, source.next_tile, samples, output)
             # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
             source.next_tile += len(output.then)
             self._publish(output)
@@ -366,11 +380,13 @@ class Worker:
             except BaseException:
                 reader.close()
                 raise
-            newer = self._models.model is not None
+            found = [] if self._models.model is None else [self._models.model]
         else:
-            newer = bool(self._models.poll(500, 0.0))
+            found = self._models.poll(500, 0.0)
+        for newer in found:
+            self._watch.model(newer)
         model = self._models.model
-        if model is None or not newer:
+        if model is None or not found:
             return
         for source in self._sources.values():
             source.processor.see_model(model)
@@ -391,6 +407,12 @@ class Worker:
         """Whether every source that this worker owns has been claimed and rebuilt."""
         return not self._waiting and all(source.processor.serving for source in self._sources.values())
 
+    def tell(self) -> None:
+        """Tell the metrics where every source stands; after every turn."""
+        self._watch.turn(self.sources, self._waiting, joined=self._joined)
+        places = [place for source in self._sources.values() for place in self._places(source)]
+        self._watch.lags(known_lags(self._consumer, places, self.definition.name))
+
     def commit_positions(self) -> None:
         """Tell the group how far each source is: for lag metrics only, correctness never looks at it."""
         places = [place for source in self._sources.values() for place in self._places(source)]
@@ -402,6 +424,7 @@ class Worker:
 
     def close(self) -> None:
         """Finish: what was published arrives, and the group is left."""
+        self._watch.ends()
         try:
             self._publisher.flush()
         except DeliveryFailed as fault:
