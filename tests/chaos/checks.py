@@ -114,6 +114,9 @@ def check(settings: ServiceSettings, load: Load, models: Sequence[Model]) -> Fin
     check_digest(found, settings, logs, newest)
     check_tiles(found, logs, histories)
     check_accounts(found, settings, load, newest)
+    if found.faults:
+        # What follows goes through the accepted tiles again, and takes for granted that they are tiles.
+        return found
     outputs = {p: _said_again(found, settings, logs, history, p) for p, history in histories.items()}
     check_letters(found, logs, load, outputs)
     check_receipts(found, logs, load, outputs)
@@ -286,7 +289,7 @@ def _likest(
 
 def _lateness(delta: Delta) -> int:
     counts = Counter(delta.counts)
-    return counts["late"] - counts["duplicate"] - counts["replaced"]
+    return counts["late"] - counts["duplicate"] - counts["replaced"] - counts["withdrawn"]
 
 
 @dataclass(frozen=True)

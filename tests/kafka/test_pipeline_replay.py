@@ -120,9 +120,11 @@ def test_a_replay_that_is_interrupted_leaves_no_service_and_no_topic_behind(
         time.sleep(2.0)  # Any moment will do; this one is in the midst of the rows.
         # As from a terminal: to the whole group.
         os.killpg(process.pid, number)
-        code = process.wait(PATIENCE_SECONDS)
+        # It stops two services and deletes nine topics on its way out, each in bounded time.
+        code = process.wait(3 * PATIENCE_SECONDS)
     finally:
         process.kill()
+        process.wait()
     assert code == 130, (tmp_path / "replay.log").read_text()
     assert _services(name) == []
     assert topics_of_replays(kafka.bootstrap, name) == []

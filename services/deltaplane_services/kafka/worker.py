@@ -262,12 +262,13 @@ class Worker:
         began = time.monotonic()
         may_take = bool(self._waiting) and began >= self._try_at
         messages = self._consumer.consume(most, timeout=0.0 if may_take else timeout_seconds)
+        # Looked at before anything can fail: that the group has shut this member out is said once, and never again.
+        batches = self._sorted(messages)
         self._see_models()
         if time.monotonic() - began > timeout_seconds + SLEPT_SECONDS:
             logger.warning("this process slept for %.1f s; polling again first", time.monotonic() - began)
             self._read_on()
             return
-        batches = self._sorted(messages)
         for partition, source in list(self._sources.items()):
             samples, retirements = batches.get(partition, ([], []))
             if self._is_torn(source, samples, retirements):
@@ -286,10 +287,10 @@ class Worker:
     def _sorted(self, messages: Sequence[Message]) -> dict[int, tuple[list[Record], list[Record]]]:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
-        for message in messages:
-            error = message.error()
-            if error is not None and _is_fatal(error):
+        for error in [error for message in messages if (error := message.error()) is not None]:
+            if _is_fatal(error):
                 raise _membership_lost(error)
+        for message in messages:
             if is_passing(message):
                 continue
             raise_if_error(message)
