@@ -14,7 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
 
-from chaos.processes import Process, Processes
+from chaos.late import LateRecords
+from chaos.processes import SHUT_OUT, Process, Processes
 from chaos.streams import SESSION_SECONDS
 from kafka.cluster import KafkaCluster
 from kafka.errors import KafkaNotStarted
@@ -29,6 +30,7 @@ WORKER_REPLACED = "frozen worker replaced under its own name, resumed"
 WORKER_RESTARTED = "worker restarted (SIGTERM)"
 MERGER_RESTARTED = "merger restarted (SIGTERM)"
 MERGER_FROZEN = "merger frozen, standby took over, resumed"
+DEAD_SPEAKS = "deltas and a claim of a dead worker arrive late"
 
 WEIGHTS = {
     WORKER_KILLED: 9,
@@ -41,6 +43,7 @@ WEIGHTS = {
     WORKER_RESTARTED: 3,
     MERGER_RESTARTED: 2,
     MERGER_FROZEN: 2,
+    DEAD_SPEAKS: 2,
 }
 """Every kind of event, and how often it is drawn once each has been. Who scales down scales up again."""
 
@@ -85,7 +88,7 @@ def schedule(random: Random, kills: int, kinds: Iterable[str]) -> list[tuple[flo
 class Mayhem:
     """Does the events of a schedule to the processes and brokers of a run."""
 
-    def __init__(self, random: Random, processes: Processes, cluster: KafkaCluster) -> None:
+    def __init__(self, random: Random, processes: Processes, cluster: KafkaCluster, late: LateRecords) -> None:
         self.done: Counter[str] = Counter()
         self.faults: list[str] = []
         self._random = random
@@ -108,6 +111,7 @@ class Mayhem:
             WORKER_RESTARTED: lambda: self._restart(self._any_worker(), self._start_worker),
             MERGER_RESTARTED: lambda: self._restart(self._any_merger(), self._start_merger),
             MERGER_FROZEN: self._freeze_merger,
+            DEAD_SPEAKS: lambda: self._broker is None and late.arrive(random),
         }
 
     # The run ---------------------------------------------------------------------------------------------------------
@@ -126,6 +130,7 @@ class Mayhem:
             self._at(at, self._attempt(kind, PUT_OFF_AT_MOST))
         while self._agenda or self._broker is not None:
             self._processes.watch()
+            self._replace_shut_out()
             if self._broker is not None and not self._broker.is_alive():
                 self._broker = None
             if self._agenda and self._agenda[0][0] <= time.monotonic():
@@ -187,6 +192,12 @@ class Mayhem:
         present = self._mergers.get(slot)
         if present is None or not present.alive:
             self._mergers[slot] = self._processes.start(f"merger-{slot}", "merger")
+
+    def _replace_shut_out(self) -> None:
+        """What a supervisor does: a worker whose place in the group was taken has ended, and is started again."""
+        process = self._workers.get(STATIC_SLOT)
+        if process is not None and not process.busy and not process.alive and process.shut_out():
+            self._start_worker(STATIC_SLOT)
 
     def _any_worker(self) -> tuple[int, Process] | None:
         """Any worker, whatever it is doing: starting, claiming, rebuilding."""
@@ -286,7 +297,7 @@ class Mayhem:
         old.busy = new.busy = True
 
         def wake() -> None:
-            old.may_end = new.may_end = frozenset({2})
+            old.may_end = new.may_end = frozenset({SHUT_OUT})
             self._processes.resume(old)
             self._when(
                 lambda: not (old.alive and new.alive),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from kafka.guardian import Guardian, signal_group
 
+SHUT_OUT = 2
 END_SECONDS = 60.0
 """How long a process that was told to end may take before the run calls it hung."""
 
@@ -22,7 +23,7 @@ END_SECONDS = 60.0
 class Process:
     """One life of a service. ``may_end`` are the exit codes that are no fault of it; none while it is to live.
 
-    ``busy``: an event is being done to it.
+    ``busy``: an event is being done to it. ``named``: a static member of its group, which can be shut out.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Process:
     log: Path
     frozen: bool = False
     busy: bool = False
+    named: bool = False
     may_end: frozenset[int] = field(default_factory=frozenset)
 
     @property
@@ -51,6 +53,10 @@ class Process:
         """Whether a merger's last word is that it was elected."""
         said = self.said()
         return said.rfind(": elected;") > said.rfind(": standing by")
+
+    def shut_out(self) -> bool:
+        """Whether it ended because another member has its name: to Kafka also after a coordinator forgot who it was."""
+        return self.process.poll() == SHUT_OUT and "this member cannot go on" in self.said()
 
     def working(self) -> bool:
         """Whether a worker has claimed anything."""
@@ -80,7 +86,7 @@ class Processes:
                 start_new_session=True,
                 env={**os.environ, "DELTAPLANE_METRICS_ADDRESS": "127.0.0.1:0"},
             )
-        started = Process(name, command, process, log)
+        started = Process(name, command, process, log, named="--instance" in more)
         self.every.append(started)
         self._guardian.watch(each.process.pid for each in self.every if each.alive)
         return started
@@ -115,7 +121,7 @@ class Processes:
         """Take note of processes that ended and should not have, or ended otherwise than they should."""
         for process in self.every:
             code = process.process.poll()
-            if code is not None and code not in process.may_end:
+            if code is not None and code not in process.may_end and not (process.named and process.shut_out()):
                 tail = "\n".join(process.said().splitlines()[-12:])
                 self.faults.append(f"{process.name} ended with code {code}; it said last:\n{tail}")
                 process.may_end = frozenset({code})

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import threading
 import time
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
 from chaos.checks import check
 from chaos.events import Mayhem, schedule
+from chaos.late import LateRecords
 from chaos.load import Load
 from chaos.processes import Processes
 from chaos.streams import window_for, write_definition
@@ -86,11 +88,15 @@ def run(
     random = Random(seed)
     events = schedule(random, kills, kinds)
     processes = Processes(directory, file, cluster.bootstrap)
-    mayhem = Mayhem(random, processes, cluster)
+    late = LateRecords(settings)
+    mayhem = Mayhem(random, processes, cluster, late)
     load = Load(settings, seed, rows_per_second)
     models = ModelReader(settings)
     live = LiveModel(settings)
-    try:
+    closing = contextlib.ExitStack()
+    for close in (models.stop, live.close, late.close):
+        closing.callback(close)
+    with closing, _none_left(processes):
         mayhem.begin()
         load.start()
         try:
@@ -109,12 +115,6 @@ def run(
                 report.faults.append(f"LiveModel has another model of version {newest.version} than its topic")
         report.faults += _audit(processes)
         processes.end()
-    except BaseException:
-        processes.abandon()
-        raise
-    finally:
-        models.stop()
-        live.close()
     report.faults += [*mayhem.faults, *processes.faults, *load.faults, *models.faults]
     found = check(settings, load, models.models)
     report.faults += found.faults
@@ -128,6 +128,16 @@ def run(
     report.faults += [f"never happened: {kind}" for kind in kinds if not mayhem.done[kind]]
     report.seconds = time.monotonic() - began
     return report
+
+
+@contextlib.contextmanager
+def _none_left(processes: Processes) -> Iterator[None]:
+    """Kill every process of a run that fails."""
+    try:
+        yield
+    except BaseException:
+        processes.abandon()
+        raise
 
 
 def _drain(settings: ServiceSettings, load: Load, models: ModelReader, processes: Processes) -> list[str]:

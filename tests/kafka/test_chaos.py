@@ -17,6 +17,7 @@ KINDS = (
     events.BROKER_KILLED,
     events.WORKER_FROZEN,
     events.WORKER_REPLACED,
+    events.DEAD_SPEAKS,
 )
 
 
