@@ -28,10 +28,10 @@ class LateRecords:
         self._settings = settings
         self._log = reader(settings, "central")
 
-    def arrive(self, random: Random) -> bool:
-        """Append them to some partition; False where there is nothing to repeat yet, or a broker is away."""
+    def arrive(self, random: Random, partition: int | None = None) -> bool:
+        """Append them to a partition, or to any; False where there is nothing to repeat yet, or a broker is away."""
         definition = self._settings.definition
-        partition = random.randrange(definition.partitions)
+        partition = random.randrange(definition.partitions) if partition is None else partition
         out = publisher(self._settings, "central")
         try:
             _, end = self._log.bounds(DELTAS, partition)

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 
 from chaos.checks import check
-from chaos.events import Mayhem, schedule
+from chaos.events import DEAD_SPEAKS, Mayhem, schedule
 from chaos.late import LateRecords
 from chaos.load import Load
 from chaos.processes import Processes
@@ -103,6 +103,11 @@ def run(
             time.sleep(CALM_SECONDS)
             mayhem.live_through(events)
             mayhem.restore()
+            if DEAD_SPEAKS in kinds:
+                # Once more to every source, with nothing to come that would have it claimed again by the way.
+                time.sleep(CALM_SECONDS)
+                arrived = [late.arrive(random, partition) for partition in range(settings.definition.partitions)]
+                report.figures["sources claimed late at the very end"] = sum(arrived)
             time.sleep(CALM_SECONDS)
         finally:
             load.stop()
@@ -118,7 +123,7 @@ def run(
     report.faults += [*mayhem.faults, *processes.faults, *load.faults, *models.faults]
     found = check(settings, load, models.models)
     report.faults += found.faults
-    report.figures = {
+    report.figures |= {
         **found.figures,
         "seconds of load": f"{load.seconds:.3f}",
         "rows a second": round(load.sender.rows_sent() / load.seconds),

@@ -114,6 +114,7 @@ def test_a_replay_that_is_interrupted_leaves_no_service_and_no_topic_behind(
             stdout=log,
             stderr=log,
             start_new_session=True,
+            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - nothing else runs in this process that could hold a lock.
         )
     try:
         wait_until(lambda: bool(_services(name)), "the replay has started its services")
@@ -128,6 +129,11 @@ def test_a_replay_that_is_interrupted_leaves_no_service_and_no_topic_behind(
     assert code == 130, (tmp_path / "replay.log").read_text()
     assert _services(name) == []
     assert topics_of_replays(kafka.bootstrap, name) == []
+
+
+def _heed_interrupts() -> None:
+    """A shell starts what it puts in the background with interrupts ignored, and that is passed on to every process."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _services(name: str) -> list[int]:
