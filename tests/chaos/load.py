@@ -105,6 +105,12 @@ class Load:
         self._stopping.set()
         self._thread.join()
 
+    def send(self, rows: int) -> None:
+        """Send some more, now that it is stopped, and wait until all has been acknowledged."""
+        while rows > 0:
+            rows -= self._send_some()
+        self.topics.flush()
+
     @property
     def faults(self) -> list[str]:
         """What went wrong with the producers themselves."""

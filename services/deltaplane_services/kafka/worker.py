@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source, SourceState
@@ -32,6 +32,7 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
+from deltaplane_services.kafka.membership import refuse_fatal
 from deltaplane_services.metrics_export import WorkerMetrics
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
@@ -62,10 +63,6 @@ deltas would be dropped by every reader, but its receipts would stand over those
 
 HELD_RECORDS = 20_000
 """Samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
-
-
-class MembershipLost(DeltaplaneError):
-    """The group has shut this member out for good."""
 
 
 @dataclass(frozen=True)
@@ -123,10 +120,7 @@ class Worker:
         self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
         self._models: ModelFollower | None = None
-        self._site_publisher = clients.site_publisher()
-        self._publisher = clients.central_publisher()
-        self._log = clients.central_reader()
-        self._site_log = clients.site_reader()
+        self._connect()
         self._consumer = clients.consumer()
         self._consumer.subscribe(
             [self._topic(SAMPLES), self._topic(RETIREMENTS)],
@@ -134,6 +128,10 @@ class Worker:
             on_revoke=self._revoked,
             on_lost=self._lost,
         )
+
+    def _connect(self) -> None:
+        self._site_publisher, self._publisher = self._clients.site_publisher(), self._clients.central_publisher()
+        self._site_log, self._log = self._clients.site_reader(), self._clients.central_reader()
 
     def _topic(self, topic: str) -> str:
         return f"{self.definition.name}.{topic}"
@@ -253,9 +251,7 @@ class Worker:
             except (DeliveryFailed, LogUnavailable) as fault:
                 self._recover(fault)
         except KafkaException as fault:
-            error = fault.args[0] if fault.args else None
-            if isinstance(error, KafkaError) and _is_fatal(error):
-                raise _membership_lost(error) from fault
+            refuse_fatal(fault.args)
             self._recover(LogUnavailable(f"kafka: {fault}"))
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
@@ -287,9 +283,7 @@ class Worker:
     def _sorted(self, messages: Sequence[Message]) -> dict[int, tuple[list[Record], list[Record]]]:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
-        for error in [error for message in messages if (error := message.error()) is not None]:
-            if _is_fatal(error):
-                raise _membership_lost(error)
+        refuse_fatal(message.error() for message in messages)
         for message in messages:
             if is_passing(message):
                 continue
@@ -346,7 +340,11 @@ class Worker:
         self._publisher.publish(output.then)
 
     def _recover(self, fault: DeltaplaneError) -> None:
-        """Claim every source again after a pause, with new publishers; give up after too many failures in a row."""
+        """Claim every source again after a pause, with new clients; give up after too many failures in a row.
+
+        A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
+        topic, among it that a partition does not exist.
+        """
         now = time.monotonic()
         self._failures = 1 if now - self._failed_at > CALM_SECONDS else self._failures + 1
         self._failed_at = now
@@ -359,8 +357,8 @@ class Worker:
         )
         self._site_publisher.abandon()
         self._publisher.abandon()
-        self._site_publisher = self._clients.site_publisher()
-        self._publisher = self._clients.central_publisher()
+        self._close_readers()
+        self._connect()
         self._wait_for_claim(list(self._sources))
 
     def _wait_for_claim(self, partitions: Iterable[int]) -> None:
@@ -432,19 +430,10 @@ class Worker:
             logger.warning("at the end: %s; the next owner goes on from what has arrived", fault)
         finally:
             self._consumer.close()
-            self._log.close()
-            self._site_log.close()
-            if self._models is not None:
-                self._models.close()
+            self._close_readers()
 
-
-def _is_fatal(error: KafkaError) -> bool:
-    """Whether the client is of no use any more. In a poll this comes once, as an error that is not marked fatal."""
-    return error.fatal() or error.name() == "_FATAL"
-
-
-def _membership_lost(error: KafkaError) -> MembershipLost:
-    return MembershipLost(
-        f"kafka: {error.str()} ({error.name()}); this member cannot go on. If another process runs under the same"
-        " instance name, give each its own; otherwise start this one again"
-    )
+    def _close_readers(self) -> None:
+        for reader in (self._log, self._site_log, self._models):
+            if reader is not None:
+                reader.close()
+        self._models = None
