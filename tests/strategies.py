@@ -6,15 +6,20 @@ never take the path that small ones take.
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition, Window, WindowKind, WindowLadder
+from deltaplane.candidates import Blend, Candidates, Trials
+from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.grid import Grid
+from deltaplane.ladder import Window, WindowKind, WindowLadder
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
@@ -158,6 +163,16 @@ def solver_options(draw: st.DrawFn) -> SolverOptions:
 
 
 @st.composite
+def choices_of_c(draw: st.DrawFn, solver: SolverOptions) -> dict[str, Any]:
+    """The solver and no choices of C, or several and the solver that goes with them."""
+    choices = tuple(sorted(draw(st.sets(st.floats(1e-6, 1e6), max_size=4))))
+    return {
+        "solver": dataclasses.replace(solver, C=choices[len(choices) // 2]) if choices else solver,
+        "choices": choices,
+    }
+
+
+@st.composite
 def definitions(draw: st.DrawFn) -> StreamDefinition:
     """Any stream definition, its solver with class weights only where the classes are open."""
     features = draw(st.lists(IDS, min_size=1, max_size=4, unique=True))
@@ -171,11 +186,11 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         features=tuple(features),
         grid=draw(grids(len(features))),
         ladder=draw(ladders(partitions)),
-        solver=solver,
         classes=classes,
         missing=draw(st.sampled_from(["refuse", "offset"])),
         partitions=partitions,
         max_skew_milliseconds=draw(st.integers(0, limits.EVENT_TIME_MILLISECONDS - 1)),
+        **draw(choices_of_c(solver)),
     )
 
 
@@ -249,6 +264,35 @@ def claims() -> st.SearchStrategy[Claim]:
     return st.builds(Claim, sources(), TEXTS, FINGERPRINTS)
 
 
+@st.composite
+def trials(draw: st.DrawFn) -> Trials:
+    """What candidates of any windows and choices of C made of some rows."""
+    choices = tuple(draw(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=3)))
+    shape = (draw(st.integers(1, 3)), len(choices))
+    rows = {
+        label: draw(hnp.arrays(np.int64, (*shape, 2), elements=st.integers(0, 2**40)))
+        for label in draw(st.sets(LABELS, max_size=3))
+    }
+    hits = {label: np.stack([counts, counts // 3], axis=2) for label, counts in rows.items()}
+    return Trials(choices, hits, rows)
+
+
+@st.composite
+def blends(draw: st.DrawFn, features: int) -> Blend:
+    """Candidates of any windows and choices of C, some of them missing."""
+    choices = tuple(draw(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=3)))
+    shape = (draw(st.integers(1, 3)), len(choices))
+    of = {}
+    for label in draw(st.sets(LABELS, max_size=3)):
+        there = np.where(draw(hnp.arrays(np.bool_, shape)), 1.0, np.nan)[..., None]
+        weights = draw(hnp.arrays(np.float64, (*shape, features), elements=FINITE)) * there
+        biases = draw(hnp.arrays(np.float64, (*shape, 2), elements=FINITE)) * there
+        rows = draw(hnp.arrays(np.float64, (*shape, 2), elements=st.floats(0.0, 1e6)))
+        shares = draw(hnp.arrays(np.float64, (*shape, 2), elements=st.floats(0.0, 1.0)))
+        of[label] = Candidates(weights, biases, np.stack([rows, rows / 3], axis=2), rows, shares)
+    return Blend(choices, of)
+
+
 def deltas(dimension: int) -> st.SearchStrategy[Delta]:
     """Deltas of any source."""
     return st.builds(
@@ -262,6 +306,7 @@ def deltas(dimension: int) -> st.SearchStrategy[Delta]:
         scores=confusions(),
         scored_by=POSITIONS,
         counts=tallies(),
+        trials=st.none() | trials(),
     )
 
 
@@ -323,6 +368,7 @@ def models(draw: st.DrawFn, features: int) -> Model:
         scores=draw(confusions()),
         totals=draw(tallies()),
         watermark=draw(LONG),
+        blend=draw(st.none() | blends(features)),
     )
 
 

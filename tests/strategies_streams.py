@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from deltaplane.definition import ClassDefinition, StreamDefinition, Window, WindowLadder
+from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Rebuild
 from deltaplane.grid import Grid
+from deltaplane.ladder import Window, WindowLadder
 from deltaplane.partition import Partition, Step
 from deltaplane.reference import Reference
 from deltaplane.sample import AdmittedSamples, Retirement, Samples, admit

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from deltaplane.candidates import Trials
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.metrics import Confusion
 from deltaplane.statistics import Statistics
@@ -82,7 +83,8 @@ class Delta:
     """The exact change of a source over one tile, with what its samples scored before they were learned.
 
     ``scores`` compares the truth of the tile's new samples with the predictions of ``scored_by``, the version of the
-    model that existed before the tile (0: none, and nothing was scored).
+    model that existed before the tile (0: none, and nothing was scored). ``trials``: in the automatic mode, what each
+    candidate of that model made of the same samples.
     """
 
     source: Source
@@ -94,6 +96,7 @@ class Delta:
     scores: Confusion = field(default_factory=Confusion)
     scored_by: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
+    trials: Trials | None = None
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,9 @@ CLASSES = 1024
 WINDOWS = 16
 """Windows nested in one ladder."""
 
+CHOICES_OF_C = 16
+"""Choices of C among the candidates of the automatic mode."""
+
 PARTITIONS = 1024
 """Partitions of a stream."""
 

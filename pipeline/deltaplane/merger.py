@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
+from deltaplane.candidates import Blend, Fitted, Trials, blended, fit, weigh
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept
 from deltaplane.errors import SolveRefused
@@ -20,8 +22,34 @@ from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
 
+def fit_candidates(statistics: Statistics, definition: StreamDefinition, prior: Plane | None = None) -> Fitted:
+    """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
+    ladder = definition.ladder
+    grams = [statistics.grams(window) for window in range(len(ladder.windows))]
+    positive = definition.classes.positive
+    return fit(grams, ladder.longest, definition.grid, definition.candidate_options, positive, prior)
+
+
+def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:
+    """The plane of some statistics; in the automatic mode with the shares that a published ``blend`` gives.
+
+    Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
+    """
+    if blend is None:
+        return solve(statistics.grams(), definition.grid, definition.solver, definition.classes.positive)
+    fitted = fit_candidates(statistics, definition)
+    again = {
+        target: replace(candidates, weights=fitted.weights[target], biases=fitted.biases[target])
+        for target, candidates in blend.of.items()
+    }
+    return blended(fitted, replace(blend, of=again))
+
+
 class Merger:
-    """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only."""
+    """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only.
+
+    ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out.
+    """
 
     def __init__(self, definition: StreamDefinition, prior: Plane | None = None) -> None:
         self.definition = definition
@@ -34,6 +62,10 @@ class Merger:
         self._read_to: dict[Source, int] = {}
         self._plane: Plane | None = None
         self._plane_version = 0
+        self._blend: Blend | None = None
+        self._trials: Trials | None = None
+        self._weighed: dict[Source, int] = {}
+        self.void_trials = 0
         self._changed = True
 
     def restore(self, states: Iterable[SourceState], last: Model | None) -> None:
@@ -45,6 +77,9 @@ class Merger:
             self.totals.update(state.counts)
         if last is not None:
             self.version, self._plane, self._plane_version = last.version, last.plane, last.plane_version
+            # Checkpoints are older than the last model: the trials of deltas that are read again are in its candidates.
+            self._blend = last.blend
+            self._weighed = {position.source: position.sequence for position in last.positions}
         self._changed = True
 
     def state(self, source: Source) -> SourceState:
@@ -69,6 +104,7 @@ class Merger:
             self.statistics = after.statistics if alone else self.statistics + record.change
             self.scores = after.scores if alone else self.scores + record.scores
             self.totals.update(record.counts)
+            self._note_trials(record)
             self._changed = True
         elif isinstance(record, SourceOrder) or after.owner != before.owner:
             # Workers learn from the model who owns a source, and that it has been removed.
@@ -76,6 +112,17 @@ class Merger:
             self._changed = True
         self._sources[record.source] = after
         return verdict
+
+    def _note_trials(self, delta: Delta) -> None:
+        """Hold the trials of a delta until the next model weighs its candidates; those of other candidates are void."""
+        trials = delta.trials
+        if trials is None or delta.tile.sequence < self._weighed.get(delta.source, 0):
+            return
+        if not trials.fits(len(self.definition.ladder.windows), self.definition.choices_tried):
+            # C was changed while the stream was live; what is known of the old candidates is of no use.
+            self.void_trials += 1
+            return
+        self._trials = trials if self._trials is None else self._trials + trials
 
     def see_other(self, model: Model) -> None:
         """Go on above the version of another merger's model, and publish again where that model contains less.
@@ -107,13 +154,7 @@ class Merger:
         self.version += 1
         refusal = None
         try:
-            self._plane = solve(
-                self.statistics.grams(),
-                self.definition.grid,
-                self.definition.solver,
-                self.definition.classes.positive,
-                self._prior,
-            )
+            self._plane = self._blended() if self.definition.automatic else self._solved()
             self._plane_version = self.version
         except SolveRefused as refused:
             refusal = str(refused)
@@ -127,12 +168,27 @@ class Merger:
             refusal=refusal,
             options=self.definition.solver,
             digest=self.statistics.digest(self.definition.data_fingerprint),
-            counts=self.statistics.counts(),
+            counts=self.statistics.counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
             scores=self.scores,
             totals=dict(self.totals),
             watermark=self.watermark,
+            blend=self._blend if self.definition.automatic else None,
         )
+
+    def _solved(self) -> Plane:
+        definition = self.definition
+        grams = self.statistics.grams()
+        return solve(grams, definition.grid, definition.solver, definition.classes.positive, self._prior)
+
+    def _blended(self) -> Plane:
+        """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""
+        definition = self.definition
+        fitted = fit_candidates(self.statistics, definition, self._prior)
+        blend = weigh(fitted, definition.choices_tried, self._blend, self._trials)
+        plane = blended(fitted, blend)
+        self._blend, self._trials = blend, None
+        return plane
 
     def _position(self, state: SourceState) -> SourcePosition:
         return SourcePosition(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.candidates import Blend
 from deltaplane.delta import Source
 from deltaplane.metrics import Confusion
 from deltaplane.solver import Plane, SolverOptions
@@ -46,6 +47,7 @@ class Model:
     ``plane_version`` is the version that first had this plane: lower than ``version`` where solving has been refused
     since. ``counts`` are live rows by class, ``scores`` the prequential confusion of all samples so far, ``totals``
     outcomes of all samples and retirements so far. ``created`` and ``watermark`` are milliseconds since the epoch.
+    ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included.
     """
 
     version: int
@@ -62,6 +64,7 @@ class Model:
     scores: Confusion
     totals: Mapping[str, int]
     watermark: int = NO_WATERMARK
+    blend: Blend | None = None
 
     def contains(self, source: Source, sequence: int) -> bool:
         """Whether the tile with this sequence number of a source is in the model."""

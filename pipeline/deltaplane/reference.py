@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition, Window
+from deltaplane.definition import StreamDefinition
+from deltaplane.ladder import Window
 from deltaplane.moments import Moments
 from deltaplane.sample import Samples
 from deltaplane.statistics import Statistics

@@ -27,13 +27,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
+from deltaplane.centring import Positions, layout_of, moved
 from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.intp]
 Grams = Mapping[str, Moments]
 Kind = Literal["wlpsvm", "lpsvm", "lssvm"]
 Weighting = Literal["default", "inverse", "none", "balanced"] | Mapping[str, float]
@@ -162,7 +162,7 @@ class Problem:
         self._rest_name = others[0] if len(others) == 1 else f"not {self._positive}"
         self._rows = rows = sum(self._counts.values())
         self._total = total = functools.reduce(Moments.__add__, self._live.values())
-        self._layout = layout = _layout(total.dimension)
+        self._layout = layout = layout_of(total.dimension)
         # By Cauchy-Schwarz, no entry of a Gram matrix over some of the rows is beyond the largest of all diagonals.
         self._narrow = not total.high[layout.diagonal].any() and int(total.low[layout.diagonal].max()) < 2**63
         squares, last = self._entries(total, layout.diagonal), self._entries(total, layout.last)
@@ -175,6 +175,36 @@ class Problem:
         squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
         # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
         self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:-1]
+        self._pairs: dict[str, tuple[Floats, Floats]] = {}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Live rows of each class that a plane of this problem tells apart, sorted by label."""
+        if self._positive is None:
+            return dict(self._counts)
+        own = self._counts[self._positive]
+        return dict(sorted({self._positive: own, self._rest_name: self._rows - own}.items()))
+
+    @property
+    def positive(self) -> str | None:
+        """The class of the one plane, or None where each class has a plane of its own."""
+        return self._positive
+
+    def projections(self, target: str, weights: Floats, biases: Floats) -> tuple[Floats, Floats]:
+        """Means and deviations, each float64[m, 2], of the decision values that m planes give to rows live.
+
+        The planes are ``x·w - b`` with raw ``weights`` float64[m, d] and ``biases`` float64[m]; the first column is of
+        the rows of ``target``, the second of all others. It takes no pass over rows: both are in the Gram matrices.
+        """
+        inside = weights * self._grid.steps
+        middle = self._centre[:-1] + self._grid.offsets / self._grid.steps
+        shift = inside @ middle - biases
+        means, squares = np.empty((len(weights), 2)), np.empty((len(weights), 2))
+        for side, gram in enumerate(self._pair(target)):
+            rows = gram[-1, -1]
+            means[:, side] = inside @ gram[:-1, -1] / -rows
+            squares[:, side] = np.einsum("md,md->m", inside @ gram[:-1, :-1], inside) / rows
+        return means + shift[:, None], np.sqrt(np.maximum(squares - means**2, 0.0))
 
     def solve(self, options: SolverOptions, prior: Plane | None = None) -> Plane:
         """The plane under ``options``, drawn towards ``prior`` instead of towards zero where one is given (paper 5).
@@ -204,10 +234,7 @@ class Problem:
                     f"solve: expected finite weights and biases, got others ({self._rows} rows, C = {options.C:g}, "
                     f"condition {condition:.3g}); rescale the features, or change C"
                 )
-        counts = dict(self._counts)
-        if self._positive is not None:
-            own = counts[self._positive]
-            counts = dict(sorted({self._positive: own, self._rest_name: self._rows - own}.items()))
+        counts = self.counts
         return Plane(tuple(counts), self._positive, weights, biases, sigmas, options.C, condition, counts)
 
     def _entries(self, moments: Moments, positions: Positions) -> Integers:
@@ -220,12 +247,20 @@ class Problem:
     def _gram(self, moments: Moments) -> Floats:
         """float64[D, D]: the Gram matrix of rows [q - centre, -1], formed on integers, each entry rounded once."""
         if not self._narrow:
-            return _moved(moments, self._centre, self._layout).to_float()
+            return moved(moments, self._centre, self._layout).to_float()
         # The results fit int64, so wrapping round on the way to them does no harm.
         exact = moments.low.view(np.int64)[self._layout.unpack]
         exact += exact[:, -1:] * self._centre
         exact += self._centre[:, None] * exact[-1]
         return exact.astype(np.float64)
+
+    def _pair(self, target: str) -> tuple[Floats, Floats]:
+        """The Gram matrices inside, float64[D, D], of the rows of a class and of all others; kept for the next C."""
+        if target not in self._pairs:
+            others = [moments for label, moments in self._live.items() if label != target]
+            rest = others[0] if len(others) == 1 else self._total - self._live[target]
+            self._pairs[target] = self._gram(self._live[target]), self._gram(rest)
+        return self._pairs[target]
 
     def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
         """The linear systems to solve: just one where a class weighs the same in every plane."""
@@ -247,16 +282,14 @@ class Problem:
 
     def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> _System:
         """One class against the rest (paper 4, eq. 4.19 to 4.25), which for two classes is eq. 21 of paper 1 itself."""
-        rest = self._live[self._rest_name] if len(self._live) == 2 else self._total - self._live[target]
         rows, rows_own = self._rows, self._counts[target]
         rows_rest = rows - rows_own
         # Paper 1 prints the shares the other way round in eq. 29; that collapses the G-mean, and eq. 17 is meant.
         sigma_own, sigma_rest = rows_rest / rows, rows_own / rows
         if balanced:
             sigma_own, sigma_rest = rows / (2 * rows_own), rows / (2 * rows_rest)
-        gram, gram_rest = self._gram(self._live[target]), self._gram(rest)
-        gram *= sigma_own
-        gram_rest *= sigma_rest
+        own, rest = self._pair(target)
+        gram, gram_rest = own * sigma_own, rest * sigma_rest
         right_side = gram_rest[:, -1:] - gram[:, -1:]
         gram += gram_rest
         sigmas = {target: sigma_own} if self._positive is None else {target: sigma_own, self._rest_name: sigma_rest}
@@ -374,47 +407,6 @@ def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int)
         if prior is not None and (row := prior.row_of(target)):
             weights[index], biases[index] = row
     return weights, biases
-
-
-class _Layout(NamedTuple):
-    """Positions in the packed upper triangle: of the whole matrix, of its diagonal, of its last column."""
-
-    unpack: Positions
-    diagonal: Positions
-    last: Positions
-
-
-@functools.lru_cache(maxsize=16)
-def _layout(dimension: int) -> _Layout:
-    rows, columns = np.triu_indices(dimension)
-    unpack = np.zeros((dimension, dimension), dtype=np.intp)
-    unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
-    return _Layout(unpack, unpack.diagonal().copy(), unpack[:, -1].copy())
-
-
-def _moved(moments: Moments, centre: Integers, layout: _Layout) -> Moments:
-    """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
-
-    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. In digits of
-    32 bits: |k| < 2**30, so that a digit and two products with a digit fit int64.
-    """
-    low, mask = moments.low.view(np.int64), 2**32 - 1
-    digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
-    last = digits[:, layout.last]
-    rows, columns = np.triu_indices(moments.dimension)
-    digits += last[:, rows] * centre[columns]
-    last = _carried(last + last[:, -1:] * centre)
-    digits = _carried(digits + last[:, columns] * centre[rows])
-    low = digits[1] << 32 | digits[0]
-    return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
-
-
-def _carried(digits: Integers) -> Integers:
-    """Carry int64[4, n] digits in place, so that all but the highest are in [0, 2**32)."""
-    for at in range(3):
-        digits[at + 1] += digits[at] >> 32
-        digits[at] &= 2**32 - 1
-    return digits
 
 
 def _check_live(live: Grams, counts: Mapping[str, int], grid: Grid, positive: str | None) -> None:

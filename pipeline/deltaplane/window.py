@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.definition import Window, WindowLadder
+from deltaplane.ladder import Window, WindowLadder
 from deltaplane.sample import AdmittedSamples
 
 Floats = npt.NDArray[np.float64]

@@ -78,12 +78,24 @@ def replay(
         ),
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="Rows (20000), span of event time (7d), or all.", rich_help_panel=STREAM)
+        str | None,
+        typer.Option(
+            help="auto (default: several, weighed), rows (20000), span of event time (7d), all, or a list with commas.",
+            rich_help_panel=STREAM,
+        ),
+    ] = None,
+    max_window: Annotated[
+        int | None, typer.Option(help="Rows of the longest window of auto.", rich_help_panel=STREAM)
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="Partitions of the stream.", rich_help_panel=STREAM)] = None,
     kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.", rich_help_panel=SOLVER)] = None,
     c: Annotated[
-        float | None, typer.Option("--C", help="Regularisation: larger fits closer.", rich_help_panel=SOLVER)
+        str | None,
+        typer.Option(
+            "--C",
+            help="Regularisation, larger fits closer: auto (default), a number, or a list with commas to weigh.",
+            rich_help_panel=SOLVER,
+        ),
     ] = None,
     weighting: Annotated[
         str | None,
@@ -165,9 +177,9 @@ def replay(
     tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
     tables = lay_over(tables, "classes", positive=positive)
     tables = lay_over(tables, "features", missing=missing)
-    tables = lay_over(tables, "window", length=window)
+    tables = lay_over(tables, "window", length=_window(window), max=max_window)
     tables = lay_over(tables, "", partitions=partitions)
-    tables = lay_over(tables, "solver", kind=kind, C=c, weighting=_weighting(weighting), standardize=standardize)
+    tables = lay_over(tables, "solver", kind=kind, C=_c(c), weighting=_weighting(weighting), standardize=standardize)
     options = ReplayOptions(
         source=file,
         tables=tables,
@@ -198,6 +210,22 @@ def replay(
         raise typer.Exit(1)
     if result.ended_early is not None:
         raise typer.Exit(130 if result.ended_early == "interrupted" else 2)
+
+
+def _window(text: str | None) -> Any:
+    """One window, or several with commas."""
+    return [part.strip() for part in text.split(",")] if text is not None and "," in text else text
+
+
+def _c(text: str | None) -> Any:
+    """``auto``, one C, or several with commas."""
+    if text is None or text == "auto":
+        return text
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise DefinitionError(f"C: expected auto, a number, or numbers with commas, got {text!r}") from None
+    return numbers if len(numbers) > 1 else numbers[0]
 
 
 def _weighting(text: str | None) -> Any:

@@ -200,17 +200,13 @@ def client_refused(fault: Exception, properties: Mapping[str, Any], cluster: str
 
 
 def delta_bytes(definition: StreamDefinition) -> int:
-    """Bytes that a delta or checkpoint of this stream may take before compression, by the definition's own formula.
+    """Bytes that a delta, checkpoint or model of this stream may take before compression, by the definition's formula.
 
     Where classes are open nobody knows how many will come: then it is all that a message may have.
     """
     if not definition.classes.names and definition.classes.positive is None:
         return limits.MESSAGE_BYTES
-    names = definition.classes.names if definition.classes.positive is None else ()
-    classes, windows = max(2, len(names)), len(definition.ladder.windows)
-    entries = definition.dimension * (definition.dimension + 1) // 2
-    cell = 2 * max((len(name.encode()) for name in names), default=limits.LABEL_BYTES) + limits.CELL_BYTES
-    return classes * windows * entries * 16 + classes**2 * cell + limits.DELTA_BYTES_BESIDE
+    return max(definition.message_size.delta, definition.message_size.model)
 
 
 def statistics_record_bytes(definition: StreamDefinition) -> int:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition, Tables, Window, WindowKind, WindowLadder
+from deltaplane.definition import ClassDefinition, StreamDefinition, Tables
 from deltaplane.errors import DefinitionError
 from deltaplane.grid import Grid
+from deltaplane.ladder import Window, WindowKind, WindowLadder
 from deltaplane.solver import SolverOptions
 
 TABLES: Tables = {
@@ -80,7 +81,11 @@ def test_a_definition_is_what_its_tables_say() -> None:
 
 def test_what_the_tables_leave_out_has_a_default() -> None:
     stream = StreamDefinition.from_tables({"features": {"names": ["x"]}, "grid": {"steps": [1]}})
-    assert stream == small(name="stream")
+    automatic = {"ladder": WindowLadder.automatic(102_400), "choices": (0.001, 0.1, 10.0)}
+    assert stream == small(name="stream", solver=SolverOptions(C=0.1), **automatic)
+    assert stream.automatic
+    assert [str(window) for window in stream.ladder.windows] == ["100", "400", "1600", "6400", "25600", "102400"]
+    assert [options.C for options in stream.candidate_options] == [0.001, 0.1, 10.0]
     assert stream.max_skew_milliseconds == 86_400_000
 
 
@@ -161,7 +166,12 @@ def test_the_table_of_the_services_is_left_to_them() -> None:
         ({"window__pane": "100"}, "window.pane: expected a whole number, got '100'"),
         ({"window__keep_rows": 0}, "window.keep_rows: expected true or false, got 0"),
         ({"window__keep_rows": False}, "window: rows can only be let go of where the window is 'all'"),
-        ({"solver__C": "auto"}, "solver.C: expected a number, got 'auto'"),
+        ({"solver__C": "best"}, "solver.C: expected a number, got 'best'"),
+        ({"solver__C": [10.0, 1.0]}, "expected up to 16 different choices in ascending order"),
+        ({"solver__C": [1.0, 1.0]}, "expected up to 16 different choices in ascending order"),
+        ({"solver__C": [0.0, 1.0]}, "C must be a finite number above zero"),
+        ({"window__length": "auto", "window__max": 99}, "must have 100 rows or more, got 99"),
+        ({"window__length": "20", "window__max": 400}, "it bounds length = 'auto', and length is '20'"),
         ({"solver__C": 0}, "C"),
         ({"solver__kind": "svm"}, "kind"),
         ({"solver__standardize": 1}, "solver.standardize: expected true or false, got 1"),
@@ -305,7 +315,8 @@ def test_a_definition_whose_deltas_cannot_fit_is_refused_with_the_sum_shown() ->
     wide(100, classes=ClassDefinition(names[:100]))
     with pytest.raises(
         DefinitionError,
-        match=r"200 classes x 4 windows x 5151 entries x 16 bytes \+ 200 x 200 scores x 36 bytes \+ 65,536 = 67,438,336"
+        match=r"200 classes x 4 windows x 5151 entries x 16 bytes \+ 200 x 200 scores x 36 bytes"
+        r" \+ 800 candidates x 48 bytes \+ 65,536 = 67,476,736"
         r" bytes, more than the 67,108,864",
     ):
         wide(
@@ -392,3 +403,29 @@ def test_fingerprints_are_the_same_in_every_version() -> None:
     stream = definition()
     assert stream.data_fingerprint.hex() == "e95a2332993c15f21d23922e7428a390"
     assert stream.stream_fingerprint.hex() == "1e1deb95d925a8aa596d1ea45bc190f5"
+
+
+def test_an_automatic_ladder_ends_with_its_longest_window_and_leaves_every_partition_some_rows() -> None:
+    assert [window.length for window in WindowLadder.automatic(1000).windows] == [100, 400, 1000]
+    assert [window.length for window in WindowLadder.automatic(1600).windows] == [100, 400, 1600]
+    assert [window.length for window in WindowLadder.automatic(1600, partitions=5).windows] == [400, 1600]
+    assert [window.length for window in WindowLadder.automatic(100).windows] == [100]
+    assert [window.length for window in WindowLadder.automatic(102_400, most=3).windows] == [400, 6400, 102_400]
+    assert [window.length for window in WindowLadder.automatic(102_400, most=1).windows] == [102_400]
+
+
+def test_an_automatic_ladder_has_only_as_many_windows_as_fit_a_message() -> None:
+    names = [f"f{index}" for index in range(1000)]
+    stream = StreamDefinition.from_tables({"features": {"names": names}, "grid": {"steps": [1.0] * 1000}})
+    assert [str(window) for window in stream.ladder.windows] == ["400", "6400", "102400"]
+
+
+def test_one_window_and_one_c_are_no_automatic_mode() -> None:
+    assert not small().automatic
+    assert small(choices=(0.1, 1.0)).automatic
+    assert small(ladder=WindowLadder((Window("count", 5), Window("all")))).automatic
+
+
+def test_the_longest_window_holds_what_any_window_holds() -> None:
+    assert WindowLadder((Window("count", 5), Window("all"), Window("count", 9))).longest == 1
+    assert WindowLadder((Window("count", 5), Window("count", 9))).longest == 1

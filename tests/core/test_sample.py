@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition, Window, WindowLadder
+from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.grid import Grid
+from deltaplane.ladder import Window, WindowLadder
 from deltaplane.sample import Samples, admit, partition_of
 from deltaplane.solver import SolverOptions
 

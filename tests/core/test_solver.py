@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane import limits
+from deltaplane import centring, limits
 from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.metrics import Confusion, gmean
 from deltaplane.moments import Moments
-from deltaplane.solver import Plane, Problem, SolverOptions, _layout, _moved, solve
+from deltaplane.solver import Plane, Problem, SolverOptions, solve
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.str_]
@@ -229,7 +229,7 @@ _placed = st.integers(-(2**30) + 1, 2**30 - 1)
 @given(rows=st.lists(st.tuples(_placed, _placed), min_size=1, max_size=8), centre=st.tuples(_placed, _placed))
 def test_moving_a_gram_matrix_is_exact_whatever_its_size(rows: list[tuple[int, int]], centre: tuple[int, int]) -> None:
     moments = Moments.of_rows(np.array(rows, dtype=np.float64))
-    moved = _moved(moments, np.array([*centre, 0]), _layout(3))
+    moved = centring.moved(moments, np.array([*centre, 0]), centring.layout_of(3))
     extended = [(a - centre[0], b - centre[1], -1) for a, b in rows]
     for i in range(3):
         for j in range(i, 3):

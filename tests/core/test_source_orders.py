@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition, Window, WindowLadder
+from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
 from deltaplane.errors import SourceBarred
 from deltaplane.grid import Grid
+from deltaplane.ladder import Window, WindowLadder
 from deltaplane.merger import Merger
 from deltaplane.moments import Moments
 from deltaplane.solver import SolverOptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deltaplane.definition import Window, WindowLadder
+from deltaplane.ladder import Window, WindowLadder
 from deltaplane.window import NO_WATERMARK, SHORTEST_RUN, RowBuffer, WindowEdges
 
 

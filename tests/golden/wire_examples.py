@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from deltaplane.candidates import Blend, Candidates, Trials
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
@@ -126,6 +127,12 @@ DELTA = Delta(
     scored_by=17,
     counts={"applied": 9, "late": 1},
 )
+TRIALS = Trials(
+    choices=(0.001, 10.0),
+    hits={"UP": np.arange(24, dtype=np.int64).reshape(3, 2, 2, 2)},
+    rows={"UP": np.full((3, 2, 2), 2**33, dtype=np.int64)},
+)
+DELTA_TRIED = replace(DELTA, trials=TRIALS)
 CHECKPOINT = Checkpoint(
     SourceState(
         source=SOURCE,
@@ -187,6 +194,22 @@ THREE_PLANES = Plane(
     counts={"a": 1, "b": 2, "c": 3},
 )
 MODEL = _model(PLANE, None, SolverOptions(C=10.0))
+_FIRST_WINDOW_EMPTY = np.array([np.nan, 0.5, -0.25])[:, None, None]
+MODEL_BLENDED = replace(
+    MODEL,
+    blend=Blend(
+        choices=(0.001, 10.0),
+        of={
+            "UP": Candidates(
+                weights=np.arange(12.0).reshape(3, 2, 2) * _FIRST_WINDOW_EMPTY,
+                biases=np.arange(12.0).reshape(3, 2, 2) * _FIRST_WINDOW_EMPTY,
+                hits=np.arange(24.0).reshape(3, 2, 2, 2),
+                rows=np.arange(12.0).reshape(3, 2, 2) / 7,
+                shares=np.arange(12.0).reshape(3, 2, 2) / 66,
+            )
+        },
+    ),
+)
 MODEL_REFUSED = _model(None, "expected two classes with rows, got 'UP' alone", SolverOptions(kind="lssvm", bias="free"))
 MODEL_OF_THREE = _model(THREE_PLANES, None, SolverOptions(weighting={"a": 1.0, "b": 0.5, "c": 2.0}, standardize=False))
 
@@ -230,7 +253,10 @@ EXAMPLES = {
         ),
         Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
         Example("source_order", "source_order", ORDER, lambda: write_source_order(ORDER), _read_deltas),
-        Example("delta", "delta", DELTA, lambda: write_delta(DELTA), _read_deltas),
+        *(
+            Example(name, "delta", value, partial(write_delta, value), _read_deltas)
+            for name, value in (("delta", DELTA), ("delta_tried", DELTA_TRIED))
+        ),
         Example(
             "checkpoint",
             "checkpoint",
@@ -244,6 +270,7 @@ EXAMPLES = {
                 ("model", MODEL),
                 ("model_refused", MODEL_REFUSED),
                 ("model_of_three_classes", MODEL_OF_THREE),
+                ("model_blended", MODEL_BLENDED),
             )
         ),
         Example("query", "query", QUERY, lambda: write_query(QUERY), lambda data: read_query(data, FEATURES, DATA)),
@@ -266,7 +293,9 @@ def same(a: Any, b: Any) -> bool:
         return isinstance(b, float) and np.float64(a).tobytes() == np.float64(b).tobytes()
     if isinstance(a, tuple | list):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, Samples | Query | Model | Plane | Retirement):
+    if isinstance(a, dict) and any(isinstance(value, Candidates) for value in a.values()):
+        return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
+    if isinstance(a, Samples | Query | Model | Plane | Retirement | Blend | Candidates):
         return type(a) is type(b) and all(same(vars(a)[key], vars(b)[key]) for key in vars(a))
     return bool(a == b)
 

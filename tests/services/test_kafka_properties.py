@@ -263,6 +263,8 @@ def too_large(features: int, classes: int) -> dict[str, Any]:
         "features": {"names": [f"x{index}" for index in range(features)]},
         "grid": {"steps": [1.0] * features},
         "classes": {"names": [f"class {index}" for index in range(classes)]},
+        "window": {"length": "all"},
+        "solver": {"C": 1.0},
     }
 
 
@@ -277,6 +279,17 @@ def test_the_size_of_a_delta_is_what_the_definition_itself_reckons(
         patched.setattr(limits, "MESSAGE_BYTES", 2**62)
         size = kafka_properties.delta_bytes(StreamDefinition.from_tables(tables))
     assert f"= {size:,} bytes" in str(refusal.value)
+
+
+def test_the_size_of_a_model_counts_where_there_are_more_candidates_than_moments() -> None:
+    tables = too_large(3, 50) | {
+        "window": {"length": [5, 50, "all"]},
+        "solver": {"C": [0.01 * 2**k for k in range(16)]},
+    }
+    definition = StreamDefinition.from_tables(tables)
+    size = definition.message_size
+    assert size.model > size.delta
+    assert kafka_properties.delta_bytes(definition) == size.model
 
 
 def test_open_classes_are_given_all_the_room_there_is() -> None:

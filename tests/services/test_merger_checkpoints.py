@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from deltaplane.definition import StreamDefinition, Window, WindowLadder
+from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.grid import Grid
+from deltaplane.ladder import Window, WindowLadder
 from deltaplane.solver import SolverOptions
 from deltaplane.statistics import Statistics
 from deltaplane.wire import write_claim, write_delta

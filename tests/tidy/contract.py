@@ -17,9 +17,15 @@ CORE_ORDER = (
     "limits",
     "grid",
     "moments",
+    "centring",
     "statistics",
     "metrics",
     "solver",
+    "candidates",
+    "tables",
+    "portable",
+    "features",
+    "ladder",
     "definition",
     "sample",
     "window",
@@ -32,8 +38,8 @@ CORE_ORDER = (
     "merger",
     "records",
     "wire",
-    "features",
     "reference",
+    "folds",
     "estimators",
 )
 """The modules of the core in reading order, which is data order: each may import only what stands before it.
@@ -86,6 +92,10 @@ PURE_STANDARD_LIBRARY = {
 """Standard modules whose answers depend on their arguments alone."""
 
 CORE_LIBRARIES = {"numpy", "scipy", "fastavro"}
+
+LIBRARIES_OF = {"estimators": {"sklearn"}}
+"""Libraries that one module of the core, or subpackage, may import besides. No other may import those modules, so that
+the core is installed, and loaded, without them."""
 
 _CLOCK = "take the time as an argument; the services read the clock"
 _NETWORK = "return what is to be sent; the services send it"
@@ -160,11 +170,17 @@ def impure_imports(source: Source) -> list[str]:
     """For a file of the core: imports of anything whose answers depend on more than its arguments."""
     complaints = []
     allowed = PURE_STANDARD_LIBRARY | CORE_LIBRARIES | {"deltaplane", "deltaplane_schemas"}
+    allowed |= LIBRARIES_OF.get(_entry(source.module), set())
     for item in imports(source):
         parts = item.name.split(".")
         known = next((cure for cure in (CURES.get(".".join(parts[:n])) for n in (1, 2)) if cure), None)
         if known:
             complaints.append(f"{source.path}:{item.line}: the core imports {item.name}: {known}")
+        elif owner := next((owner for owner, libraries in LIBRARIES_OF.items() if item.top in libraries - allowed), ""):
+            complaints.append(
+                f"{source.path}:{item.line}: the core imports {item.name}: only deltaplane.{owner} may, which is"
+                " installed with an extra of its own; move what needs it there"
+            )
         elif item.top not in allowed:
             complaints.append(
                 f"{source.path}:{item.line}: the core imports {item.name}, not known to be pure: do without it,"
@@ -237,6 +253,12 @@ def backward_imports(source: Source, order: tuple[str, ...] = CORE_ORDER) -> lis
             continue
         other = _entry(item.name)
         if other in {"", own} or other.startswith("__"):
+            continue
+        if other in LIBRARIES_OF:
+            complaints.append(
+                f"{source.path}:{item.line}: {own} imports {other}, which needs {', '.join(LIBRARIES_OF[other])}: the"
+                " core loads without it; move what both need before them"
+            )
             continue
         if other not in order:
             complaints.append(f"{source.path}:{item.line}: {own} imports {other}, which has no place: {unknown}")

@@ -9,6 +9,7 @@ import numpy as np
 from deltaplane.errors import DefinitionError, WireError
 from deltaplane.model import Model, SourcePosition
 from deltaplane.solver import Plane, SolverOptions
+from deltaplane.wire.blends import blend_fields, blend_of
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of
 
@@ -37,6 +38,7 @@ def write_model(model: Model) -> bytes:
             "positions": [_position_fields(position) for position in model.positions],
             "scores": score_fields(model.scores),
             "totals": model.totals,
+            "blend": blend_fields(model.blend),
         },
     )
 
@@ -60,6 +62,7 @@ def read_model(data: bytes | None) -> Model:
         scores=scores_of(name, fields),
         totals=fields["totals"],
         watermark=fields["watermark"],
+        blend=blend_of(fields["blend"]),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile
 from deltaplane.records import Checkpoint
+from deltaplane.wire.blends import trials_fields, trials_of
 from deltaplane.wire.frame import read_record, write_record
 from deltaplane.wire.parts import (
     check_positions,
@@ -44,6 +45,7 @@ def write_delta(delta: Delta) -> bytes:
             "scored_by": delta.scored_by,
             "scores": score_fields(delta.scores),
             "counts": delta.counts,
+            "trials": trials_fields(delta.trials),
         },
     )
 
@@ -67,6 +69,7 @@ def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | S
         scores=scores_of(name, fields),
         scored_by=fields["scored_by"],
         counts=fields["counts"],
+        trials=trials_of(fields["trials"]),
     )
 
 

@@ -83,7 +83,8 @@ def audit(settings: ServiceSettings) -> Audit:
             from_log = position.source.site == settings.site and not position.barred
             if from_log:
                 statistics, fault = _rebuilt(settings, site, position, accepted)
-            sources.append(SourceAudit(position, sum(statistics.counts().values()), fault, from_log))
+            rows = sum(statistics.counts(settings.definition.ladder.longest).values())
+            sources.append(SourceAudit(position, rows, fault, from_log))
             total = total + statistics
         return Audit(model, total.digest(settings.definition.data_fingerprint), tuple(sources))
     finally:

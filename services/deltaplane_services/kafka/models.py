@@ -14,6 +14,7 @@ from deltaplane import metrics
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
 from deltaplane.model import Model
+from deltaplane_services.blend_tables import blend_shares, candidates_table
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.records import MODELS
@@ -74,7 +75,9 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
         "weights": None if plane is None else plane.weights.tolist(),
         "biases": None if plane is None else plane.biases.tolist(),
         "sigmas": None if plane is None else dict(plane.sigmas),
-        "C": model.options.C,
+        "C": model.options.C if plane is None else plane.C,
+        "blend": blend_shares(model, definition),
+        "candidates": candidates_table(model, definition),
         "kind": model.options.kind,
         "standardize": model.options.standardize,
         "condition": None if plane is None else plane.condition,

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.candidates import Trials
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.errors import DefinitionMismatch, DeltaGap, SourceBarred, WireError
@@ -213,8 +214,9 @@ class WorkerProcessor:
         predicted = self._predict(batch.samples)
         step = self.partition.step(batch.samples, batch.retirements, self._watermark)
         scores = self._score(batch.samples, predicted, step)
+        trials = self._try_out(batch.samples, step)
         batch.counts.update(step.counts)
-        return self._emit(batch, step, scores, samples, retirements)
+        return self._emit(batch, step, (scores, trials), samples, retirements)
 
     def _refill(self, samples: Sequence[Record], retirements: Sequence[Record]) -> None:
         """Put what lies before the accepted position back into the window, and hold what lies after it."""
@@ -321,16 +323,27 @@ class WorkerProcessor:
             truth, guess = np.delete(truth, left_out), np.delete(guess, left_out)
         return Confusion.of(truth, guess, every)
 
+    def _try_out(self, samples: AdmittedSamples, step: Step) -> Trials | None:
+        """What each candidate of the automatic mode makes of the samples that are scored."""
+        if self._model is None or self._model.blend is None or not len(samples):
+            return None
+        rows, codes = samples.features, samples.codes
+        left_out = [note.row for note in step.sample_notes]
+        if left_out:
+            rows, codes = np.delete(rows, left_out, axis=0), np.delete(codes, left_out)
+        return self._model.blend.try_out(rows, codes, samples.labels)
+
     # Output ----------------------------------------------------------------------------------------------------------
 
     def _emit(
         self,
         batch: _Batch,
         step: Step,
-        scores: Confusion,
+        quality: tuple[Confusion, Trials | None],
         samples: Sequence[Record],
         retirements: Sequence[Record],
     ) -> Output:
+        scores, trials = quality
         samples_to = samples[-1].offset + 1 if samples else self._samples_covered
         retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_covered
         tile = Tile(self._sequence, self._samples_covered, samples_to, self._retirements_covered, retirements_to)
@@ -351,6 +364,7 @@ class WorkerProcessor:
             scores=scores,
             scored_by=self._model.version if self._model is not None and scores.counts else 0,
             counts=dict(batch.counts),
+            trials=trials,
         )
         first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
         self._sequence += 1

@@ -13,10 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 from deltaplane import metrics
+from deltaplane_services.blend_tables import blend_shares
 from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 
 REFRESH_SECONDS = 0.1
+SMALLEST_SHARE_SHOWN = 0.05
+SHARES_OF = {"windows": "window", "C": "C", "cuts": "cut"}
 
 
 class Console:
@@ -108,9 +111,10 @@ def _overview(result: ReplayResult) -> Table:
     )
     units = "standardized" if options.standardize else "raw"
     weighting = options.weighting if isinstance(options.weighting, str) else "explicit"
-    table.add_row(
-        "plane", f"{options.kind}, weighting {weighting}, C = {options.C:g}, {units}, model version {model.version:,}"
-    )
+    c = f"C = {options.C:g}" if model.blend is None else f"C of {', '.join(f'{c:g}' for c in model.blend.choices)}"
+    table.add_row("plane", f"{options.kind}, weighting {weighting}, {c}, {units}, model version {model.version:,}")
+    if (leaning := blend_shares(model, definition)) is not None:
+        table.add_row("leaning to", "\n".join(_leaning(name, shares) for name, shares in leaning.items()))
     if model.plane is not None:
         table.add_row("condition", f"{model.plane.condition:.3g}")
     table.add_row("samples", _outcomes(result))
@@ -122,6 +126,13 @@ def _overview(result: ReplayResult) -> Table:
             "grid rounding", f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})"
         )
     return table
+
+
+def _leaning(name: str, shares: dict[str, float]) -> str:
+    """The choices that have most of the plane, the largest share first."""
+    most = sorted(shares.items(), key=lambda item: -item[1])
+    kept = [f"{choice} {share:.0%}" for choice, share in most if share >= SMALLEST_SHARE_SHOWN]
+    return f"{SHARES_OF[name]} {', '.join(kept)}"
 
 
 def _outcomes(result: ReplayResult) -> str:

@@ -55,8 +55,9 @@ class Feed:
         self._random = np.random.default_rng(options.seed)
         self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, definition)
         self._due: list[tuple[int, int, str]] = []
-        length = definition.ladder.windows[0].length if definition.ladder.windows[0].kind == "count" else 0
-        self._latest = length or LATEST_RETIREMENT_ROWS
+        longest = definition.ladder.windows[definition.ladder.longest]
+        latest = longest.length if longest.kind == "count" else LATEST_RETIREMENT_ROWS
+        self._latest = latest if len(definition.ladder.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
 
     def publish(self, block: RowBlock) -> tuple[list[Outgoing], Published]:
         """The records of one chunk, retirements that have come due before it first."""

@@ -131,15 +131,14 @@ def complete_definition(options: ReplayOptions, features: tuple[str, ...], fitte
     if fitted is not None:
         tables = lay_over(tables, "grid", steps=fitted.steps.tolist(), offsets=fitted.offsets.tolist())
     window = tables.get("window", {})
-    if "keep_rows" not in window and window.get("length", "all") == "all":
+    if "keep_rows" not in window and window.get("length") == "all":
         # Without ids of the file's own no id comes twice, and without retirements none is asked for.
         needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
         tables = lay_over(tables, "window", keep_rows=needs_rows)
     definition = StreamDefinition.from_tables(tables)
-    if definition.ladder.longest_milliseconds is not None and not options.input.get("time"):
-        raise DefinitionError(
-            f"window: {definition.ladder.windows[0]} is a span of event time; say which column holds it with --time"
-        )
+    if definition.ladder.timed and not options.input.get("time"):
+        span = next(window for window in definition.ladder.windows if window.kind == "time")
+        raise DefinitionError(f"window: {span} is a span of event time; say which column holds it with --time")
     if options.retire_fraction and not definition.ladder.keep_rows:
         raise DefinitionError(
             "retire-fraction: this definition keeps no rows (keep_rows = false); rows are retired by id"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane.definition import StreamDefinition
+from deltaplane.merger import plane_of
 from deltaplane.model import Model
 from deltaplane.reference import Reference
-from deltaplane.solver import solve
 from deltaplane_services.replay.feed import Published
 
 
@@ -47,9 +47,7 @@ class Oracle:
         digest = statistics.digest(self.definition.data_fingerprint)
         difference = float("nan")
         if model.plane is not None and model.refusal is None:
-            batch = solve(
-                statistics.grams(), self.definition.grid, self.definition.solver, self.definition.classes.positive
-            )
+            batch = plane_of(statistics, self.definition, model.blend)
             if batch.classes == model.plane.classes:
                 weights = np.abs(batch.weights - model.plane.weights).max()
                 difference = float(max(weights, np.abs(batch.biases - model.plane.biases).max()))

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from deltaplane import metrics
+from deltaplane.definition import StreamDefinition
 from deltaplane.metrics import Confusion
 from deltaplane.prequential import Point
 from deltaplane.solver import Plane
+from deltaplane_services.blend_tables import blend_shares, candidates_table
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.replay.toml import as_toml
 
@@ -58,7 +60,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         else dict(zip(definition.features, result.rounding_error.tolist(), strict=True)),
         "confusion": _confusion(model.scores),
         "series": [
-            {**_point(point, positive), "lately": _lately(result.points, at, positive)}
+            {**_point(point, positive, definition), "lately": _lately(result.points, at, positive)}
             for at, point in enumerate(result.points)
         ],
         "ended_early": result.ended_early,
@@ -87,10 +89,12 @@ def _model(result: ReplayResult) -> dict[str, Any]:
         "weighting": model.options.weighting
         if isinstance(model.options.weighting, str)
         else dict(model.options.weighting),
-        "C": model.options.C,
+        "C": model.options.C if model.plane is None or model.blend is None else model.plane.C,
         "standardize": model.options.standardize,
         "features": list(result.definition.features),
         "refusal": model.refusal,
+        "blend": blend_shares(model, result.definition),
+        "candidates": candidates_table(model, result.definition),
     }
     if model.plane is not None:
         fields |= _plane(model.plane)
@@ -127,7 +131,7 @@ def _confusion(scores: Confusion) -> list[dict[str, Any]]:
     ]
 
 
-def _point(point: Point, positive: str | None) -> dict[str, Any]:
+def _point(point: Point, positive: str | None, definition: StreamDefinition) -> dict[str, Any]:
     plane = point.model.plane
     return {
         "rows_from": point.rows_from,
@@ -145,6 +149,7 @@ def _point(point: Point, positive: str | None) -> dict[str, Any]:
         else list(plane.classes),
         "sigmas": None if plane is None else dict(plane.sigmas),
         "version": point.model.version,
+        "blend": blend_shares(point.model, definition),
     }
 
 

@@ -57,6 +57,8 @@ def charts_of(run: Run) -> list[Chart]:
         charts += [_gmean(run), _recalls(run, shown), _imbalance(run), _counts(run, shown)]
         if any(span.sigmas for span in run.spans):
             charts.append(_sigmas(run, shown))
+        if any(span.blend for span in run.spans):
+            charts.append(_blend(run))
         if any(span.weights for span in run.spans):
             charts.append(_weights(run))
     if run.confusion:
@@ -185,6 +187,37 @@ def _sigmas(run: Run, shown: Sequence[str]) -> Chart:
 
     note = f"What a row of each class weighs when the plane is solved.{_left_out(run, shown)}"
     return Chart("sigmas", "Class weights σ", note, stream_table(run, values), draw)
+
+
+SHARE_OF = {"windows": "window {}", "C": "C = {}", "cuts": "cut: {}"}
+"""How a choice of the automatic mode is called, by its kind."""
+
+
+def _blend(run: Run) -> Chart:
+    """A strip for each choice of the automatic mode: its share in the plane."""
+    axis = axis_of(run)
+    names = dict.fromkeys(
+        (kind, choice) for span in run.spans for kind in SHARE_OF for choice in span.blend.get(kind, ())
+    )
+    values = {
+        SHARE_OF[kind].format(choice): column([span.blend.get(kind, {}).get(choice, math.nan) for span in run.spans])
+        for kind, choice in names
+    }
+
+    def draw(frame: Frame) -> Figure:
+        rows = [(name, [Line("", shares, Ink(light("line1"), ()), width=1.4)]) for name, shares in values.items()]
+        figure, every = strips(frame, axis, 30, rows)
+        for axes, shares in zip(every, values.values(), strict=True):
+            axes.set_ylim(-0.06, 1.06)
+            axes.set_yticks([0, 1], ["0", "1"])
+            axes.fill_between(axis.rows, shares, 0.0, color=light("line1"), alpha=0.13, linewidth=0)
+        return figure
+
+    note = (
+        "The plane is a blend of candidates: one for each window, C and cut. Each strip is the share of all candidates"
+        " with that choice; better recent G-mean, larger share."
+    )
+    return Chart("blend", "What the plane leans to", note, stream_table(run, values), draw)
 
 
 def _weights(run: Run) -> Chart:

@@ -35,7 +35,8 @@ class Span:
 
     ``gmean`` and ``recalls`` are of these samples alone, ``lately_gmean`` and ``lately_recalls`` of those and some
     before them. ``time_milliseconds`` is None where the stream has no event times. ``weights``: a class to the weights
-    of the plane that has it on its positive side.
+    of the plane that has it on its positive side. ``blend``: in the automatic mode the shares of the plane, by the kind
+    of choice (windows, C, cuts) and by the choice.
     """
 
     rows_from: int
@@ -49,6 +50,7 @@ class Span:
     counts: Mapping[str, int]
     sigmas: Mapping[str, float]
     weights: Mapping[str, tuple[float, ...]]
+    blend: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,7 @@ def _span(part: _Fields, number_of_features: int) -> Span:
         counts=part.table("classes", _Fields.whole),
         sigmas=part.table("sigmas", _Fields.number),
         weights=_weights(part, number_of_features),
+        blend={kind: part.part("blend").table(kind, _Fields.number) for kind in part.part("blend").value},
     )
 
 

@@ -1,0 +1,101 @@
+"""What stands in the tables of a definition file, checked: each function takes a parsed value and says where it stood.
+
+All raise :class:`DefinitionError` with the place, what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from deltaplane.errors import DefinitionError
+
+UNIT_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def text(value: Any, where: str) -> str:
+    """A text."""
+    if not isinstance(value, str):
+        raise DefinitionError(f"{where}: expected a text, got {value!r}; put it in quotes")
+    return value
+
+
+def label(value: Any, where: str) -> str:
+    """A name as samples carry it: a text, or a whole number. Others have more than one spelling (1.0, True)."""
+    return str(whole(value, where)) if isinstance(value, int) else text(value, where)
+
+
+def list_of(value: Any, where: str) -> Sequence[Any]:
+    """A list of anything."""
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise DefinitionError(f"{where}: expected a list, got {value!r}; put it in [ ]")
+    return value
+
+
+def strings(value: Any, where: str) -> list[str]:
+    """A list of names."""
+    return [label(item, where) for item in list_of(value, where)]
+
+
+def numbers(value: Any, where: str) -> list[float]:
+    """A list of numbers."""
+    return [number(item, where) for item in list_of(value, where)]
+
+
+def number(value: Any, where: str) -> float:
+    """A number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DefinitionError(f"{where}: expected a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise DefinitionError(f"{where}: expected a number of at most 1.8e308, got one beyond it") from None
+
+
+def whole(value: Any, where: str) -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DefinitionError(f"{where}: expected a whole number, got {value!r}")
+    return value
+
+
+def flag(value: Any, where: str) -> bool:
+    """True or false."""
+    if not isinstance(value, bool):
+        raise DefinitionError(f"{where}: expected true or false, got {value!r}")
+    return value
+
+
+def span(value: Any, where: str) -> int:
+    """Milliseconds of a span such as ``1d`` or ``90s``."""
+    expected = "a span of time such as '1d' or '90s'"
+    number, unit = amount(str(value), where, expected)
+    if not unit:
+        raise DefinitionError(f"{where}: expected {expected}, got {value!r} without a unit")
+    return number * UNIT_MILLISECONDS[unit]
+
+
+def span_text(milliseconds: int) -> str:
+    """The shortest text that :func:`_span` reads as so many milliseconds."""
+    exact = [unit for unit, size in UNIT_MILLISECONDS.items() if milliseconds % size == 0]
+    unit = max(exact, key=UNIT_MILLISECONDS.__getitem__) if milliseconds else "s"
+    return f"{milliseconds // UNIT_MILLISECONDS[unit]}{unit}"
+
+
+def amount(text: str, where: str, expected: str) -> tuple[int, str]:
+    """A whole number, and its unit or an empty text."""
+    match = re.fullmatch(r"([0-9]+(?:_[0-9]+)*)\s*(ms|[smhdw])?", text.strip())
+    if match is None or len(match[1]) > 25:
+        raise DefinitionError(f"{where}: expected {expected}, got {text[:100]!r}")
+    return int(match[1]), match[2] or ""
+
+
+def check_text(value: str, what: str, limit_bytes: int) -> None:
+    """Refuse a name that is empty, too long, or not a text at all (half of a surrogate pair)."""
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError as fault:
+        raise DefinitionError(f"{what} must be a Unicode text, got {value!r} ({fault.reason})") from fault
+    if not 1 <= size <= limit_bytes:
+        raise DefinitionError(f"{what} must have 1 to {limit_bytes} bytes in UTF-8, got {size} ({value[:50]!r})")

@@ -1,0 +1,129 @@
+"""The automatic mode on the wire: trials in deltas, candidates in models.
+
+Arrays travel as they lie in memory, little-endian; their shapes follow from the choices of C and the lengths.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.candidates import CUTS, Blend, Candidates, Trials
+from deltaplane.errors import WireError
+from deltaplane.wire.frame import Fields
+
+Floats = npt.NDArray[np.float64]
+
+
+def trials_fields(trials: Trials | None) -> Fields | None:
+    """A ``Trials`` record."""
+    if trials is None:
+        return None
+    targets = [
+        {
+            "target": target,
+            "hits": trials.hits[target].astype("<i8", copy=False).tobytes(),
+            "rows": trials.rows[target].astype("<i8", copy=False).tobytes(),
+        }
+        for target in trials.rows
+    ]
+    return {"choices": trials.choices, "targets": targets}
+
+
+def trials_of(fields: Fields | None) -> Trials | None:
+    """The inverse of :func:`trials_fields`. Raises :class:`WireError` for counts that cannot be."""
+    if fields is None:
+        return None
+    choices, hits, rows = _choices("delta", fields), {}, {}
+    windows = _windows("delta", fields["targets"], "rows", len(choices) * 2)
+    for part in fields["targets"]:
+        target = part["target"]
+        hits[target] = _array("delta", part, "hits", "<i8", (windows, len(choices), len(CUTS), 2)).astype(np.int64)
+        rows[target] = _array("delta", part, "rows", "<i8", (windows, len(choices), 2)).astype(np.int64)
+        if (hits[target] < 0).any() or (hits[target] > rows[target][:, :, None, :]).any():
+            raise WireError(f"delta: expected trials of class {target!r} with at most as many hits as rows, got others")
+    _check_once("delta", fields["targets"])
+    return Trials(choices, hits, rows)
+
+
+def blend_fields(blend: Blend | None) -> Fields | None:
+    """A ``Blend`` record."""
+    if blend is None:
+        return None
+    columns = ("weights", "biases", "hits", "rows", "shares")
+    targets: list[Fields] = [
+        {"target": target} | {name: getattr(candidates, name).astype("<f8", copy=False).tobytes() for name in columns}
+        for target, candidates in blend.of.items()
+    ]
+    return {"choices": blend.choices, "targets": targets}
+
+
+def blend_of(fields: Fields | None) -> Blend | None:
+    """The inverse of :func:`blend_fields`. Raises :class:`WireError` for candidates that cannot be."""
+    if fields is None:
+        return None
+    choices = _choices("model", fields)
+    windows = _windows("model", fields["targets"], "rows", len(choices) * 2)
+    shape, of = (windows, len(choices)), {}
+    for part in fields["targets"]:
+        features, rest = divmod(len(part["weights"]), 8 * math.prod(shape))
+        if rest:
+            raise WireError(
+                f"model: expected weights of {math.prod(shape)} candidates, got {len(part['weights'])} bytes"
+            )
+        candidates = Candidates(
+            weights=_array("model", part, "weights", "<f8", (*shape, features)).astype(np.float64),
+            biases=_array("model", part, "biases", "<f8", (*shape, len(CUTS))).astype(np.float64),
+            hits=_array("model", part, "hits", "<f8", (*shape, len(CUTS), 2)).astype(np.float64),
+            rows=_array("model", part, "rows", "<f8", (*shape, 2)).astype(np.float64),
+            shares=_array("model", part, "shares", "<f8", (*shape, len(CUTS))).astype(np.float64),
+        )
+        _check_candidates(part["target"], candidates)
+        of[part["target"]] = candidates
+    _check_once("model", fields["targets"])
+    return Blend(choices, of)
+
+
+def _check_candidates(target: str, candidates: Candidates) -> None:
+    exist = candidates.exist
+    planes = np.concatenate([candidates.weights, candidates.biases], axis=-1)
+    counted = (candidates.hits, candidates.rows, candidates.shares)
+    if not np.isfinite(planes[exist]).all() or not all(np.isfinite(a).all() and (a >= 0).all() for a in counted):
+        raise WireError(
+            f"model: expected candidates of class {target!r} with finite planes, and counts and shares of at least 0,"
+            " got others; publish a model that was solved"
+        )
+
+
+def _choices(name: str, fields: Fields) -> tuple[float, ...]:
+    choices = tuple(fields["choices"])
+    if not 1 <= len(choices) <= limits.CHOICES_OF_C or not all(0.0 < choice < math.inf for choice in choices):
+        raise WireError(f"{name}: expected 1 to {limits.CHOICES_OF_C} choices of C above zero, got {choices[:20]}")
+    return choices
+
+
+def _windows(name: str, targets: list[Fields], column: str, numbers: int) -> int:
+    """How many windows the arrays are of, by the length of one of them."""
+    sizes = {len(part[column]) for part in targets} or {8 * numbers}
+    windows, rest = divmod(min(sizes), 8 * numbers)
+    if len(sizes) > 1 or rest or not 1 <= windows <= limits.WINDOWS:
+        raise WireError(
+            f"{name}: expected {column} of 1 to {limits.WINDOWS} windows, {8 * numbers} bytes each, got {sorted(sizes)}"
+        )
+    return windows
+
+
+def _array(name: str, part: Fields, column: str, kind: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    if len(part[column]) != 8 * math.prod(shape):
+        raise WireError(f"{name}: expected {column} of {8 * math.prod(shape)} bytes, got {len(part[column])}")
+    return np.frombuffer(part[column], dtype=kind).reshape(shape)
+
+
+def _check_once(name: str, targets: list[Fields]) -> None:
+    labels = [part["target"] for part in targets]
+    if len(set(labels)) < len(labels):
+        raise WireError(f"{name}: expected candidates of different classes, got {labels[:20]}")

@@ -1,0 +1,46 @@
+"""What a model of the automatic mode is made of, in plain values: for reports, consoles and metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deltaplane.candidates import CUTS
+from deltaplane.definition import StreamDefinition
+from deltaplane.model import Model
+
+
+def blend_shares(model: Model, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
+    """What the plane of the automatic mode leans to: shares by window, by C and by cut; null in other modes."""
+    if model.blend is None:
+        return None
+    shares = model.blend.shares
+    by = {
+        "windows": ([str(window) for window in definition.ladder.windows], shares.sum(axis=(1, 2))),
+        "C": ([f"{choice:g}" for choice in model.blend.choices], shares.sum(axis=(0, 2))),
+        "cuts": (list(CUTS), shares.sum(axis=(0, 1))),
+    }
+    return {name: dict(zip(names, values.tolist(), strict=True)) for name, (names, values) in by.items()}
+
+
+def candidates_table(model: Model, definition: StreamDefinition) -> list[dict[str, Any]] | None:
+    """Every candidate that there is, with its recent G-mean and its share; null where one plane is solved for."""
+    if model.blend is None:
+        return None
+    rows = []
+    for target, candidates in model.blend.of.items():
+        gmeans = candidates.gmeans
+        for window, choice, cut in np.ndindex(*gmeans.shape):
+            if candidates.exist[window, choice]:
+                rows.append(
+                    {
+                        "class": target,
+                        "window": str(definition.ladder.windows[window]),
+                        "C": model.blend.choices[choice],
+                        "cut": CUTS[cut],
+                        "gmean": float(gmeans[window, choice, cut]),
+                        "share": float(candidates.shares[window, choice, cut]),
+                    }
+                )
+    return rows

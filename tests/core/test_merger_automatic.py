@@ -1,0 +1,152 @@
+"""The merger in the automatic mode: trials count once, whatever crashed, and whatever source they came from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deltaplane.candidates import Trials
+from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
+from deltaplane.merger import Merger, plane_of
+from deltaplane.model import Model
+from deltaplane.moments import Moments
+from deltaplane.solver import SolverOptions
+from deltaplane.statistics import Statistics
+from deltaplane.wire import read_model, write_model
+from strategies_streams import definition_of
+
+CHOICES = (0.1, 10.0)
+DEFINITION = replace(definition_of("4", "all", partitions=2), choices=CHOICES, solver=SolverOptions(C=10.0))
+HERE, THERE = Source("here", 0), Source("there", 1)
+ROWS = {"x": [[5.0], [7.0], [4.0]], "y": [[-5.0], [-6.0], [3.0]]}
+
+
+def sums() -> Statistics:
+    return Statistics(2, {(w, label): Moments.of_rows(np.array(rows)) for label, rows in ROWS.items() for w in (0, 1)})
+
+
+def tried(hits: int, choices: tuple[float, ...] = CHOICES, windows: int = 2) -> Trials:
+    """Ten rows of each side, of which the candidates of the first C had so many right, the others half."""
+    right = np.full((windows, len(choices), 2, 2), 5)
+    right[:, 0] = hits
+    return Trials(choices, {"y": right}, {"y": np.full((windows, len(choices), 2), 10)})
+
+
+def delta(source: Source, sequence: int, trials: Trials | None = None, change: Statistics | None = None) -> Delta:
+    return Delta(
+        source=source,
+        writer="w",
+        stream_fingerprint=DEFINITION.stream_fingerprint,
+        tile=Tile(sequence, sequence, sequence + 1, 0, 0),
+        rebuild=Rebuild(),
+        change=change or Statistics(2),
+        trials=trials,
+    )
+
+
+def begun() -> Merger:
+    """A merger with one model, of the candidates that are tried next."""
+    merger = Merger(DEFINITION)
+    for source in (HERE, THERE):
+        merger.apply(Claim(source, "w", DEFINITION.stream_fingerprint))
+    merger.apply(delta(HERE, 0, change=sums()))
+    published(merger)
+    return merger
+
+
+def published(merger: Merger) -> Model:
+    model = merger.publish(1)
+    assert model is not None
+    return model
+
+
+def candidates(model: Model) -> Sequence[bytes]:
+    """What is known of the candidates of a model, and its plane, as bytes."""
+    assert model.blend is not None
+    assert model.plane is not None
+    of = model.blend.of["y"]
+    arrays = (of.hits, of.rows, of.shares, of.weights, of.biases, model.plane.weights, model.plane.biases)
+    return [array.tobytes() for array in arrays]
+
+
+def test_the_plane_leans_to_the_candidates_that_did_better() -> None:
+    merger = begun()
+    merger.apply(delta(HERE, 1, tried(9)))
+    model = published(merger)
+    assert model.blend is not None
+    shares = model.blend.of["y"].shares
+    assert shares[:, 0].sum() > 0.999
+    assert model.plane is not None
+    assert pytest.approx(0.1, rel=1e-3) == model.plane.C
+
+
+def test_the_model_is_the_same_whatever_source_the_trials_came_from_and_in_what_order() -> None:
+    one, two, three = begun(), begun(), begun()
+    one.apply(delta(HERE, 1, tried(9)))
+    one.apply(delta(HERE, 2, tried(6)))
+    two.apply(delta(THERE, 0, tried(6)))
+    two.apply(delta(HERE, 1, tried(9)))
+    three.apply(delta(THERE, 0, tried(9)))
+    three.apply(delta(HERE, 1, tried(6)))
+    models = [published(merger) for merger in (one, two, three)]
+    assert candidates(models[0]) == candidates(models[1]) == candidates(models[2])
+
+
+def test_trials_that_a_restarted_merger_reads_again_count_once() -> None:
+    merger = begun()
+    checkpoint = [merger.state(source) for source in (HERE, THERE)]
+    merger.apply(delta(HERE, 1, tried(9)))
+    last = published(merger)
+    merger.apply(delta(HERE, 2, tried(2)))
+    merger.apply(delta(THERE, 0, tried(3)))
+
+    again = Merger(DEFINITION)
+    again.restore(checkpoint, read_model(write_model(last)))
+    for one in (delta(HERE, 1, tried(9)), delta(HERE, 2, tried(2)), delta(THERE, 0, tried(3))):
+        again.apply(one)
+    assert candidates(published(again)) == candidates(published(merger))
+
+
+def test_a_published_plane_can_be_computed_again_from_its_statistics_and_shares() -> None:
+    merger = begun()
+    merger.apply(delta(HERE, 1, tried(7)))
+    model = published(merger)
+    assert model.plane is not None
+    again = plane_of(sums(), DEFINITION, model.blend)
+    assert again.weights.tobytes() == model.plane.weights.tobytes()
+    assert again.biases.tobytes() == model.plane.biases.tobytes()
+
+
+@pytest.mark.parametrize("others", [tried(9, (1.0, 2.0)), tried(9, windows=3), tried(9, (0.1,))])
+def test_trials_of_other_candidates_are_left_out_and_counted(others: Trials) -> None:
+    merger, plain = begun(), begun()
+    merger.apply(delta(HERE, 1, others))
+    plain.apply(delta(HERE, 1))
+    assert candidates(published(merger)) == candidates(published(plain))
+    assert merger.void_trials == 1
+
+
+def test_a_refused_solve_keeps_the_last_good_plane_and_what_was_tried() -> None:
+    merger = begun()
+    merger.apply(delta(HERE, 1, tried(9), Statistics(2) - sums()))
+    refused = published(merger)
+    assert refused.refusal is not None
+    assert "at least two classes" in refused.refusal
+    assert refused.plane_version == 1
+    merger.apply(delta(HERE, 2, change=sums()))
+    plain = begun()
+    plain.apply(delta(HERE, 1, tried(9)))
+    assert candidates(published(merger)) == candidates(published(plain))
+
+
+def test_classes_and_counts_are_those_of_the_longest_window() -> None:
+    merger = begun()
+    short = Statistics(2, {(0, label): moments for label, moments in sums().grams(0).items()})
+    merger.apply(delta(HERE, 1, change=Statistics(2) - short))
+    model = published(merger)
+    assert model.counts == {"x": 3, "y": 3}
+    assert model.blend is not None
+    assert model.blend.of["y"].exist.tolist() == [[False, False], [True, True]]

@@ -1,0 +1,128 @@
+"""The automatic mode of ``replay``: the default, as good as it should be, and as exact as any other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deltaplane_services import cli
+
+ELECTRICITY = Path(__file__).parents[2] / "examples" / "electricity.csv.gz"
+ELEC2 = (ELECTRICITY, "--label", "target", "--positive", "1", "--time", "event_time")
+
+
+def replay(
+    arguments: Sequence[str | Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> dict[str, Any]:
+    monkeypatch.setattr("sys.argv", ["deltaplane", "replay", *map(str, arguments), "--json", "-"])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 0
+    summary: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return summary
+
+
+def write_rows(path: Path, rows: Sequence[Sequence[object]]) -> Path:
+    path.write_text("\n".join(["a,b,label", *(",".join(map(str, row)) for row in rows)]) + "\n")
+    return path
+
+
+def three_classes(seed: int, rows: int) -> list[tuple[float, float, str]]:
+    """Rows of three classes, of which one comes only in the middle third."""
+    random = np.random.default_rng(seed)
+    values = []
+    for row in range(rows):
+        known = 3 if rows // 3 <= row < 2 * rows // 3 else 2
+        label = int(random.integers(0, known))
+        a, b = random.normal(size=2) + np.array([3.0 * label, 2.0 * (label == 1)])
+        values.append((round(float(a), 3), round(float(b), 3), "xyz"[label]))
+    return values
+
+
+def test_without_any_flag_every_window_and_c_is_weighed_and_the_plane_is_proved(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    summary = replay((*ELEC2, "--verify"), monkeypatch, capsys)
+    assert summary["gmean"] == pytest.approx(0.775, abs=0.01)
+    assert summary["window"] == ["100", "400", "1600", "6400", "25600", "102400"]
+    assert (summary["verified"], summary["max_difference"]) == (True, 0.0)
+    blend = summary["model"]["blend"]
+    assert list(blend["windows"]) == summary["window"]
+    assert list(blend["C"]) == ["0.001", "0.1", "10"]
+    assert all(sum(shares.values()) == pytest.approx(1.0) for shares in blend.values())
+    candidates = summary["model"]["candidates"]
+    assert len(candidates) == 6 * 3 * 2
+    assert sum(one["share"] for one in candidates) == pytest.approx(1.0)
+    best = max(candidates, key=lambda one: one["gmean"])
+    assert best["share"] == max(one["share"] for one in candidates)
+    assert [point["blend"]["C"] for point in summary["series"]][-1] == blend["C"]
+
+
+def test_a_stream_with_rows_retired_is_the_stream_of_the_rows_that_are_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = three_classes(1, 600)
+    ids = tmp_path / "retired"
+    whole = write_rows(tmp_path / "rows.csv", rows)
+    options = ("--label", "label", "--window", "50,all", "--retire-fraction", "0.3", "--seed", "5")
+    with_retired = replay((whole, *options, "--retired-ids", ids, "--verify"), monkeypatch, capsys)
+    assert with_retired["verified"] is True
+    gone = {int(text) for text in ids.read_text().split()}
+    assert len(gone) > 100
+    left = write_rows(tmp_path / "left.csv", [row for line, row in enumerate(rows, start=2) if line not in gone])
+    never = replay((left, "--label", "label", "--window", "all", "--C", "auto"), monkeypatch, capsys)
+    assert with_retired["classes"] == never["classes"]
+
+
+@pytest.mark.parametrize("partitions", ["1", "3"])
+def test_a_class_that_comes_and_goes_is_blended_while_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, partitions: str
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", three_classes(2, 1800))
+    options = ("--label", "label", "--window", "60,300", "--chunk", "20", "--partitions", partitions, "--verify")
+    summary = replay((file, *options), monkeypatch, capsys)
+    assert summary["verified"] is True
+    assert summary["model"]["classes"] == ["x", "y"], "the third has left every window"
+    with_third = [point for point in summary["series"] if point["recalls"].get("z", 0) > 0.5]
+    assert with_third
+    assert summary["gmean"] > 0.8
+
+
+def test_fixed_settings_are_no_automatic_mode(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", three_classes(3, 300))
+    summary = replay((file, "--label", "label", "--window", "100", "--C", "1"), monkeypatch, capsys)
+    assert summary["model"]["blend"] is None
+    assert summary["model"]["candidates"] is None
+    assert summary["model"]["C"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--C", "best"), "C: expected auto, a number, or numbers with commas, got 'best'"),
+        (("--C", "10,1"), "different choices in ascending order"),
+        (("--window", "50,7d"), "a ladder is of counts or of spans of time"),
+        (("--max-window", "50"), "must have 100 rows or more, got 50"),
+        (("--window", "50", "--max-window", "500"), "it bounds length = 'auto', and length is '50'"),
+    ],
+)
+def test_choices_that_cannot_be_are_refused(
+    options: tuple[str, ...],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", three_classes(3, 300))
+    monkeypatch.setattr("sys.argv", ["deltaplane", "replay", str(file), "--label", "label", *options])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert words in " ".join(capsys.readouterr().err.split())
