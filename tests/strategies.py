@@ -7,7 +7,7 @@ never take the path that small ones take.
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from deltaplane import limits
 from deltaplane.candidates import Blend, Candidates, Trials
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.features import NO_MAP, FeatureMap
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowKind, WindowLadder
 from deltaplane.metrics import Confusion
@@ -163,6 +164,17 @@ def solver_options(draw: st.DrawFn) -> SolverOptions:
 
 
 @st.composite
+def feature_maps(draw: st.DrawFn, features: int) -> FeatureMap:
+    """No map, or one of few units."""
+    if draw(st.booleans()):
+        return NO_MAP
+    kind: Literal["hidden", "fourier"] = "hidden" if draw(st.booleans()) else "fourier"
+    centers = tuple(draw(st.lists(st.integers(-(2**29), 2**29), min_size=features, max_size=features)))
+    scales = tuple(draw(st.lists(st.floats(0.5, 2.0**20), min_size=features, max_size=features)))
+    return FeatureMap(kind, draw(st.sampled_from([2, 4])), draw(st.integers(0, 9)), 1.5, centers, scales)
+
+
+@st.composite
 def choices_of_c(draw: st.DrawFn, solver: SolverOptions) -> dict[str, Any]:
     """The solver and no choices of C, or several and the solver that goes with them."""
     choices = tuple(sorted(draw(st.sets(st.floats(1e-6, 1e6), max_size=4))))
@@ -190,6 +202,7 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         missing=draw(st.sampled_from(["refuse", "offset"])),
         partitions=partitions,
         max_skew_milliseconds=draw(st.integers(0, limits.EVENT_TIME_MILLISECONDS - 1)),
+        feature_map=draw(feature_maps(len(features))),
         **draw(choices_of_c(solver)),
     )
 

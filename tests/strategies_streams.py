@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Rebuild
+from deltaplane.features import NO_MAP, FeatureMap
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
 from deltaplane.partition import Partition, Step
@@ -48,7 +49,7 @@ def definition_of(
     keep_rows: bool = True,
     features: int = 1,
     classes: ClassDefinition | None = None,
-    max_skew_milliseconds: int = FAR_AHEAD_MILLISECONDS,
+    feature_map: FeatureMap = NO_MAP,
 ) -> StreamDefinition:
     """A stream of some windows (``5``, ``10ms``, ``all``) over the grid of whole numbers."""
     return StreamDefinition(
@@ -59,7 +60,8 @@ def definition_of(
         solver=SolverOptions(),
         classes=classes or ClassDefinition(),
         partitions=partitions,
-        max_skew_milliseconds=max_skew_milliseconds,
+        max_skew_milliseconds=FAR_AHEAD_MILLISECONDS,
+        feature_map=feature_map,
     )
 
 
@@ -182,6 +184,11 @@ def rows_by(counts: Counter[str]) -> int:
     return counts["applied"] - gone - (counts["retirements retired"] - counts["annihilated"])
 
 
+HIDDEN = FeatureMap("hidden", 3, 7, 1.0, (0, 1), (2.0, 500.0))
+FOURIER = FeatureMap("fourier", 4, 8, 1.0, (0, 1), (2.0, 500.0))
+"""Maps of two features."""
+
+
 # Strategies ----------------------------------------------------------------------------------------------------------
 
 IDS = st.sampled_from("abcdef")
@@ -199,7 +206,8 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         # Windows over everything may stand beside counts or beside spans.
         windows = ["all"] if kind == "all" else [*windows, "all"]
     pane_rows = draw(st.integers(1, min(lengths))) if kind == "count" else 1
-    return definition_of(*windows, pane_rows=pane_rows, features=2)
+    feature_map = draw(st.sampled_from([NO_MAP, NO_MAP, HIDDEN, FOURIER]))
+    return definition_of(*windows, pane_rows=pane_rows, features=2, feature_map=feature_map)
 
 
 def rows() -> st.SearchStrategy[Row]:

@@ -9,6 +9,7 @@ Solver settings are in neither, so C or the weighting may change on a live strea
 from __future__ import annotations
 
 import difflib
+import functools
 import hashlib
 import json
 import re
@@ -17,10 +18,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.candidates import AUTOMATIC_C
 from deltaplane.errors import DefinitionError
+from deltaplane.features import NO_MAP, TABLE_KEYS, FeatureMap
 from deltaplane.grid import Grid
 from deltaplane.ladder import AUTOMATIC_LONGEST, Window, WindowLadder
 from deltaplane.solver import SolverOptions
@@ -39,6 +42,8 @@ from deltaplane.tables import (
     whole,
 )
 
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 Tables = Mapping[str, Any]
 """A parsed definition file: section name to keys."""
 
@@ -164,6 +169,7 @@ class StreamDefinition:
     partitions: int = 1
     max_skew_milliseconds: int = UNIT_MILLISECONDS["d"]
     choices: tuple[float, ...] = ()
+    feature_map: FeatureMap = NO_MAP
     data_fingerprint: bytes = field(init=False, repr=False)
     stream_fingerprint: bytes = field(init=False, repr=False)
 
@@ -193,6 +199,7 @@ class StreamDefinition:
                     f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
                     " every partition needs one"
                 )
+        self._check_feature_map()
         self._check_choices()
         self._check_class_weights()
         self.message_size.check()
@@ -201,8 +208,28 @@ class StreamDefinition:
 
     @property
     def dimension(self) -> int:
-        """D = features + 1, the side of a Gram matrix."""
-        return len(self.features) + 1
+        """D, the side of a Gram matrix: features of the plane (mapped ones, where there is a map) + 1."""
+        return (self.feature_map.units or len(self.features)) + 1
+
+    @property
+    def plane_features(self) -> tuple[str, ...]:
+        """Names of the features that the plane has weights for: the stream's own, or mapped ones."""
+        return self.feature_map.names(self.features)
+
+    @functools.cached_property
+    def plane_grid(self) -> Grid:
+        """The grid that the Gram matrices are in."""
+        return self.feature_map.grid(self.grid)
+
+    def plane_inputs(self, rows: Floats) -> tuple[Floats, Flags]:
+        """What a plane is asked about raw rows float64[n, d]: float64[n, D-1], and bool[n]: which rows it can be.
+
+        Without a feature map these are the rows themselves, and any finite row will do; a map needs rows on the grid.
+        """
+        if self.feature_map.kind == "none":
+            return rows, np.asarray(np.isfinite(rows).all(axis=1))
+        placed, fits = self.grid.place(rows)
+        return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0.0))), fits
 
     @property
     def automatic(self) -> bool:
@@ -218,6 +245,11 @@ class StreamDefinition:
     def choices_tried(self) -> tuple[float, ...]:
         """The C of the candidates, or the one C there is."""
         return self.choices or (self.solver.C,)
+
+    def _check_feature_map(self) -> None:
+        mapped, features = len(self.feature_map.centers), len(self.features)
+        if self.feature_map.kind != "none" and mapped != features:
+            raise DefinitionError(f"feature_map: expected {features} centers, one a feature, got {mapped}")
 
     def _check_choices(self) -> None:
         choices = self.choices
@@ -249,7 +281,7 @@ class StreamDefinition:
             "steps": [step.hex() for step in self.grid.steps.tolist()],
             "offsets": [offset.hex() for offset in self.grid.offsets.tolist()],
             "missing": self.missing,
-            "map": "none",
+            "map": self.feature_map.identity,
         }
 
     def _stream_settings(self) -> dict[str, Any]:
@@ -285,7 +317,9 @@ class StreamDefinition:
             tuple(strings(classes.get("names", ()), "classes.names")),
             None if positive is None else label(positive, "classes.positive"),
         )
-        sizes = (MessageSize.of(named, w, len(names) + 1, len(choices) or 1) for w in range(limits.WINDOWS, 0, -1))
+        feature_map = FeatureMap.from_table(tables.get("feature_map", {}), len(names))
+        dimension = (feature_map.units or len(names)) + 1
+        sizes = (MessageSize.of(named, w, dimension, len(choices) or 1) for w in range(limits.WINDOWS, 0, -1))
         most = next((size.windows for size in sizes if size.delta <= limits.MESSAGE_BYTES), 1)
         return cls(
             name=text(tables.get("name", "stream"), "name"),
@@ -301,6 +335,7 @@ class StreamDefinition:
             partitions=partitions,
             max_skew_milliseconds=span(tables.get("max_skew", "1d"), "max_skew"),
             choices=choices,
+            feature_map=feature_map,
         )
 
     def to_tables(self) -> dict[str, Any]:
@@ -317,6 +352,7 @@ class StreamDefinition:
             "max_skew": span_text(self.max_skew_milliseconds),
             "features": {"names": list(self.features), "missing": self.missing},
             "grid": {"steps": self.grid.steps.tolist(), "offsets": self.grid.offsets.tolist()},
+            "feature_map": self.feature_map.to_table(),
             "classes": classes,
             "window": {
                 "length": windows[0] if len(windows) == 1 else windows,
@@ -341,6 +377,7 @@ _KEYS: dict[str, frozenset[str]] = {
             "max_skew",
             "features",
             "grid",
+            "feature_map",
             "classes",
             "window",
             "solver",
@@ -351,6 +388,7 @@ _KEYS: dict[str, frozenset[str]] = {
     ),
     "features": frozenset({"names", "missing"}),
     "grid": frozenset({"steps", "offsets"}),
+    "feature_map": TABLE_KEYS,
     "classes": frozenset({"names", "positive"}),
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias"}),

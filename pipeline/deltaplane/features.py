@@ -35,7 +35,7 @@ import functools
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -53,6 +53,9 @@ Int32s = npt.NDArray[np.int32]
 
 TABLE_KEYS = frozenset({"kind", "units", "seed", "sigma", "centers", "scales"})
 """Keys of the table ``[feature_map]`` of a definition."""
+
+UNITS = 200
+"""Mapped features where none are asked for."""
 
 STEP = 2.0**-RESULT_BITS
 """Resolution of the standardised features, and of the mapped ones."""
@@ -169,6 +172,15 @@ class FeatureMap:
         """The grid that mapped rows are on, given that of the rows: values are q·2**-20."""
         return grid if self.kind == "none" else Grid(np.full(self.units, STEP), np.zeros(self.units))
 
+    def pieces(self, rows: int) -> Iterator[slice]:
+        """Spans of so many rows of which the mapped values may be held at once; one span where nothing is mapped."""
+        most = rows if self.kind == "none" else limits.MAPPED_ENTRIES // self.units
+        return (slice(start, min(start + most, rows)) for start in range(0, rows, max(1, most)))
+
+    def values(self, mapped: Placed) -> Floats:
+        """Mapped grid rows [n, units] as numbers float64[n, units]; exact."""
+        return np.multiply(mapped, STEP, dtype=np.float64)
+
     def apply(self, placed: Placed) -> Placed:
         """Map grid rows [n, d] (integers, |q| < 2**30) to grid rows int32[n, units], |q| <= 2**20.
 
@@ -213,13 +225,15 @@ class FeatureMap:
     def from_table(cls, table: Mapping[str, Any], features: int) -> FeatureMap:
         """Read a table ``[feature_map]`` for rows of so many features; :func:`fit_table` completes one.
 
-        Sigma is by default the root of the number of features. Raises :class:`DefinitionError`.
+        There are by default 200 units, and sigma is the root of the number of features.
+        Raises :class:`DefinitionError`.
         """
         if unknown := sorted(set(table) - TABLE_KEYS):
             raise DefinitionError(f"feature_map: unknown key {unknown[0]!r}; known are {', '.join(sorted(TABLE_KEYS))}")
         given = dict(table)
         kind = given.pop("kind", "none")
         if kind != "none":
+            given.setdefault("units", UNITS)
             given.setdefault("sigma", default_sigma(features))
         for key in ("centers", "scales"):
             values = given.get(key, () if kind == "none" else None)

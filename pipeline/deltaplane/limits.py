@@ -46,6 +46,9 @@ FEATURES = 2000
 """Features of a stream. Statistics grow with the square: two classes of 2000 features are 64 MB, what a
 message may have."""
 
+MAPPED_ENTRIES = 2**23
+"""Mapped values held at once, 4 bytes each: a batch that has more is mapped piece by piece."""
+
 FEATURE_NAME_BYTES = 256
 """Bytes of a feature's name in UTF-8. Names are in every report and refusal."""
 

@@ -27,7 +27,7 @@ def fit_candidates(statistics: Statistics, definition: StreamDefinition, prior: 
     ladder = definition.ladder
     grams = [statistics.grams(window) for window in range(len(ladder.windows))]
     positive = definition.classes.positive
-    return fit(grams, ladder.longest, definition.grid, definition.candidate_options, positive, prior)
+    return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, prior)
 
 
 def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:
@@ -36,7 +36,7 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
     Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
     """
     if blend is None:
-        return solve(statistics.grams(), definition.grid, definition.solver, definition.classes.positive)
+        return solve(statistics.grams(), definition.plane_grid, definition.solver, definition.classes.positive)
     fitted = fit_candidates(statistics, definition)
     again = {
         target: replace(candidates, weights=fitted.weights[target], biases=fitted.biases[target])
@@ -179,7 +179,7 @@ class Merger:
     def _solved(self) -> Plane:
         definition = self.definition
         grams = self.statistics.grams()
-        return solve(grams, definition.grid, definition.solver, definition.classes.positive, self._prior)
+        return solve(grams, definition.plane_grid, definition.solver, definition.classes.positive, self._prior)
 
     def _blended(self) -> Plane:
         """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""

@@ -71,7 +71,10 @@ class Model:
         return any(position.source == source and position.sequence > sequence for position in self.positions)
 
     def decisions(self, row: Floats) -> dict[str, float]:
-        """Class label to decision value of one raw row float64[d]: x·w - b of the plane with the class on its side."""
+        """Class label to decision value x·w - b of one row float64[D-1], by the plane that has the class on its side.
+
+        The row is as the plane takes it: see :meth:`StreamDefinition.plane_inputs`.
+        """
         if self.plane is None:
             return {}
         sides = {label: self.plane.row_of(label) for label in self.plane.classes}

@@ -38,7 +38,7 @@ from deltaplane.moments import Moments
 from deltaplane.outcomes import RetirementNote, RetirementOutcome, SampleNote, SampleOutcome
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Retirement
-from deltaplane.statistics import Key, Statistics, moments_by_class
+from deltaplane.statistics import Key, Statistics, moments_by_class, moments_of_pieces
 from deltaplane.window import NO_WATERMARK, Arrivals, RowBuffer, WindowEdges
 
 Int64s = npt.NDArray[np.int64]
@@ -173,7 +173,7 @@ class Partition:
             applied -= note.outcome is not SampleOutcome.REPLACED
         if applied:
             counts[_APPLIED] = applied
-        change = self._move_windows(first_new, resolved, counts)
+        change = self._move_windows(first_new, resolved, counts, samples)
         return change, resolved
 
     def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
@@ -248,7 +248,9 @@ class Partition:
         table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
         return table[samples.codes]
 
-    def _move_windows(self, first_new: int, resolved: _Resolved, counts: Counter[str]) -> Statistics:
+    def _move_windows(
+        self, first_new: int, resolved: _Resolved, counts: Counter[str], samples: AdmittedSamples
+    ) -> Statistics:
         """The change of every window: killed slots out, slots left behind out, new current slots in."""
         buffer, edges = self._buffer, self._edges
         leaving: list[list[Int64s]] = [[] for _ in self._windows]
@@ -265,7 +267,7 @@ class Partition:
                 leaving[w].append(old)
                 if w == edges.longest and len(old):
                     counts["expired"] += len(old)
-        change = self._entering(first_new, counts, some_dead=bool(resolved.dead_rows))
+        change = self._entering(first_new, counts, None if resolved.dead_rows else samples)
         for w, parts in enumerate(leaving):
             if parts:
                 slots = parts[0] if len(parts) == 1 else np.concatenate(parts)
@@ -273,19 +275,19 @@ class Partition:
                     change[w, label] = change[w, label] - part if (w, label) in change else -part
         return Statistics(self.definition.dimension, change)
 
-    def _entering(self, first_new: int, counts: Counter[str], *, some_dead: bool) -> dict[Key, Moments]:
-        """The Gram matrices of the new current slots, by each window that they lie in."""
+    def _entering(self, first_new: int, counts: Counter[str], samples: AdmittedSamples | None) -> dict[Key, Moments]:
+        """The Gram matrices of the new current slots, by each window that they lie in; all of ``samples``, if given."""
         buffer, edges = self._buffer, self._edges
         change: dict[Key, Moments] = {}
         whole: dict[str, Moments] | None = None
         for w in self._windows:
-            if not some_dead and edges.holds_all_from(w, first_new):
+            if samples is not None and edges.holds_all_from(w, first_new):
                 if whole is None:
-                    whole = self._sums(*buffer.rows_from(first_new))
+                    whole = moments_of_pieces(samples.mapped(), buffer.codes_from(first_new), self._labels)
                 parts = whole
             else:
                 new = np.arange(first_new, buffer.next, dtype=np.int64)
-                if some_dead:
+                if samples is None:
                     new = new[buffer.current(new)]
                 inside = edges.inside(w, new, buffer.times(new))
                 entering = new[inside]
@@ -296,8 +298,10 @@ class Partition:
         return change
 
     def _sums(self, rows: Int32s, codes: Int32s) -> dict[str, Moments]:
-        """Class label to Gram matrix of some grid rows int32[n, d]."""
-        return moments_by_class(rows, codes, self._labels)
+        """Class label to Gram matrix of some grid rows int32[n, d], which are mapped first."""
+        feature_map = self.definition.feature_map
+        pieces = ((piece, feature_map.apply(rows[piece])) for piece in feature_map.pieces(len(rows)))
+        return moments_of_pieces(pieces, codes, self._labels)
 
     def _let_go(self) -> None:
         until = self._edges.oldest_inside(self._buffer) - limits.EXPIRED_ROWS_REMEMBERED
@@ -362,7 +366,8 @@ class Partition:
         held = (self.statistics + change).counts(self._edges.longest)
         if label is None or not fits[0] or held.get(label, 0) < 1:
             return RetirementOutcome.UNKNOWN, nothing
-        parts = moments_by_class(placed, np.zeros(1, dtype=np.int32), [label])
+        mapped = self.definition.feature_map.apply(placed)
+        parts = moments_by_class(mapped, np.zeros(1, dtype=np.int32), [label])
         return RetirementOutcome.RETIRED, Statistics(
             self.definition.dimension, {(w, label): parts[label] for w in self._windows}
         )
@@ -385,7 +390,7 @@ class Partition:
             self.watermark = max(self.watermark, int(samples.event_times.max()))
         self.watermark = max(self.watermark, watermark)
         self._slots += len(samples)
-        parts = moments_by_class(samples.placed, samples.codes, samples.labels)
+        parts = moments_of_pieces(samples.mapped(), samples.codes, samples.labels)
         return Statistics(
             self.definition.dimension, {(w, label): part for label, part in parts.items() for w in self._windows}
         )

@@ -128,8 +128,12 @@ class Reference:
             for row in self.live(window):
                 by_class.setdefault(row.label, []).append(row.placed)
             for label, rows in by_class.items():
-                moments[window, label] = exact_moments(np.array(rows))
+                moments[window, label] = exact_moments(self._mapped(np.array(rows)))
         return Statistics(self.definition.dimension, moments)
+
+    def _mapped(self, placed: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The map is the one thing that the fast path and this one share; its own tests hold it to its formula."""
+        return np.asarray(self.definition.feature_map.apply(placed), dtype=np.int64)
 
 
 def exact_moments(placed: npt.NDArray[np.int64]) -> Moments:

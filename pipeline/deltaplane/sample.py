@@ -6,8 +6,9 @@ again when the log is read a second time. A refused row takes no slot of a windo
 
 from __future__ import annotations
 
+import functools
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,8 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
+from deltaplane.features import NO_MAP, FeatureMap
+from deltaplane.grid import Placed
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -92,9 +95,29 @@ class AdmittedSamples:
     rows: Int64s
     missing: int
     rounding: Floats
+    feature_map: FeatureMap = NO_MAP
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def mapped(self) -> Iterator[tuple[slice, Placed]]:
+        """The rows after the feature map, as grid rows [n, D-1], in pieces; a batch of one piece is mapped but once."""
+        pieces = list(self.feature_map.pieces(len(self)))
+        if len(pieces) == 1:
+            yield pieces[0], self._mapped_at_once
+        else:
+            for piece in pieces:
+                yield piece, self.feature_map.apply(self.placed[piece])
+
+    @functools.cached_property
+    def _mapped_at_once(self) -> Placed:
+        return self.feature_map.apply(self.placed)
+
+    def inputs(self) -> Iterator[tuple[slice, Floats]]:
+        """What a plane is asked about the rows, float64[n, D-1], in pieces: raw values, or mapped ones."""
+        if self.feature_map.kind == "none":
+            return iter([(slice(0, len(self)), self.features)])
+        return ((piece, self.feature_map.values(mapped)) for piece, mapped in self.mapped())
 
 
 def partition_of(sample_id: str, partitions: int) -> int:
@@ -135,6 +158,7 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
         rows=samples.rows[kept],
         missing=0 if gaps is None else int(np.count_nonzero(gaps[kept])),
         rounding=definition.grid.rounding_error(features, placed),
+        feature_map=definition.feature_map,
     )
     return admitted, refusals
 

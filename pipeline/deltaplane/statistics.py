@@ -7,7 +7,7 @@ so the same statistics answer every question that a linear proximal SVM can be a
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -129,3 +129,14 @@ def moments_by_class(placed: Placed, codes: npt.NDArray[np.int32], labels: list[
         labels[int(sorted_codes[start])]: Moments.of_rows(rows[start:stop])
         for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
     }
+
+
+def moments_of_pieces(
+    pieces: Iterable[tuple[slice, Placed]], codes: npt.NDArray[np.int32], labels: list[str]
+) -> dict[str, Moments]:
+    """As :func:`moments_by_class`, of a batch whose grid rows come in pieces; ``codes`` int32[n] are of the batch."""
+    total: dict[str, Moments] = {}
+    for piece, placed in pieces:
+        for label, moments in moments_by_class(placed, codes[piece], labels).items():
+            total[label] = total[label] + moments if label in total else moments
+    return total

@@ -156,10 +156,9 @@ class RowBuffer:
         """Class codes int32[n] of some slots."""
         return self._codes[self.at(slots)]
 
-    def rows_from(self, slot: int) -> tuple[Int32s, Int32s]:
-        """Grid rows int32[n, d] and class codes int32[n] of every slot from one on, without a copy."""
-        span = slice(slot - self.first + self._start, self._start + len(self))
-        return self._rows[span], self._codes[span]
+    def codes_from(self, slot: int) -> Int32s:
+        """Class codes int32[n] of every slot from one on, without a copy."""
+        return self._codes[slot - self.first + self._start : self._start + len(self)]
 
     def times(self, slots: Int64s) -> Int64s:
         """Event times int64[n] in milliseconds of some slots."""

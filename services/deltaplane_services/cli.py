@@ -88,6 +88,16 @@ def replay(
         int | None, typer.Option(help="Rows of the longest window of auto.", rich_help_panel=STREAM)
     ] = None,
     partitions: Annotated[int | None, typer.Option(help="Partitions of the stream.", rich_help_panel=STREAM)] = None,
+    feature_map: Annotated[
+        str | None,
+        typer.Option(help="none (default), hidden or fourier: a curved boundary.", rich_help_panel=SOLVER),
+    ] = None,
+    units: Annotated[
+        int | None, typer.Option(help="Features that the map makes; 200 by default.", rich_help_panel=SOLVER)
+    ] = None,
+    sigma: Annotated[
+        float | None, typer.Option(help="Width of its kernel, in standardized units.", rich_help_panel=SOLVER)
+    ] = None,
     kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.", rich_help_panel=SOLVER)] = None,
     c: Annotated[
         str | None,
@@ -179,6 +189,7 @@ def replay(
     tables = lay_over(tables, "features", missing=missing)
     tables = lay_over(tables, "window", length=_window(window), max=max_window)
     tables = lay_over(tables, "", partitions=partitions)
+    tables = lay_over(tables, "feature_map", kind=feature_map, units=units, sigma=sigma)
     tables = lay_over(tables, "solver", kind=kind, C=_c(c), weighting=_weighting(weighting), standardize=standardize)
     options = ReplayOptions(
         source=file,

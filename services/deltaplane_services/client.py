@@ -127,7 +127,7 @@ class LiveModel:
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
-        self._features = len(settings.definition.features)
+        self._definition = settings.definition
         self._follower = ModelFollower(reader(settings, "central"), settings.definition)
         self._model = self._follower.model
         self._news = threading.Condition()
@@ -177,10 +177,16 @@ class LiveModel:
         Raises :class:`NoPlane` before there is one, and :class:`DefinitionError` for rows that it cannot say anything
         about: of another number of features, or with values that are not finite.
         """
-        if rows.ndim != 2 or rows.shape[1] != self._features or not np.isfinite(rows).all():
+        if rows.ndim != 2 or rows.shape[1] != len(self._definition.features) or not np.isfinite(rows).all():
             raise DefinitionError(
-                f"rows: expected finite numbers [n, {self._features}], got {rows.shape}"
+                f"rows: expected finite numbers [n, {len(self._definition.features)}], got {rows.shape}"
                 f"{'' if np.isfinite(rows).all() else ', some of which are not finite'}"
+            )
+        rows, fits = self._definition.plane_inputs(rows)
+        if not fits.all():
+            raise DefinitionError(
+                f"rows: row {int(np.flatnonzero(~fits)[0])} has a value outside the grid, where the feature map is not"
+                " defined; rescale the value, or leave the row out"
             )
         model = self.model
         if model is None or model.plane is None:

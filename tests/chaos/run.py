@@ -115,12 +115,7 @@ def run(
             report.figures["sources claimed late at the very end"] = sum(arrived)
             load.send(LAST_ROWS)
             drained = _drain(settings, load, models, processes)
-        report.faults += drained
-        if not drained:
-            newest = models.models[-1]
-            followed = live.wait(DRAIN_SECONDS, newest.version - 1)
-            if followed.version == newest.version and followed.digest != newest.digest:
-                report.faults.append(f"LiveModel has another model of version {newest.version} than its topic")
+        report.faults += drained or _follows(live, models.models[-1])
         report.faults += _audit(processes)
         processes.end()
     report.faults += [*mayhem.faults, *processes.faults, *load.faults, *models.faults]
@@ -136,6 +131,14 @@ def run(
     report.faults += [f"never happened: {kind}" for kind in kinds if not mayhem.done[kind]]
     report.seconds = time.monotonic() - began
     return report
+
+
+def _follows(live: LiveModel, newest: Model) -> list[str]:
+    """What is wrong with the model that a client follows, once all has been drained."""
+    followed = live.wait(DRAIN_SECONDS, newest.version - 1)
+    if followed.version == newest.version and followed.digest != newest.digest:
+        return [f"LiveModel has another model of version {newest.version} than its topic"]
+    return []
 
 
 @contextlib.contextmanager

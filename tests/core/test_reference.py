@@ -88,7 +88,7 @@ def test_integer_products_are_exact_where_floats_and_64_bits_are_not() -> None:
     ],
 )
 def test_a_row_that_the_stream_does_not_admit_is_not_there(row: Row) -> None:
-    definition = definition_of("10ms", classes=ClassDefinition(("x", "y")), max_skew_milliseconds=1000)
+    definition = replace(definition_of("10ms", classes=ClassDefinition(("x", "y"))), max_skew_milliseconds=1000)
     reference = Reference(definition)
     reference.add(0, samples_of([(row,)]))
     assert live(reference) == []

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Source
+from deltaplane.features import NO_MAP
 from deltaplane.reference import Reference
 from deltaplane.wire import read_dead_letter, read_model, read_receipt
 from deltaplane_services.processors.records import (
@@ -27,7 +29,7 @@ from deltaplane_services.processors.records import (
 )
 from simulation.producer import BAD_RECORDS, BAD_ROWS
 from simulation.world import FAULTS, SITE, World
-from strategies_streams import definition_of, rows_by
+from strategies_streams import FOURIER, HIDDEN, definition_of, rows_by
 
 SEEDS = range(240)
 EVENTS = 150
@@ -51,14 +53,15 @@ def definition_for(seed: int) -> StreamDefinition:
     partitions = 1 + seed // len(WINDOWS) % 3
     counts = all(window.isdigit() for window in windows)
     closed = ClassDefinition(("x", "y", "z"), "x" if seed % 2 else None)
-    return definition_of(
+    definition = definition_of(
         *windows,
         partitions=partitions,
         pane_rows=1 + seed % 4 if counts else 1,
         features=2,
         classes=closed if seed % 5 else ClassDefinition(),
-        max_skew_milliseconds=1000,
+        feature_map=(NO_MAP, NO_MAP, HIDDEN, NO_MAP, FOURIER)[seed // 7 % 5],
     )
+    return replace(definition, max_skew_milliseconds=1000)
 
 
 @functools.cache

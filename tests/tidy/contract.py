@@ -34,6 +34,7 @@ CORE_ORDER = (
     "partition",
     "delta",
     "model",
+    "scoring",
     "prequential",
     "merger",
     "records",

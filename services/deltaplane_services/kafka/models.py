@@ -69,7 +69,7 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
         "digest": model.digest,
         "watermark_milliseconds": model.watermark,
         "counts": dict(model.counts),
-        "features": list(definition.features),
+        "features": list(definition.plane_features),
         "classes": None if plane is None else list(plane.classes),
         "positive": None if plane is None else plane.positive,
         "weights": None if plane is None else plane.weights.tolist(),
@@ -105,7 +105,7 @@ def print_model(model: Model, definition: StreamDefinition) -> None:
         table.add_column("feature")
         for side in sides:
             table.add_column(side, justify="right")
-        for name, weights in zip(definition.features, model.plane.weights.T.tolist(), strict=True):
+        for name, weights in zip(definition.plane_features, model.plane.weights.T.tolist(), strict=True):
             table.add_row(name, *(f"{weight:.6g}" for weight in weights))
         table.add_row("bias", *(f"{bias:.6g}" for bias in model.plane.biases.tolist()))
     rich.console.Console(highlight=False).print(table)

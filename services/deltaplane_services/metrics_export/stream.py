@@ -156,7 +156,7 @@ class StreamView:
         named = [label for label in plane.classes if label in seen.classes.names]
         yield family(names.SIGMA, stream, (((label,), plane.sigmas.get(label, math.nan)) for label in named))
         sides = plane.classes if plane.positive is None else (plane.positive,)
-        features = self._definition.features[: names.MOST_FEATURES]
+        features = self._definition.plane_features[: names.MOST_FEATURES]
         weights = [
             ((side, feature), float(weight))
             for side, row in zip(sides, plane.weights, strict=True)

@@ -57,11 +57,11 @@ class ScorerProcessor:
         row = query.features[None, :]
         if self.definition.missing == "offset":
             row = np.where(np.isnan(row), self.definition.grid.offsets, row)
-        placed, fits = self.definition.grid.place(row)
-        del placed
+        _, fits = self.definition.grid.place(row)
         if not fits[0]:
             raise WireError(f"query {query.id!r}: {self.definition.grid.fault(row[0], self.definition.features)}")
         plane = self.model.plane
+        row, _ = self.definition.plane_inputs(row)
         prediction = Prediction(
             id=query.id,
             predicted=plane.classes[int(plane.predict(row)[0])],

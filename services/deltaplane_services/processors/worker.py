@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.candidates import Trials
@@ -29,6 +28,7 @@ from deltaplane.outcomes import SampleOutcome
 from deltaplane.partition import Partition, Step
 from deltaplane.records import Receipt
 from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
+from deltaplane.scoring import score
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import (
     read_retirement,
@@ -211,12 +211,11 @@ class WorkerProcessor:
         if not samples and not retirements and not expires:
             return Output()
         batch = self._decode(samples, retirements)
-        predicted = self._predict(batch.samples)
         step = self.partition.step(batch.samples, batch.retirements, self._watermark)
-        scores = self._score(batch.samples, predicted, step)
-        trials = self._try_out(batch.samples, step)
+        # The model is still that of before: it has not learned these samples.
+        quality = score(self._model, batch.samples, [note.row for note in step.sample_notes])
         batch.counts.update(step.counts)
-        return self._emit(batch, step, (scores, trials), samples, retirements)
+        return self._emit(batch, step, quality, samples, retirements)
 
     def _refill(self, samples: Sequence[Record], retirements: Sequence[Record]) -> None:
         """Put what lies before the accepted position back into the window, and hold what lies after it."""
@@ -298,40 +297,6 @@ class WorkerProcessor:
         kind = "bad record" if isinstance(fault, WireError) else "other definition"
         counts[f"refused {kind}"] += 1
         return dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES)
-
-    # Scoring ---------------------------------------------------------------------------------------------------------
-
-    def _predict(self, samples: AdmittedSamples) -> npt.NDArray[np.int64] | None:
-        """Indices of predicted classes int64[n], by the model that exists before these samples are learned."""
-        if self._model is None or self._model.plane is None or not len(samples):
-            return None
-        return self._model.plane.predict(samples.features)
-
-    def _score(self, samples: AdmittedSamples, predicted: npt.NDArray[np.int64] | None, step: Step) -> Confusion:
-        if predicted is None or self._model is None or self._model.plane is None:
-            return Confusion()
-        every = classes = self._model.plane.classes
-        truth, guess = samples.codes, predicted
-        if tuple(samples.labels) != classes:
-            every = tuple(sorted({*classes, *samples.labels}))
-            place = {label: at for at, label in enumerate(every)}
-            truth = np.array([place[label] for label in samples.labels], dtype=np.int32)[samples.codes]
-            guess = np.array([place[label] for label in classes], dtype=np.int64)[predicted]
-        # Only what is learned for the first time counts; a sample sent twice is not scored twice.
-        left_out = [note.row for note in step.sample_notes]
-        if left_out:
-            truth, guess = np.delete(truth, left_out), np.delete(guess, left_out)
-        return Confusion.of(truth, guess, every)
-
-    def _try_out(self, samples: AdmittedSamples, step: Step) -> Trials | None:
-        """What each candidate of the automatic mode makes of the samples that are scored."""
-        if self._model is None or self._model.blend is None or not len(samples):
-            return None
-        rows, codes = samples.features, samples.codes
-        left_out = [note.row for note in step.sample_notes]
-        if left_out:
-            rows, codes = np.delete(rows, left_out, axis=0), np.delete(codes, left_out)
-        return self._model.blend.try_out(rows, codes, samples.labels)
 
     # Output ----------------------------------------------------------------------------------------------------------
 

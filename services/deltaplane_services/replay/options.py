@@ -8,9 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from deltaplane.definition import StreamDefinition, check_keys
 from deltaplane.errors import DefinitionError
-from deltaplane.grid import Grid
+from deltaplane.features import fit_table
+from deltaplane.grid import Grid, fit_grid
 from deltaplane_services.readers import ReaderOptions
 
 INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
@@ -121,15 +125,33 @@ def reader_options(options: ReplayOptions) -> ReaderOptions:
     )
 
 
-def complete_definition(options: ReplayOptions, features: tuple[str, ...], fitted: Grid | None) -> StreamDefinition:
+def needs_first_rows(options: ReplayOptions) -> bool:
+    """Whether the grid or the feature map is to be fitted."""
+    table = options.tables.get("feature_map", {})
+    complete = table.get("kind", "none") == "none" or {"centers", "scales"} <= table.keys()
+    return "steps" not in options.tables.get("grid", {}) or not complete
+
+
+def _fitted(tables: Tables, first: npt.NDArray[np.float64]) -> Tables:
+    if "steps" not in tables.get("grid", {}):
+        grid = fit_grid(first)
+        tables = lay_over(tables, "grid", steps=grid.steps.tolist(), offsets=grid.offsets.tolist())
+    steps, offsets = tables["grid"]["steps"], tables["grid"].get("offsets", [0.0] * first.shape[1])
+    grid = Grid(np.array(steps, dtype=np.float64), np.array(offsets, dtype=np.float64))
+    return lay_over(tables, "feature_map", **fit_table(tables.get("feature_map", {}), grid, first))
+
+
+def complete_definition(
+    options: ReplayOptions, features: tuple[str, ...], first: npt.NDArray[np.float64] | None
+) -> StreamDefinition:
     """The stream definition of a replay: what the tables leave open is taken from the file.
 
-    ``fitted`` is the grid fitted on its first rows, used where the tables give none.
+    ``first`` are its first rows float64[n, d], where :func:`needs_first_rows`: what is missing is fitted on them.
     """
     tables: Tables = dict(options.tables)
     tables = lay_over(tables, "features", names=list(tables.get("features", {}).get("names", features)))
-    if fitted is not None:
-        tables = lay_over(tables, "grid", steps=fitted.steps.tolist(), offsets=fitted.offsets.tolist())
+    if first is not None:
+        tables = _fitted(tables, first)
     window = tables.get("window", {})
     if "keep_rows" not in window and window.get("length") == "all":
         # Without ids of the file's own no id comes twice, and without retirements none is asked for.

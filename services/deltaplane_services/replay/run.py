@@ -19,7 +19,6 @@ import numpy.typing as npt
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
-from deltaplane.grid import fit_grid
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.prequential import Point, PrequentialSeries
@@ -28,7 +27,7 @@ from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.readers import ReaderError, RowBlock, RowReader, open_rows, rechunk
 from deltaplane_services.replay.clock import refuse_bogus_times
 from deltaplane_services.replay.feed import Feed, Published
-from deltaplane_services.replay.options import ReplayOptions, complete_definition, reader_options
+from deltaplane_services.replay.options import ReplayOptions, complete_definition, needs_first_rows, reader_options
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
 from deltaplane_services.replay.refusals import Refusals
@@ -91,13 +90,10 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
     """
     with open_rows(options.source, reader_options(options)) as reader:
         blocks: Iterator[RowBlock] = reader
-        if "steps" in options.tables.get("grid", {}):
-            definition = complete_definition(options, reader.feature_names, None)
-        else:
-            first = list(_first_blocks(blocks))
-            fitted = fit_grid(np.vstack([block.features for block in first]))
-            definition = complete_definition(options, reader.feature_names, fitted)
-            blocks = chain(first, blocks)
+        first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
+        rows = np.vstack([block.features for block in first]) if first else None
+        definition = complete_definition(options, reader.feature_names, rows)
+        blocks = chain(first, blocks)
         if definition.ladder.longest_milliseconds is not None:
             blocks = refuse_bogus_times(blocks, definition.max_skew_milliseconds)
         with ExitStack() as stack:

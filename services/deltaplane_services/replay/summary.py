@@ -91,7 +91,7 @@ def _model(result: ReplayResult) -> dict[str, Any]:
         else dict(model.options.weighting),
         "C": model.options.C if model.plane is None or model.blend is None else model.plane.C,
         "standardize": model.options.standardize,
-        "features": list(result.definition.features),
+        "features": list(result.definition.plane_features),
         "refusal": model.refusal,
         "blend": blend_shares(model, result.definition),
         "candidates": candidates_table(model, result.definition),

@@ -1,0 +1,22 @@
+"""The classifiers of this package as scikit-learn's: ``fit``, ``partial_fit``, ``predict``, and what only these can do.
+
+scikit-learn is imported here and nowhere else in the core: install ``deltaplane[estimators]``.
+"""
+
+from __future__ import annotations
+
+from deltaplane.estimators.extreme import ExtremeSVM
+from deltaplane.estimators.least_squares import LeastSquaresSVM
+from deltaplane.estimators.proximal import ProximalSVM
+from deltaplane.estimators.rows import RowsRefused
+from deltaplane.estimators.sliding import SlidingProximalSVM
+from deltaplane.estimators.updatable_kernel import UpdatableKernelSVM
+
+__all__ = [
+    "ExtremeSVM",
+    "LeastSquaresSVM",
+    "ProximalSVM",
+    "RowsRefused",
+    "SlidingProximalSVM",
+    "UpdatableKernelSVM",
+]

@@ -1,0 +1,73 @@
+"""The extreme support vector machine: a random hidden layer, and an exact proximal machine on its outputs (paper 3)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from deltaplane.errors import DefinitionError
+from deltaplane.estimators.proximal import ProximalSVM
+from deltaplane.estimators.rows import Floats, RowSpace
+from deltaplane.features import FeatureMap, fit_table
+from deltaplane.folds import FOLDS
+from deltaplane.grid import Grid
+from deltaplane.solver import Kind, Weighting
+
+
+class ExtremeSVM(ProximalSVM):
+    """A :class:`ProximalSVM` on ``Φ(x) = g(xW + β)``, with W and β drawn once from ``seed`` (paper 3).
+
+    The mapped rows are on a grid, too, so all of ``fit``, ``partial_fit``, ``retire`` and ``merge`` are as exact: the
+    parallel machine of the paper is ``merge``, its incremental one is ``partial_fit``.
+
+    - ``units``: outputs of the layer. ``seed``: 0 to 2**63 - 1; equal seeds give equal layers on every machine.
+    - ``layer``: ``"hidden"`` (sigmoid, paper 3) or ``"fourier"`` (cosines and sines: the RBF kernel).
+    - ``sigma``: the width of the layer, in deviations of the features; by default the root of their number.
+    - ``feature_map``: a :class:`deltaplane.features.FeatureMap` to use instead, such as the ``feature_map_`` of another
+      estimator. By default one is fitted, with the grid, on the rows of the first call. Estimators that are to merge
+      must be given the same grid and feature map.
+
+    ``weighting="none"`` is the paper's; by default classes are weighted. The others are those of ``ProximalSVM``.
+    ``coef_`` is over the units. Rows to be predicted must fit the grid as well: what a layer makes of a row depends
+    on its grid integers alone.
+    """
+
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
+        self,
+        units: int = 200,
+        seed: int = 0,
+        C: float | Literal["auto"] = "auto",
+        *,
+        layer: Literal["hidden", "fourier"] = "hidden",
+        sigma: float | None = None,
+        weighting: Weighting | Mapping[Any, float] = "default",
+        standardize: bool = True,
+        kind: Kind = "wlpsvm",
+        grid: Grid | None = None,
+        feature_map: FeatureMap | None = None,
+    ) -> None:
+        super().__init__(C, weighting=weighting, standardize=standardize, kind=kind, grid=grid)
+        self.units = units
+        self.seed = seed
+        self.layer = layer
+        self.sigma = sigma
+        self.feature_map = feature_map
+
+    @property
+    def feature_map_(self) -> FeatureMap:
+        """The layer, with the centers and scales that it was fitted with."""
+        return self._fitted().space.feature_map
+
+    def _space_for(self, X: Floats) -> RowSpace:
+        features, grid = X.shape[1], self._grid_for(X)
+        feature_map = self.feature_map
+        if feature_map is None:
+            table: dict[str, Any] = {"kind": self.layer, "units": self.units, "seed": self.seed}
+            if self.sigma is not None:
+                table["sigma"] = self.sigma
+            feature_map = FeatureMap.from_table(fit_table(table, grid, X), features)
+        elif len(feature_map.centers) != features:
+            raise DefinitionError(
+                f"feature_map: expected one over {features} features, got one over {len(feature_map.centers)}"
+            )
+        return RowSpace(self._names(features), grid, FOLDS if self.C == "auto" else 1, feature_map)

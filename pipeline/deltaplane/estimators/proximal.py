@@ -1,0 +1,114 @@
+"""Proximal support vector machines in batch form, that add, retire and merge exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from deltaplane.errors import DefinitionMismatch, StateMismatch
+from deltaplane.estimators.rows import RowsRefused, impossible, several
+from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
+from deltaplane.grid import Grid
+from deltaplane.solver import Bias, Kind, Weighting
+
+
+class ProximalSVM(StatisticsClassifier):
+    """The weighted linear proximal SVM (papers 1 and 4), and its kin, on exact statistics.
+
+    Whatever led to the rows held, in any order and in any batches, ``fit``, ``partial_fit``, ``merge``, or rows too
+    many and ``retire``: on the same grid the statistics have the same digest, and ``coef_`` the same bits.
+
+    - ``C``: the papers' C, or ``"auto"``: chosen by five-fold cross-validation from the statistics alone (see
+      :mod:`deltaplane.folds`), which keeps one Gram matrix a fold.
+    - ``weighting``: ``"inverse"`` (σ of a class is the other's share; paper 1, eq. 17), ``"none"`` (σ = 1: LPSVM),
+      ``"balanced"``, or a weight for each class. ``"default"``: inverse for ``wlpsvm``, none for the other kinds.
+    - ``kind`` and ``bias``: as in :class:`deltaplane.solver.SolverOptions`. ``standardize``: penalise in standardized
+      units. ``coef_`` is in raw units either way.
+    - ``grid``: a :class:`deltaplane.grid.Grid`; by default one is fitted on the rows of ``fit``, or of the first
+      ``partial_fit``. Estimators that are to merge must be given the same.
+
+    More than two classes are told apart one against the rest (paper 4, eq. 4.23 to 4.26). Without ``classes`` in the
+    first ``partial_fit`` they come and go with their rows.
+
+    Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used,
+    :class:`deltaplane.estimators.RowsRefused` (a ValueError) on values outside the grid, and
+    :class:`deltaplane.errors.SolveRefused` where the statistics do not determine a plane.
+    """
+
+    def __init__(
+        self,
+        C: float | Literal["auto"] = "auto",
+        *,
+        weighting: Weighting | Mapping[Any, float] = "default",
+        standardize: bool = True,
+        kind: Kind = "wlpsvm",
+        bias: Bias = "default",
+        grid: Grid | None = None,
+    ) -> None:
+        self.C = C
+        self.weighting = weighting
+        self.standardize = standardize
+        self.kind = kind
+        self.bias = bias
+        self.grid = grid
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Forget what is held, and learn rows [n, d] with labels [n]."""
+        rows, labelled = self._given(X, y, first=True)
+        several(np.array(labelled.texts))
+        space = self._space_for(rows)
+        statistics = space.statistics(space.place(rows), labelled)
+        self._hold(Live(space, statistics, labelled.labels))
+        self._solved()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn more rows [n, d] with labels [n]. ``classes`` [k], at the first call, declares all there will be."""
+        rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
+        live = self._live_or_new(rows, classes)
+        change = self._statistics_of(live, rows, labelled)
+        return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labelled.labels}))
+
+    def retire(self, X: Any, y: Any) -> Self:
+        """Unlearn rows [n, d] with labels [n]: what is left is what there would be had they never come.
+
+        Raises :class:`deltaplane.errors.StateMismatch`, and changes nothing, where it can be seen that they never did:
+        more rows than there are of a class, or sums of squares that no rows have. Sums do not remember their terms, so
+        rows that never came but could have may go unnoticed.
+        """
+        check_is_fitted(self, "live_")
+        rows, labelled = self._given(X, y, first=False)
+        live = self._fitted()
+        if strangers := set(labelled.texts) - live.labels.keys():
+            raise RowsRefused(f"retire: rows of classes {sorted(strangers)} were never added")
+        change = self._statistics_of(live, rows, labelled)
+        left = live.statistics - change
+        if reason := impossible(left, change):
+            raise StateMismatch(f"retire: {reason}; some of the {len(rows)} rows were never added; nothing was retired")
+        return self._hold(replace(live, statistics=left))
+
+    def merge(self, other: ProximalSVM) -> Self:
+        """Learn all that ``other`` holds; ``other`` stays as it is.
+
+        Raises :class:`deltaplane.errors.DefinitionMismatch` where features, grid, feature map or folds differ.
+        """
+        if type(other) is not type(self):
+            raise DefinitionMismatch(f"merge: expected another {type(self).__name__}, got {type(other).__name__}")
+        mine, theirs = self._fitted(), other._fitted()
+        if mine.space.names != theirs.space.names:
+            raise DefinitionMismatch("merge: expected the same features by name and order, got others")
+        if mine.space.grid != theirs.space.grid:
+            raise DefinitionMismatch("merge: expected the same grid, got another; give both estimators one grid")
+        if mine.space.fingerprint != theirs.space.fingerprint:
+            raise DefinitionMismatch("merge: expected the same feature map, got another; give both the same seed")
+        if mine.space.folds != theirs.space.folds:
+            raise DefinitionMismatch("merge: expected C 'auto' in both or in neither; one has no statistics by fold")
+        declared = None
+        if mine.declared is not None and theirs.declared is not None:
+            declared = tuple(sorted({*mine.declared, *theirs.declared}))
+        labels = {**mine.labels, **theirs.labels}
+        return self._hold(Live(mine.space, mine.statistics + theirs.statistics, labels, declared))

@@ -1,0 +1,108 @@
+"""A proximal support vector machine on the last rows alone: what leaves the window is subtracted, exactly."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import DefinitionError
+from deltaplane.estimators.rows import Floats, Labelled
+from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
+from deltaplane.grid import Grid
+from deltaplane.solver import Bias, Kind, Weighting
+
+
+class SlidingProximalSVM(StatisticsClassifier):
+    """A :class:`deltaplane.estimators.ProximalSVM` fitted on the last ``window`` rows of the ``partial_fit`` calls.
+
+    It is that, bit for bit, on the same grid: rows enter and leave as integers, however the stream is cut into calls.
+    The grid rows of the window are held: 4 d bytes a row. The other parameters are those of ``ProximalSVM``.
+    """
+
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
+        self,
+        window: int = 1000,
+        C: float | Literal["auto"] = "auto",
+        *,
+        weighting: Weighting | Mapping[Any, float] = "default",
+        standardize: bool = True,
+        kind: Kind = "wlpsvm",
+        bias: Bias = "default",
+        grid: Grid | None = None,
+    ) -> None:
+        self.window = window
+        self.C = C
+        self.weighting = weighting
+        self.standardize = standardize
+        self.kind = kind
+        self.bias = bias
+        self.grid = grid
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Forget what is held, and learn the last ``window`` of rows [n, d] with labels [n].
+
+        The grid is fitted on all of them, and all must fit it.
+        """
+        rows, labelled = self._given(X, y, first=True)
+        space = self._space_for(rows)
+        if len(set(labelled.codes[-self._length() :].tolist())) < 2:
+            raise ValueError(f"fit: expected rows of at least two classes in the last {self.window}, got one class")
+        self._slide(Live(space, space.nothing(), {}), deque(), rows, labelled)
+        self._solved()
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+        """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
+        rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
+        live = self._live_or_new(rows, classes)
+        return self._slide(live, getattr(self, "_recent", deque()), rows, labelled)
+
+    def _length(self) -> int:
+        window: object = self.window
+        if isinstance(window, (int, np.integer)) and not isinstance(window, bool) and window >= 1:
+            return int(window)
+        raise DefinitionError(f"window: expected a whole number of rows, at least 1, got {window!r}")
+
+    def _slide(self, live: Live, recent: deque[_Rows], X: Floats, labelled: Labelled) -> Self:
+        """Add the rows, and subtract as many of the oldest as the window has too many."""
+        self._check_declared(live, labelled)
+        length = self._length()
+        labels = {**live.labels, **labelled.labels}
+        placed = live.space.place(X)[-length:].astype(np.int32)
+        arriving = _Rows(placed, np.array(labelled.texts)[labelled.codes[-length:]])
+        recent = deque([*recent, arriving])
+        excess = sum(len(rows) for rows in recent) - length
+        change = live.space.statistics(placed, arriving.labelled())
+        while excess > 0:
+            oldest = recent.popleft()
+            leaving, staying = oldest.cut(excess)
+            change = change - live.space.statistics(leaving.placed, leaving.labelled())
+            excess -= len(leaving)
+            if len(staying):
+                recent.appendleft(staying)
+        self._recent = recent
+        return self._hold(replace(live, statistics=live.statistics + change, labels=labels))
+
+
+class _Rows:
+    """Consecutive rows of the window: grid rows int32[n, d], and the texts [n] of their labels."""
+
+    def __init__(self, placed: npt.NDArray[np.int32], texts: npt.NDArray[np.str_]) -> None:
+        self.placed = placed
+        self.texts = texts
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def cut(self, at: int) -> tuple[_Rows, _Rows]:
+        """The first ``at`` rows, and the rest."""
+        return _Rows(self.placed[:at], self.texts[:at]), _Rows(self.placed[at:], self.texts[at:])
+
+    def labelled(self) -> Labelled:
+        """Their labels, as the statistics want them."""
+        return Labelled.of(self.texts)

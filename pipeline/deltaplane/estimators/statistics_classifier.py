@@ -1,0 +1,250 @@
+"""What all estimators over exact statistics share: a plane solved from the sums, when it is first asked for.
+
+    rows ──place──▶ integers ──products by (fold, class)──▶ sums ──choose C, solve──▶ coef_, intercept_
+
+The sums are a value: two estimators that hold the same ones have the same bits in ``coef_``, whatever calls led there.
+Solving waits until something asks for the plane, so that many small batches cost no more than their sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from deltaplane.errors import DefinitionError, SolveRefused
+from deltaplane.estimators.rows import Floats, Labelled, RowSpace, RowsRefused, text_of
+from deltaplane.folds import FOLDS, Choice, choose_c
+from deltaplane.grid import Grid, fit_grid
+from deltaplane.solver import Bias, Kind, Plane, Problem, SolverOptions, Weighting
+from deltaplane.statistics import Statistics
+
+Labels = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """A plane, its weights and intercepts in the order of ``classes_``, and how its C was chosen."""
+
+    plane: Plane | None
+    coef: Floats
+    intercept: Floats
+    C: float
+    choice: Choice | None
+
+
+@dataclass(frozen=True, eq=False)
+class Live:
+    """Everything an estimator over exact statistics holds: a value, replaced as a whole by every call that succeeds.
+
+    ``declared``: the classes that were announced, or None where they come and go with their rows. ``labels``: every
+    label met so far, by its text.
+    """
+
+    space: RowSpace
+    statistics: Statistics
+    labels: Mapping[str, Any]
+    declared: tuple[str, ...] | None = None
+
+    @property
+    def classes(self) -> Labels:
+        """The classes, sorted: the declared ones, or those that have rows."""
+        texts = self.declared or sorted({label for (_, label), _ in self.statistics.items()})
+        return np.array(sorted(self.labels[text] for text in texts))
+
+
+class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A linear classifier over exact class statistics; see :class:`deltaplane.estimators.ProximalSVM`."""
+
+    C: float | Literal["auto"]
+    weighting: Weighting | Mapping[Any, float]
+    standardize: bool
+    kind: Kind
+    bias: Bias
+    grid: Grid | None
+
+    def _grid_for(self, X: Floats) -> Grid:
+        """The grid given, or one fitted on all rows of the first call."""
+        grid: object = self.grid
+        if grid is None:
+            return fit_grid(X)
+        if isinstance(grid, Grid) and grid.features == X.shape[1]:
+            return grid
+        raise DefinitionError(
+            f"grid: expected a deltaplane.grid.Grid over {X.shape[1]} features, got {grid!r}; leave it out to have one"
+            " fitted"
+        )
+
+    def _space_for(self, X: Floats) -> RowSpace:
+        """What the statistics are over, from the rows of the first call."""
+        return RowSpace(self._names(X.shape[1]), self._grid_for(X), FOLDS if self.C == "auto" else 1)
+
+    # What was given.
+
+    def _names(self, features: int) -> tuple[str, ...]:
+        names = getattr(self, "feature_names_in_", None)
+        return tuple(f"x{j}" for j in range(features)) if names is None else tuple(names)
+
+    def _options(self, C: float = 1.0) -> SolverOptions:
+        """The solver's options, with every parameter checked. Raises :class:`DefinitionError`."""
+        weighting = self.weighting
+        if isinstance(weighting, Mapping):
+            weighting = {text_of(label): weight for label, weight in weighting.items()}
+        if isinstance(self.C, str) and self.C != "auto":
+            raise DefinitionError(f"C: expected a number above zero or 'auto', got {self.C!r}")
+        value = C if isinstance(self.C, str) else self.C
+        return SolverOptions(self.kind, weighting, value, self.standardize, self.bias)
+
+    def _given(self, X: Any, y: Any, *, first: bool) -> tuple[Floats, Labelled]:
+        """Rows and labels of a call, checked as scikit-learn does."""
+        self._options()
+        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
+        check_classification_targets(labels)
+        return rows, Labelled.of(labels)
+
+    def _live_or_new(self, X: Floats, classes: Any = None) -> Live:
+        """What is held; before anything is, an empty state on a new grid. Checks ``classes`` against it."""
+        live: Live | None = getattr(self, "live_", None)
+        if live is None:
+            space = self._space_for(X)
+            declared = None if classes is None else Labelled.of(np.asarray(classes))
+            if declared is not None and len(declared.texts) < 2:
+                raise ValueError(f"classes: expected at least two classes, got {declared.texts}")
+            if declared is None:
+                return Live(space, space.nothing(), {})
+            return Live(space, space.nothing(), declared.labels, tuple(declared.texts))
+        if classes is not None and set(Labelled.of(np.asarray(classes)).texts) != set(live.declared or ()):
+            raise ValueError(
+                f"classes: expected those of the first call ({live.declared or 'none, they come and go'}), got"
+                f" {list(classes)}; give them at the first call alone"
+            )
+        return live
+
+    def _check_declared(self, live: Live, labelled: Labelled) -> None:
+        if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
+            raise RowsRefused(f"labels: expected the declared classes {list(live.declared)}, got {sorted(strangers)}")
+
+    def _statistics_of(self, live: Live, X: Floats, labelled: Labelled) -> Statistics:
+        self._check_declared(live, labelled)
+        return live.space.statistics(live.space.place(X), labelled)
+
+    def _hold(self, live: Live) -> Self:
+        """Take up a new state; the plane of the old one is forgotten."""
+        self.live_ = live
+        self._solution: Solution | None = None
+        return self
+
+    # What is asked.
+
+    @property
+    def classes_(self) -> Labels:
+        """The classes, sorted; with ``classes`` declared those, otherwise those that have rows."""
+        return self._fitted().classes
+
+    @property
+    def coef_(self) -> Floats:
+        """float64[1, m] for two classes, the plane of ``classes_[1]``; else float64[k, m], one against the rest.
+
+        m is the number of features, or of the units of a feature map.
+        """
+        return self._solved().coef
+
+    @property
+    def intercept_(self) -> Floats:
+        """float64[1] or [k]: the papers' bias with its sign turned, so that a decision is ``X @ coef_.T + intercept_``.
+
+        A declared class without rows has a plane of zeros and an intercept of minus infinity: it is never predicted.
+        """
+        return self._solved().intercept
+
+    @property
+    def C_(self) -> float:  # noqa: N802 - as scikit-learn calls it.
+        """The C of the plane: the one given, or the one chosen."""
+        return self._solved().C
+
+    @property
+    def choice_(self) -> Choice | None:
+        """What the folds said of every candidate C, or None where C was given."""
+        return self._solved().choice
+
+    @property
+    def grid_(self) -> Grid:
+        """The grid that the rows were placed on."""
+        return self._fitted().space.grid
+
+    @property
+    def class_counts_(self) -> dict[Any, int]:
+        """Class to number of rows held."""
+        live = self._fitted()
+        return {live.labels[text]: moments.count for text, moments in live.space.total(live.statistics).items()}
+
+    def digest(self) -> str:
+        """SHA-256 of the exact statistics, in hexadecimal: equal where features, grid and the rows held are equal.
+
+        It is the digest of a stream with the same features, grid and rows, and depends on no parameter of the solver.
+        """
+        live = self._fitted()
+        return live.space.digest(live.statistics)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k]."""
+        solution = self._solved()
+        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        decisions = self._fitted().space.decisions(rows, solution.coef, solution.intercept)
+        return decisions[:, 0] if decisions.shape[1] == 1 else decisions
+
+    def predict(self, X: Any) -> Labels:
+        """The class [n] of each row [n, d]: of the largest decision value, the first among equals."""
+        decisions = self.decision_function(X)
+        at = (decisions > 0.0).astype(np.intp) if decisions.ndim == 1 else decisions.argmax(axis=1)
+        return np.asarray(self.classes_[at])
+
+    def _fitted(self) -> Live:
+        live: Live | None = getattr(self, "live_", None)
+        if live is None:
+            # Asked through a property: hasattr() must be told False, and scikit-learn's own refusal does.
+            raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet; call fit or partial_fit")
+        return live
+
+    def _solved(self) -> Solution:
+        check_is_fitted(self, "live_")
+        if self._solution is None:
+            self._solution = self._solve(self._fitted())
+        return self._solution
+
+    def _solve(self, live: Live) -> Solution:
+        grams, classes = live.space.total(live.statistics), live.classes
+        texts = [text_of(label) for label in classes]
+        choice, options = None, self._options()
+        if live.declared is not None and len(grams) < 2:
+            return _without_a_contest(texts, grams.keys(), live.space.mapped_grid.features, options.C)
+        if self.C == "auto":
+            if live.space.folds == 1:
+                raise SolveRefused("C = 'auto' needs statistics by fold, but C was a number when they began; fit anew")
+            choice = choose_c(live.space.by_fold(live.statistics), live.space.mapped_grid, options)
+            options = self._options(choice.C)
+        present = [text for text in texts if text in grams]
+        plane = Problem(grams, live.space.mapped_grid, present[-1] if len(present) == 2 else None).solve(options)
+        coef = np.zeros((len(texts), live.space.mapped_grid.features))
+        intercept = np.full(len(texts), -np.inf)
+        for at, text in enumerate(texts):
+            if row := plane.row_of(text):
+                coef[at], intercept[at] = row[0], -row[1]
+        if len(texts) == 2:
+            coef, intercept = coef[1:], intercept[1:]
+        return Solution(plane, coef, intercept, options.C, choice)
+
+
+def _without_a_contest(texts: list[str], present: Any, features: int, C: float) -> Solution:
+    """Of the declared classes at most one has rows: it wins everywhere."""
+    intercept = np.array([0.0 if text in present else -np.inf for text in texts])
+    if len(texts) == 2:
+        intercept = np.array([np.inf if texts[1] in present else -np.inf])
+    return Solution(None, np.zeros((len(intercept), features)), intercept, C, None)

@@ -1,0 +1,180 @@
+"""C chosen from the statistics alone, against the same folds done with rows, refits and decision values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from scipy.special import log_ndtr
+
+import strategies
+from deltaplane.errors import SolveRefused
+from deltaplane.folds import CANDIDATES, FOLDS, choose_c, folds_of, row_hashes
+from deltaplane.grid import Grid, fit_grid
+from deltaplane.moments import Moments
+from deltaplane.solver import SolverOptions, solve
+from estimators.estimator_rows import Floats, Labels, Rows, random_rows
+
+OPTIONS = [
+    SolverOptions(),
+    SolverOptions(standardize=False),
+    SolverOptions("lpsvm"),
+    SolverOptions("wlpsvm", "balanced"),
+    SolverOptions("wlpsvm", {"c0": 0.3, "c1": 2.0, "c2": 1.0}),
+    SolverOptions("lssvm"),
+    SolverOptions("lssvm", standardize=False),
+    SolverOptions("lssvm", bias="free"),
+    SolverOptions("lssvm", "balanced", standardize=False, bias="free"),
+]
+
+
+def by_fold(placed: Floats, labels: Labels, folds: Any) -> list[dict[str, Moments]]:
+    return [
+        {
+            str(label): Moments.of_rows(placed[(folds == fold) & (labels == label)])
+            for label in set(labels[folds == fold])
+        }
+        for fold in range(FOLDS)
+    ]
+
+
+def gmean_by_rows(rows: Rows, grid: Grid, options: SolverOptions) -> float:
+    """The implied G-mean of one C: every fold held out in turn, its rows decided one by one, all pooled."""
+    placed = grid.place(rows.X)[0]
+    folds, values = folds_of(placed), grid.values(placed)
+    classes = sorted(set(rows.y))
+    decisions = np.zeros((len(rows), len(classes)))
+    for fold in range(FOLDS):
+        training = {c: Moments.of_rows(placed[(folds != fold) & (rows.y == c)]) for c in classes}
+        decided = solve(training, grid, options).decide(values[folds == fold])
+        decisions[folds == fold] = decided if len(classes) > 2 else np.column_stack([np.zeros(len(decided)), decided])
+    logarithm = 0.0
+    for own, label in enumerate(classes):
+        for other, rival in enumerate(classes):
+            if own == other:
+                continue
+            margins = decisions[rows.y == label][:, own] - decisions[rows.y == label][:, other]
+            rivals = decisions[rows.y == rival][:, other] - decisions[rows.y == rival][:, own]
+            spread, spread_of_rivals = margins.var() * len(margins), rivals.var() * len(rivals)
+            shared = (spread + spread_of_rivals) / (len(margins) + len(rivals))
+            deviation = np.sqrt((spread + shared) / (len(margins) + 1))
+            logarithm += log_ndtr(margins.mean() / deviation)
+    return float(np.exp(logarithm / len(classes)))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_candidate_has_the_gmean_that_refits_without_each_fold_give(options: SolverOptions, classes: int) -> None:
+    rows = random_rows(11, 120, classes)
+    rows = Rows(rows.X, np.array(["c0", "c1", "c2"])[rows.y])
+    grid = fit_grid(rows.X)
+    placed = grid.place(rows.X)[0]
+    candidates = (1e-3, 0.1, 30.0)
+    choice = choose_c(by_fold(placed, rows.y, folds_of(placed)), grid, options, candidates)
+    for candidate, gmean in zip(candidates, choice.implied_gmeans, strict=True):
+        with_c = SolverOptions(options.kind, options.weighting, candidate, options.standardize, options.bias)
+        assert gmean == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
+
+
+def test_one_feature_is_enough_to_choose_by() -> None:
+    rows = random_rows(12, 200, features=1)
+    grid = fit_grid(rows.X)
+    placed = grid.place(rows.X)[0]
+    labels = np.array(["a", "b"])[rows.y]
+    choice = choose_c(by_fold(placed, labels, folds_of(placed)), grid, SolverOptions(), (1.0,))
+    expected = gmean_by_rows(Rows(rows.X, labels), grid, SolverOptions())
+    assert choice.implied_gmeans[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_large_mean_costs_no_digits_even_where_sums_need_128_bits() -> None:
+    rows = random_rows(13, 400)
+    labels = np.array(["a", "b"])[rows.y]
+    near = Grid(np.full(3, 2.0**-20), np.array([0.0, 2000.0, 0.0]))
+    far = Grid(np.full(3, 2.0**-20), np.array([-900.0, 1100.0, 900.0]))
+    choices = []
+    for grid in (near, far):
+        placed = grid.place(rows.X)[0]
+        folds = folds_of(near.place(rows.X)[0])
+        choices.append(choose_c(by_fold(placed, labels, folds), grid, SolverOptions()))
+    np.testing.assert_allclose(choices[0].implied_gmeans, choices[1].implied_gmeans, rtol=1e-9)
+    assert choices[0].C == choices[1].C
+
+
+def test_noise_asks_for_a_smaller_c_than_a_clear_signal() -> None:
+    chance = np.random.default_rng(14)
+    X = chance.normal(size=(150, 60))
+    noisy = np.where(X[:, 0] + 3 * chance.normal(size=150) > 0, "a", "b")
+    clear = np.where(X[:, :30].sum(axis=1) > 0, "a", "b")
+    grid = fit_grid(X)
+    placed = grid.place(X)[0]
+    folds = folds_of(placed)
+    of_noise, of_signal = (choose_c(by_fold(placed, y, folds), grid, SolverOptions()) for y in (noisy, clear))
+    assert of_noise.C < 1.0
+    assert of_signal.implied_gmeans.max() > of_noise.implied_gmeans.max() + 0.1
+    assert of_noise.C in CANDIDATES
+
+
+def test_where_no_fold_can_be_held_out_the_given_c_stays() -> None:
+    placed = np.array([[1.0], [5.0]])
+    folds = [{"a": Moments.of_rows(placed[:1]), "b": Moments.of_rows(placed[1:])}, {}, {}, {}, {}]
+    choice = choose_c(folds, Grid(np.ones(1), np.zeros(1)), SolverOptions(C=7.0))
+    assert choice.C == 7.0
+    assert np.isnan(choice.implied_gmeans).all()
+
+
+def test_fewer_than_two_classes_leave_nothing_to_choose() -> None:
+    with pytest.raises(SolveRefused, match="two classes"):
+        choose_c([{"a": Moments.of_rows(np.ones((3, 1)))}], Grid(np.ones(1), np.zeros(1)), SolverOptions())
+
+
+def test_a_class_of_two_rows_is_still_judged() -> None:
+    rows = random_rows(15, 100)
+    y = np.full(100, "many")
+    y[:2] = "few"
+    placed = fit_grid(rows.X).place(rows.X)[0]
+    folds = np.arange(100) % FOLDS
+    choice = choose_c(by_fold(placed, y, folds), fit_grid(rows.X), SolverOptions())
+    assert (choice.implied_gmeans > 0.0).all()
+    assert (choice.implied_gmeans < 1.0).all()
+
+
+# The hash ------------------------------------------------------------------------------------------------------------
+
+
+@given(strategies.grid_rows(max_rows=20))
+def test_a_row_hashes_as_plain_integer_arithmetic_says(placed: strategies.Integers) -> None:
+    mask = 2**64 - 1
+
+    def mixed(word: int) -> int:
+        word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & mask
+        word = (word ^ word >> 27) * 0x94D049BB133111EB & mask
+        return word ^ word >> 31
+
+    multipliers = [mixed((j + 1) * 0x9E3779B97F4A7C15 & mask) | 1 for j in range(placed.shape[1])]
+    expected = [
+        mixed(sum(a * q for a, q in zip(multipliers, row, strict=True)) + 0xD1B54A32D192ED03 & mask)
+        for row in placed.tolist()
+    ]
+    assert row_hashes(placed).tolist() == expected
+    assert row_hashes(placed.astype(np.float64)).tolist() == expected
+    assert folds_of(placed).tolist() == [(word >> 32) * FOLDS >> 32 for word in expected]
+
+
+def test_the_hash_of_a_row_is_the_same_on_every_machine_and_for_ever() -> None:
+    placed = np.array([[0, 0, 0], [1, -2, 3], [2**30 - 1, 1 - 2**30, 7]])
+    assert [f"{word:016x}" for word in row_hashes(placed).tolist()] == [
+        "8209b480faed1b10",
+        "69fa77e3872d5d84",
+        "2bde9aca44e60e82",
+    ]
+
+
+@pytest.mark.parametrize("features", [1, 2, 54])
+def test_folds_are_of_about_equal_size_for_rows_that_differ_in_one_small_integer(features: int) -> None:
+    placed = np.zeros((20_000, features))
+    placed[:, -1] = np.arange(20_000)
+    for rows in (placed, placed * 2.0**15):
+        counts = np.bincount(folds_of(rows), minlength=FOLDS)
+        assert abs(counts - 4000).max() < 5 * np.sqrt(20_000 * 0.16)

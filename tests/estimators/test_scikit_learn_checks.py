@@ -1,0 +1,42 @@
+"""Every estimator passes scikit-learn's own checks; none is expected to fail."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from deltaplane.estimators import ExtremeSVM, LeastSquaresSVM, ProximalSVM, SlidingProximalSVM, UpdatableKernelSVM
+
+ESTIMATORS = [
+    ProximalSVM(),
+    ProximalSVM(C=1.0, weighting="none", standardize=False),
+    ProximalSVM(C=1.0, kind="lssvm", bias="free"),
+    SlidingProximalSVM(window=500),
+    LeastSquaresSVM(),
+    LeastSquaresSVM(fit_intercept=True),
+    ExtremeSVM(units=100),
+    ExtremeSVM(units=100, layer="fourier"),
+    UpdatableKernelSVM(),
+    UpdatableKernelSVM(kernel="linear"),
+]
+
+NEEDS_MORE_THAN_IS_INSTALLED = {
+    "check_array_api_input",  # an environment variable that is read when SciPy is imported
+    "check_classifier_data_not_an_array",  # pandas
+}
+
+
+def checks() -> Iterator[Any]:
+    for estimator in ESTIMATORS:
+        for one, check in estimator_checks_generator(estimator):
+            name = getattr(check, "func", check).__name__
+            if name not in NEEDS_MORE_THAN_IS_INSTALLED:
+                yield pytest.param(one, check, id=f"{estimator!r}-{name}".replace("\n", " "))
+
+
+@pytest.mark.parametrize(("estimator", "check"), list(checks()))
+def test_scikit_learn_finds_nothing_wrong_with_it(estimator: Any, check: Callable[[Any], None]) -> None:
+    check(estimator)
