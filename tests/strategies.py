@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from deltaplane import limits
-from deltaplane.candidates import Blend, Candidates, Trials
+from deltaplane.candidates import Blend, Candidates, Choice, Trials
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.features import NO_MAP, FeatureMap
@@ -175,13 +175,16 @@ def feature_maps(draw: st.DrawFn, features: int) -> FeatureMap:
 
 
 @st.composite
-def choices_of_c(draw: st.DrawFn, solver: SolverOptions) -> dict[str, Any]:
-    """The solver and no choices of C, or several and the solver that goes with them."""
+def choices_of(draw: st.DrawFn, solver: SolverOptions) -> dict[str, Any]:
+    """Choices of C and weighting, or none, and the solver that goes with them."""
     choices = tuple(sorted(draw(st.sets(st.floats(1e-6, 1e6), max_size=4))))
-    return {
-        "solver": dataclasses.replace(solver, C=choices[len(choices) // 2]) if choices else solver,
-        "choices": choices,
-    }
+    if choices:
+        solver = dataclasses.replace(solver, C=choices[len(choices) // 2])
+    weightings: tuple[str, ...] = ()
+    if solver.kind == "wlpsvm" and draw(st.booleans()):
+        weightings = draw(st.sampled_from([("inverse", "none"), ("none", "balanced"), ("balanced", "inverse", "none")]))
+        solver = dataclasses.replace(solver, weighting="inverse")
+    return {"solver": solver, "choices": choices, "weightings": weightings}
 
 
 @st.composite
@@ -203,7 +206,7 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         partitions=partitions,
         max_skew_milliseconds=draw(st.integers(0, limits.EVENT_TIME_MILLISECONDS - 1)),
         feature_map=draw(feature_maps(len(features))),
-        **draw(choices_of_c(solver)),
+        **draw(choices_of(solver)),
     )
 
 
@@ -280,7 +283,7 @@ def claims() -> st.SearchStrategy[Claim]:
 @st.composite
 def trials(draw: st.DrawFn) -> Trials:
     """What candidates of any windows and choices of C made of some rows."""
-    choices = tuple(draw(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=3)))
+    choices = tuple(draw(st.lists(st.builds(Choice, st.floats(1e-9, 1e9), TEXTS), min_size=1, max_size=3)))
     shape = (draw(st.integers(1, 3)), len(choices))
     rows = {
         label: draw(hnp.arrays(np.int64, (*shape, 2), elements=st.integers(0, 2**40)))
@@ -293,7 +296,7 @@ def trials(draw: st.DrawFn) -> Trials:
 @st.composite
 def blends(draw: st.DrawFn, features: int) -> Blend:
     """Candidates of any windows and choices of C, some of them missing."""
-    choices = tuple(draw(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=3)))
+    choices = tuple(draw(st.lists(st.builds(Choice, st.floats(1e-9, 1e9), TEXTS), min_size=1, max_size=3)))
     shape = (draw(st.integers(1, 3)), len(choices))
     of = {}
     for label in draw(st.sets(LABELS, max_size=3)):

@@ -1,13 +1,13 @@
 """The automatic mode: many candidate planes, every one scored before it learns, one blended plane.
 
-The problem: which window, which C and which cut are best depends on the stream and changes along it, and nobody is
-there to tune them. Trying every choice on a stream of its own costs as many pipelines.
+The problem: which window, which C, which class weighting and which cut are best depends on the stream and changes along
+it, and nobody is there to tune them. Trying every choice on a stream of its own costs as many pipelines.
 
-How it is solved: one set of statistics has several nested windows; each window gives a plane for each C, and each plane
-two cuts: the midpoint that it was solved for, and the threshold at which the G-mean would be best if each class were
-projected to a normal distribution; its mean and deviation are in the Gram matrices. Workers put every candidate to the
-test on samples not learned yet, which takes one small matrix product. Hits are remembered per class and fade with the
-rows of that class, so that a rare class is not forgotten sooner than it comes again. The plane that is published is
+How it is solved: one set of statistics has several nested windows; each gives a plane for each C and weighting, and
+each plane two cuts: the midpoint that it was solved for, and the threshold at which the G-mean would be best if each
+class were projected to a normal distribution; its mean and deviation are in the Gram matrices. Workers put every
+candidate to the test on samples not learned yet, which takes one small matrix product. Hits are remembered per class
+and fade with the rows of that class, so that a rare class is not forgotten sooner than it comes again. Published is
 
     Σ α_i [w_i; b_i],    α_i ∝ exp(SHARPNESS · G-mean_i)
 
@@ -40,6 +40,10 @@ CUTS = ("midpoint", "gmean")
 AUTOMATIC_C = (1e-3, 1e-1, 10.0)
 """The choices of C where none is given: in standardized units, from a mean difference of classes to a full fit."""
 
+AUTOMATIC_WEIGHTINGS = ("inverse", "none")
+"""The class weightings tried where none is given. Unweighted planes lean another way, and their second cut makes up for
+the imbalance that they ignore: on some streams they are the better ones."""
+
 SHARPNESS = 60.0
 """A candidate whose recent G-mean is a percent lower has about half the share."""
 
@@ -56,21 +60,33 @@ CUT_POINTS = 41
 """Thresholds tried between two projected means."""
 
 
+class Choice(NamedTuple):
+    """What one candidate plane of a window is solved with; the weighting is ``explicit`` where weights are given."""
+
+    C: float
+    weighting: str
+
+    @classmethod
+    def of(cls, options: SolverOptions) -> Choice:
+        """The choice that some options stand for."""
+        return cls(options.C, options.weighting if isinstance(options.weighting, str) else "explicit")
+
+
 @dataclass(frozen=True, eq=False)
 class Trials:
     """What every candidate made of some samples that it had not learned. A value that adds.
 
     Class label to counts: of the candidates for that class against the rest, ``hits`` int64[w, c, 2 cuts, 2 sides] and
-    ``rows`` int64[w, c, 2 sides] by window, C and side (the class itself, the rest); zero rows where there was no
-    candidate. ``choices`` are the C, c of them: counts under others do not add.
+    ``rows`` int64[w, c, 2 sides] by window, choice and side (the class itself, the rest); zero rows where there was no
+    candidate. ``choices`` are c choices of C and weighting: counts under others do not add.
     """
 
-    choices: tuple[float, ...]
+    choices: tuple[Choice, ...]
     hits: Mapping[str, Int64s]
     rows: Mapping[str, Int64s]
 
-    def fits(self, windows: int, choices: tuple[float, ...]) -> bool:
-        """Whether these are trials of candidates of so many windows, and of these C."""
+    def fits(self, windows: int, choices: tuple[Choice, ...]) -> bool:
+        """Whether these are trials of candidates of so many windows, and of these choices."""
         return self.choices == choices and all(len(rows) == windows for rows in self.rows.values())
 
     def __add__(self, other: Trials) -> Trials:
@@ -90,7 +106,7 @@ class Trials:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All candidates for one class against the rest, by window w and C c, and what is known of them.
+    """All candidates for one class against the rest, by window w and choice c, and what is known of them.
 
     ``weights`` float64[w, c, d] and ``biases`` float64[w, c, 2 cuts] are in raw units, NaN where the statistics gave no
     plane. ``hits`` float64[w, c, 2 cuts, 2 sides] and ``rows`` float64[w, c, 2 sides] are faded counts. ``shares``
@@ -120,10 +136,10 @@ class Candidates:
 class Blend:
     """Every candidate of a model: class label to :class:`Candidates`, one label for a binary problem.
 
-    ``choices`` are the C, in the order of every array.
+    ``choices`` are those of C and weighting, in the order of every array.
     """
 
-    choices: tuple[float, ...]
+    choices: tuple[Choice, ...]
     of: Mapping[str, Candidates]
 
     @property
@@ -218,7 +234,7 @@ def fit(
         condition = max(condition, _fit_window(problem, window, options, prior, fitted, refusals))
     if not any(np.isfinite(biases).any() for biases in fitted.biases.values()):
         reason = refusals[0] if refusals else f"no window has {CLASS_ROWS} rows of two classes, got {whole.counts}"
-        raise SolveRefused(f"no candidate of {shape[0]} windows and {shape[1]} choices of C could be solved: {reason}")
+        raise SolveRefused(f"no candidate of {shape[0]} windows and {shape[1]} choices could be solved: {reason}")
     return fitted._replace(condition=condition, refusals=tuple(refusals))
 
 
@@ -276,7 +292,7 @@ def best_cut(means: Floats, deviations: Floats) -> Floats:
     return np.asarray(places[np.arange(len(places)), quality.argmax(axis=1)], dtype=np.float64)
 
 
-def weigh(fitted: Fitted, choices: tuple[float, ...], before: Blend | None, trials: Trials | None) -> Blend:
+def weigh(fitted: Fitted, choices: tuple[Choice, ...], before: Blend | None, trials: Trials | None) -> Blend:
     """Candidates with what has become of them: what was known ``before`` fades by the rows of ``trials``, and adds."""
     of = {}
     for target, weights in fitted.weights.items():
@@ -318,12 +334,13 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
         )
     counts = fitted.counts if fitted.positive is not None else {target: fitted.counts[target] for target in targets}
     weights, biases, logarithms, sigmas = [], [], [], {}
+    logs = np.log([choice.C for choice in blend.choices])
     for target in targets:
         candidates = blend.of[target]
         by_plane = candidates.shares.sum(axis=-1)
         weights.append(_weighted(by_plane[..., None], candidates.weights))
         biases.append(float(_weighted(candidates.shares, candidates.biases).sum()))
-        logarithms.append(float((by_plane.sum(axis=0) * np.log(blend.choices)).sum()))
+        logarithms.append(float((by_plane.sum(axis=0) * logs).sum()))
         for label in counts if fitted.positive is not None else (target,):
             sigma = float(_weighted(by_plane, fitted.sigmas[label]).sum())
             sigmas[label] = sigma
@@ -340,7 +357,7 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
 
 
 def _weighted(shares: Floats, values: Floats) -> Floats:
-    """Values [w, c, ...] times shares, added over windows and C; those without a share are left out, NaN or not."""
+    """Values [w, c, ...] times shares, added over windows and choices; NaN where there is no share is left out."""
     return np.asarray(np.where(shares > 0.0, shares * values, 0.0).sum(axis=(0, 1)), dtype=np.float64)
 
 

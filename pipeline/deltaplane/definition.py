@@ -21,11 +21,12 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.candidates import AUTOMATIC_C
+from deltaplane.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, Choice
 from deltaplane.errors import DefinitionError
 from deltaplane.features import NO_MAP, TABLE_KEYS, FeatureMap
 from deltaplane.grid import Grid
 from deltaplane.ladder import AUTOMATIC_LONGEST, Window, WindowLadder
+from deltaplane.message_size import MessageSize
 from deltaplane.solver import SolverOptions
 from deltaplane.tables import (
     UNIT_MILLISECONDS,
@@ -80,9 +81,9 @@ class ClassDefinition:
         return others[0] if len(others) == 1 else f"not {self.positive}"
 
     @property
-    def expected(self) -> int:
-        """How many classes there will be. Of open ones nobody knows; two are the least that make a problem."""
-        return max(2, len(self.names) if self.positive is None else 0)
+    def told_apart(self) -> tuple[str, ...]:
+        """The classes that statistics are kept of, where they are known by name."""
+        return self.names if self.positive is None else ()
 
     def class_of(self, label: str) -> str | None:
         """The class a label belongs to, or None where the definition does not know it."""
@@ -92,71 +93,11 @@ class ClassDefinition:
 
 
 @dataclass(frozen=True)
-class MessageSize:
-    """What the largest messages of a stream may take before compression, part by part, in bytes.
-
-    ``classes``, ``windows`` and ``choices`` of C as expected, ``cell`` bytes a score. A delta carries a Gram matrix for
-    each class and window, and what each candidate made of its samples; a model carries the candidates.
-    """
-
-    classes: int
-    windows: int
-    dimension: int
-    cell: int
-    choices: int
-
-    @classmethod
-    def of(cls, classes: ClassDefinition, windows: int, dimension: int, choices: int) -> MessageSize:
-        """That of a stream with so many windows and choices of C; no choices where there are no candidates."""
-        names = classes.names if classes.positive is None else ()
-        cell = 2 * max((len(name.encode()) for name in names), default=limits.LABEL_BYTES) + limits.CELL_BYTES
-        return cls(classes.expected, windows, dimension, cell, choices)
-
-    @property
-    def delta(self) -> int:
-        """Bytes of a delta, or of a checkpoint."""
-        entries = self.dimension * (self.dimension + 1) // 2
-        moments = self.classes * self.windows * entries * 16
-        return moments + self._scores + self._candidates * 6 * 8 + limits.DELTA_BYTES_BESIDE
-
-    @property
-    def model(self) -> int:
-        """Bytes of a model beside the positions of its sources."""
-        planes = (self._candidates + self.classes) * (self.dimension + 9) * 8
-        return planes + self._scores + limits.DELTA_BYTES_BESIDE
-
-    @property
-    def _scores(self) -> int:
-        return self.classes**2 * self.cell
-
-    @property
-    def _candidates(self) -> int:
-        return self.classes * self.windows * self.choices
-
-    def check(self) -> None:
-        """Raise :class:`DefinitionError` with the sum where one does not fit a message."""
-        entries = self.dimension * (self.dimension + 1) // 2
-        tried = f" + {self._candidates} candidates x 48 bytes" if self.choices else ""
-        if self.delta > limits.MESSAGE_BYTES:
-            raise DefinitionError(
-                f"a delta of this stream may take {self.classes} classes x {self.windows} windows x {entries} entries"
-                f" x 16 bytes + {self.classes} x {self.classes} scores x {self.cell} bytes{tried}"
-                f" + {limits.DELTA_BYTES_BESIDE:,} = {self.delta:,} bytes, more than the {limits.MESSAGE_BYTES:,}"
-                " that a message may have; use fewer features, classes or windows"
-            )
-        if self.model > limits.MESSAGE_BYTES:
-            raise DefinitionError(
-                f"a model of this stream may take {self._candidates} candidates x {8 * (self.dimension + 9)} bytes and"
-                f" more, {self.model:,} bytes in all, above the {limits.MESSAGE_BYTES:,} that a message may have;"
-                " use fewer features, classes, windows or choices of C"
-            )
-
-
-@dataclass(frozen=True)
 class StreamDefinition:
     """One stream, as producers, workers, mergers and scorers share it. Raises :class:`DefinitionError`.
 
-    ``choices``: the C of the candidates among which the automatic mode weighs; none means the solver's alone.
+    ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
+    weighs; none means the solver's own.
     """
 
     name: str
@@ -169,6 +110,7 @@ class StreamDefinition:
     partitions: int = 1
     max_skew_milliseconds: int = UNIT_MILLISECONDS["d"]
     choices: tuple[float, ...] = ()
+    weightings: tuple[str, ...] = ()
     feature_map: FeatureMap = NO_MAP
     data_fingerprint: bytes = field(init=False, repr=False)
     stream_fingerprint: bytes = field(init=False, repr=False)
@@ -234,17 +176,22 @@ class StreamDefinition:
     @property
     def automatic(self) -> bool:
         """Whether the plane is a blend of candidates: of several windows, or of several C."""
-        return len(self.ladder.windows) > 1 or len(self.choices) > 1
+        return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1
 
     @property
     def candidate_options(self) -> tuple[SolverOptions, ...]:
-        """The solver's options with each C of the candidates."""
-        return tuple(replace(self.solver, C=C) for C in self.choices) or (self.solver,)
+        """The solver's options with each weighting and each C of the candidates."""
+        weightings: Sequence[Any] = self.weightings or (self.solver.weighting,)
+        return tuple(
+            replace(self.solver, C=C, weighting=weighting)
+            for weighting in weightings
+            for C in self.choices or (self.solver.C,)
+        )
 
     @property
-    def choices_tried(self) -> tuple[float, ...]:
-        """The C of the candidates, or the one C there is."""
-        return self.choices or (self.solver.C,)
+    def choices_tried(self) -> tuple[Choice, ...]:
+        """What the candidates of a window differ in."""
+        return tuple(map(Choice.of, self.candidate_options))
 
     def _check_feature_map(self) -> None:
         mapped, features = len(self.feature_map.centers), len(self.features)
@@ -257,7 +204,9 @@ class StreamDefinition:
             raise DefinitionError(
                 f"solver.C: expected up to {limits.CHOICES_OF_C} different choices in ascending order, got {choices}"
             )
-        assert len(self.candidate_options) == max(1, len(choices)), "every C makes options of its own"
+        if len(set(self.weightings)) != len(self.weightings) or "default" in self.weightings:
+            raise DefinitionError(f"solver.weighting: expected names that differ, got {', '.join(self.weightings)}")
+        assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
 
     def _check_class_weights(self) -> None:
         weighting, names = self.solver.weighting, self.classes.names
@@ -273,7 +222,7 @@ class StreamDefinition:
     def message_size(self) -> MessageSize:
         """What the largest messages of this stream may take."""
         choices = len(self.choices_tried) if self.automatic else 0
-        return MessageSize.of(self.classes, len(self.ladder.windows), self.dimension, choices)
+        return MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
 
     def _data_settings(self) -> dict[str, Any]:
         return {
@@ -319,8 +268,8 @@ class StreamDefinition:
         )
         feature_map = FeatureMap.from_table(tables.get("feature_map", {}), len(names))
         dimension = (feature_map.units or len(names)) + 1
-        sizes = (MessageSize.of(named, w, dimension, len(choices) or 1) for w in range(limits.WINDOWS, 0, -1))
-        most = next((size.windows for size in sizes if size.delta <= limits.MESSAGE_BYTES), 1)
+        ladder = _ladder(tables.get("window", {}), partitions, _windows_that_fit(named, dimension))
+        several = len(ladder.windows) > 1 or len(choices) > 1
         return cls(
             name=text(tables.get("name", "stream"), "name"),
             features=names,
@@ -328,20 +277,23 @@ class StreamDefinition:
                 np.array(numbers(grid["steps"], "grid.steps")),
                 np.array(numbers(grid.get("offsets", [0.0] * len(names)), "grid.offsets")),
             ),
-            ladder=_ladder(tables.get("window", {}), partitions, most),
+            ladder=ladder,
             solver=_solver(tables.get("solver", {}), choices),
             classes=named,
             missing=features.get("missing", "refuse"),
             partitions=partitions,
             max_skew_milliseconds=span(tables.get("max_skew", "1d"), "max_skew"),
             choices=choices,
+            weightings=_weightings(tables.get("solver", {}), several=several),
             feature_map=feature_map,
         )
 
     def to_tables(self) -> dict[str, Any]:
         """The inverse of :meth:`from_tables`."""
         solver = self.solver
-        weighting = solver.weighting if isinstance(solver.weighting, str) else dict(solver.weighting)
+        weighting: Any = solver.weighting if isinstance(solver.weighting, str) else dict(solver.weighting)
+        if len(self.weightings) > 1:
+            weighting = "auto" if self.weightings == AUTOMATIC_WEIGHTINGS else list(self.weightings)
         classes: dict[str, Any] = {"names": list(self.classes.names)}
         if self.classes.positive is not None:
             classes["positive"] = self.classes.positive
@@ -429,11 +381,28 @@ def _choices(value: Any) -> tuple[float, ...]:
     return () if not isinstance(value, Sequence) or isinstance(value, str) else tuple(numbers(value, "solver.C"))
 
 
+def _weightings(table: Tables, *, several: bool) -> tuple[str, ...]:
+    """The class weightings of candidates; none where one is fixed. Weighted planes alone are the default otherwise."""
+    weighting = table.get("weighting", "auto" if several and table.get("kind", "wlpsvm") == "wlpsvm" else None)
+    if weighting == "auto":
+        return AUTOMATIC_WEIGHTINGS
+    return tuple(strings(weighting, "solver.weighting")) if isinstance(weighting, list) else ()
+
+
+def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
+    """How many windows may have statistics in one delta, if all else is as large as it can be."""
+    for windows in range(limits.WINDOWS, 1, -1):
+        if MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES).delta <= limits.MESSAGE_BYTES:
+            return windows
+    return 1
+
+
 def _solver(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
     C = choices[len(choices) // 2] if choices else number(table.get("C"), "solver.C")
+    weighting = table.get("weighting", "default")
     return SolverOptions(
         kind=table.get("kind", "wlpsvm"),
-        weighting=table.get("weighting", "default"),
+        weighting="default" if weighting == "auto" or isinstance(weighting, list) else weighting,
         C=C,
         standardize=flag(table.get("standardize", True), "solver.standardize"),
         bias=table.get("bias", "default"),

@@ -113,18 +113,23 @@ class FeatureMap:
         if self.kind == "none":
             if (self.units, self.seed, self.sigma, self.centers, self.scales) != (0, 0, 0.0, (), ()):
                 raise DefinitionError("feature_map: kind 'none' takes no other keys; name a kind or leave them out")
-            object.__setattr__(self, "identity", "none")
+            nothing = np.zeros(0)
+            self._hold("none", nothing, nothing, nothing, nothing)
             return
         self._check()
         object.__setattr__(self, "sigma", float(self.sigma))
         object.__setattr__(self, "centers", tuple(map(int, self.centers)))
         object.__setattr__(self, "scales", tuple(map(float, self.scales)))
-        object.__setattr__(self, "_centers", np.array(self.centers, dtype=np.float64))
-        object.__setattr__(self, "_inverse_scales", 1.0 / STEP / np.array(self.scales, dtype=np.float64))
-        directions, biases = _drawn(self.kind, self.seed, len(self.centers), self.units)
-        object.__setattr__(self, "_directions", directions)
-        object.__setattr__(self, "_biases", biases)
+        centers = np.array(self.centers, dtype=np.float64)
+        inverse_scales = 1.0 / STEP / np.array(self.scales, dtype=np.float64)
+        drawn = _drawn(self.kind, self.seed, len(self.centers), self.units)
+        self._hold("", centers, inverse_scales, *drawn)
         object.__setattr__(self, "identity", hashlib.sha256(self.to_bytes()).hexdigest())
+
+    def _hold(self, identity: str, *arrays: Floats) -> None:
+        object.__setattr__(self, "identity", identity)
+        for name, array in zip(("_centers", "_inverse_scales", "_directions", "_biases"), arrays, strict=True):
+            object.__setattr__(self, name, array)
 
     def _check(self) -> None:
         if not 1 <= tables.whole(self.units, "feature_map.units") <= limits.FEATURES:

@@ -61,6 +61,9 @@ WINDOWS = 16
 CHOICES_OF_C = 16
 """Choices of C among the candidates of the automatic mode."""
 
+CHOICES = 3 * CHOICES_OF_C
+"""Choices of C and weighting; there are three weightings to choose from."""
+
 PARTITIONS = 1024
 """Partitions of a stream."""
 

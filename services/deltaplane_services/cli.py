@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -109,7 +110,10 @@ def replay(
     ] = None,
     weighting: Annotated[
         str | None,
-        typer.Option(help="inverse, none, balanced, or weights such as '0=1,1=5'.", rich_help_panel=SOLVER),
+        typer.Option(
+            help="auto (default where planes are weighed: inverse and none), inverse, none, balanced, or '0=1,1=5'.",
+            rich_help_panel=SOLVER,
+        ),
     ] = None,
     standardize: Annotated[
         bool | None,
@@ -253,9 +257,25 @@ def _weighting(text: str | None) -> Any:
     return weights
 
 
+def _add_plugin(found: EntryPoint) -> None:
+    """Add a command group of another package; one that cannot be loaded says so when it is called."""
+    try:
+        app.add_typer(found.load(), name=found.name)
+    except ImportError as fault:
+        reason = f"{found.name}: {found.value} cannot be loaded ({fault}); install deltaplane[{found.name}]"
+
+        def refuse() -> None:
+            raise DeltaplaneError(reason)
+
+        extra = {"allow_extra_args": True, "ignore_unknown_options": True}
+        app.command(found.name, help="Not installed.", context_settings=extra)(refuse)
+
+
 register(app)
 app.command()(compare)
 app.add_typer(source_app, name="source")
+for plugin in entry_points(group="deltaplane.commands"):
+    _add_plugin(plugin)
 
 
 def main() -> None:

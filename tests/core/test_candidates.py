@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from deltaplane.candidates import FADE_ROWS, Blend, Fitted, Trials, best_cut, blended, fit, weigh
+from deltaplane.candidates import FADE_ROWS, Blend, Choice, Fitted, Trials, best_cut, blended, fit, weigh
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
 from deltaplane.solver import Plane, SolverOptions, solve
 
 Floats = npt.NDArray[np.float64]
-CHOICES = (0.001, 0.1, 10.0)
-OPTIONS = tuple(SolverOptions(C=C) for C in CHOICES)
+OPTIONS = tuple(SolverOptions(C=C) for C in (0.001, 0.1, 10.0))
+CHOICES = tuple(map(Choice.of, OPTIONS))
 GRID = Grid(np.full(3, 2.0**-10), np.array([0.0, 5.0, -1.0]))
 
 
@@ -237,15 +237,17 @@ def test_matrices_that_cannot_be_solved_leave_their_candidates_out() -> None:
     assert np.isfinite(fitted.biases["b"][:, 0]).all()
     assert np.isnan(fitted.biases["b"][:, 1]).all()
     assert len(fitted.refusals) == 2
-    with pytest.raises(SolveRefused, match=r"no candidate of 2 windows and 1 choices of C could be solved: .*lower C"):
+    with pytest.raises(SolveRefused, match=r"no candidate of 2 windows and 1 choices could be solved: .*lower C"):
         fit(ladder(rows, truth, (100, 400)), 1, GRID, options[1:])
 
 
-def test_what_was_known_of_other_choices_of_c_is_forgotten() -> None:
+def test_what_was_known_of_other_choices_is_forgotten() -> None:
     rows, truth = stream(1)
     fitted = fit(ladder(rows, truth, (400,)), 0, GRID, OPTIONS)
     tried = Trials(CHOICES, {"b": np.full((1, 3, 2, 2), 6)}, {"b": np.full((1, 3, 2), 10)})
-    before = replace(blend_of(fitted, None, tried), choices=(1.0, 2.0, 3.0))
+    before = replace(
+        blend_of(fitted, None, tried), choices=tuple(choice._replace(weighting="none") for choice in CHOICES)
+    )
     assert not blend_of(fitted, before).of["b"].rows.any()
 
 

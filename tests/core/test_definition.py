@@ -81,11 +81,14 @@ def test_a_definition_is_what_its_tables_say() -> None:
 
 def test_what_the_tables_leave_out_has_a_default() -> None:
     stream = StreamDefinition.from_tables({"features": {"names": ["x"]}, "grid": {"steps": [1]}})
-    automatic = {"ladder": WindowLadder.automatic(102_400), "choices": (0.001, 0.1, 10.0)}
-    assert stream == small(name="stream", solver=SolverOptions(C=0.1), **automatic)
+    automatic = {"choices": (0.001, 0.1, 10.0), "weightings": ("inverse", "none")}
+    ladder = WindowLadder.automatic(102_400)
+    assert stream == small(name="stream", solver=SolverOptions(C=0.1), ladder=ladder, **automatic)
     assert stream.automatic
     assert [str(window) for window in stream.ladder.windows] == ["100", "400", "1600", "6400", "25600", "102400"]
-    assert [options.C for options in stream.candidate_options] == [0.001, 0.1, 10.0]
+    assert [(options.C, options.weighting) for options in stream.candidate_options] == [
+        (C, weighting) for weighting in ("inverse", "none") for C in (0.001, 0.1, 10.0)
+    ]
     assert stream.max_skew_milliseconds == 86_400_000
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.candidates import Trials
+from deltaplane.candidates import Choice, Trials
 from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.merger import Merger, plane_of
 from deltaplane.model import Model
@@ -18,8 +18,9 @@ from deltaplane.statistics import Statistics
 from deltaplane.wire import read_model, write_model
 from strategies_streams import definition_of
 
-CHOICES = (0.1, 10.0)
-DEFINITION = replace(definition_of("4", "all", partitions=2), choices=CHOICES, solver=SolverOptions(C=10.0))
+DEFINITION = replace(definition_of("4", "all", partitions=2), choices=(0.1, 10.0), solver=SolverOptions(C=10.0))
+CHOICES = DEFINITION.choices_tried
+OTHERS = (Choice(1.0, "inverse"), Choice(2.0, "inverse"))
 HERE, THERE = Source("here", 0), Source("there", 1)
 ROWS = {"x": [[5.0], [7.0], [4.0]], "y": [[-5.0], [-6.0], [3.0]]}
 
@@ -28,7 +29,7 @@ def sums() -> Statistics:
     return Statistics(2, {(w, label): Moments.of_rows(np.array(rows)) for label, rows in ROWS.items() for w in (0, 1)})
 
 
-def tried(hits: int, choices: tuple[float, ...] = CHOICES, windows: int = 2) -> Trials:
+def tried(hits: int, choices: tuple[Choice, ...] = CHOICES, windows: int = 2) -> Trials:
     """Ten rows of each side, of which the candidates of the first C had so many right, the others half."""
     right = np.full((windows, len(choices), 2, 2), 5)
     right[:, 0] = hits
@@ -120,7 +121,7 @@ def test_a_published_plane_can_be_computed_again_from_its_statistics_and_shares(
     assert again.biases.tobytes() == model.plane.biases.tobytes()
 
 
-@pytest.mark.parametrize("others", [tried(9, (1.0, 2.0)), tried(9, windows=3), tried(9, (0.1,))])
+@pytest.mark.parametrize("others", [tried(9, OTHERS), tried(9, windows=3), tried(9, CHOICES[:1])])
 def test_trials_of_other_candidates_are_left_out_and_counted(others: Trials) -> None:
     merger, plain = begun(), begun()
     merger.apply(delta(HERE, 1, others))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane.candidates import Blend, Candidates, Trials
+from deltaplane.candidates import Blend, Candidates, Choice, Trials
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
@@ -128,7 +128,7 @@ DELTA = Delta(
     counts={"applied": 9, "late": 1},
 )
 TRIALS = Trials(
-    choices=(0.001, 10.0),
+    choices=(Choice(0.001, "inverse"), Choice(10.0, "none")),
     hits={"UP": np.arange(24, dtype=np.int64).reshape(3, 2, 2, 2)},
     rows={"UP": np.full((3, 2, 2), 2**33, dtype=np.int64)},
 )
@@ -198,7 +198,7 @@ _FIRST_WINDOW_EMPTY = np.array([np.nan, 0.5, -0.25])[:, None, None]
 MODEL_BLENDED = replace(
     MODEL,
     blend=Blend(
-        choices=(0.001, 10.0),
+        choices=(Choice(0.001, "inverse"), Choice(10.0, "none")),
         of={
             "UP": Candidates(
                 weights=np.arange(12.0).reshape(3, 2, 2) * _FIRST_WINDOW_EMPTY,

@@ -54,9 +54,10 @@ def test_without_any_flag_every_window_and_c_is_weighed_and_the_plane_is_proved(
     blend = summary["model"]["blend"]
     assert list(blend["windows"]) == summary["window"]
     assert list(blend["C"]) == ["0.001", "0.1", "10"]
+    assert list(blend["weightings"]) == ["inverse", "none"]
     assert all(sum(shares.values()) == pytest.approx(1.0) for shares in blend.values())
     candidates = summary["model"]["candidates"]
-    assert len(candidates) == 6 * 3 * 2
+    assert len(candidates) == 6 * 3 * 2 * 2
     assert sum(one["share"] for one in candidates) == pytest.approx(1.0)
     best = max(candidates, key=lambda one: one["gmean"])
     assert best["share"] == max(one["share"] for one in candidates)

@@ -26,6 +26,7 @@ CORE_ORDER = (
     "portable",
     "features",
     "ladder",
+    "message_size",
     "definition",
     "sample",
     "window",
@@ -52,8 +53,9 @@ MAY_IMPORT = {
     "deltaplane_schemas": {"deltaplane_schemas"},
     "deltaplane": {"deltaplane_schemas", "deltaplane"},
     "deltaplane_services": {"deltaplane_schemas", "deltaplane", "deltaplane_services"},
+    "deltaplane_benchmarks": {"deltaplane_schemas", "deltaplane", "deltaplane_services", "deltaplane_benchmarks"},
 }
-"""The arrow: services know the core, the core knows the schemas, and none looks back."""
+"""The arrow: benchmarks know the services, services the core, the core the schemas, and none looks back."""
 
 PURE_STANDARD_LIBRARY = {
     "__future__",
@@ -225,7 +227,7 @@ def _aliases(tree: ast.Module, module: str) -> set[str]:
 
 
 def turned_arrows(source: Source) -> list[str]:
-    """For a file of any of the three packages: imports that run against services -> core -> schemas."""
+    """For a file of any of the packages: imports that run against benchmarks -> services -> core -> schemas."""
     package = source.module.split(".", maxsplit=1)[0]
     return [
         f"{source.path}:{item.line}: {package} imports {item.name} against services -> core -> schemas:"

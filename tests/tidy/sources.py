@@ -16,6 +16,7 @@ PACKAGES = {
     "deltaplane": "pipeline/deltaplane",
     "deltaplane_services": "services/deltaplane_services",
     "deltaplane_schemas": "schemas/deltaplane_schemas",
+    "deltaplane_benchmarks": "benchmarks/deltaplane_benchmarks",
 }
 """Installed name and place of each package."""
 
@@ -41,7 +42,7 @@ class Source:
 
     @property
     def module(self) -> str:
-        """The dotted name it is imported by; for a file outside the three packages, its path with dots."""
+        """The dotted name it is imported by; for a file outside the packages, its path with dots."""
         parts = self.path.removesuffix(".py").split("/")
         if parts[-1] == "__init__":
             parts.pop()

@@ -121,6 +121,8 @@ def test_services_import_the_core_and_the_core_the_schemas_and_none_looks_back()
         core("def late():\n    from deltaplane_services import cli"),
         schemas("from deltaplane import errors"),
         schemas("import deltaplane_services.cli"),
+        services("import deltaplane_benchmarks.cli"),
+        core("from deltaplane_benchmarks import linear"),
     ],
 )
 def test_an_import_against_the_arrow_is_found(source: Source) -> None:
@@ -131,6 +133,8 @@ def test_an_import_against_the_arrow_is_found(source: Source) -> None:
 def test_imports_along_the_arrow_are_left_alone() -> None:
     assert contract.turned_arrows(services("import deltaplane_schemas\nfrom deltaplane import wire")) == []
     assert contract.turned_arrows(core("import deltaplane_schemas")) == []
+    benchmarks = Source("benchmarks/deltaplane_benchmarks/run.py", "from deltaplane_services import cli")
+    assert contract.turned_arrows(benchmarks) == []
 
 
 def test_the_modules_of_the_core_import_only_what_is_read_before_them() -> None:

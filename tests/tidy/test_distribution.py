@@ -18,7 +18,7 @@ ELEC_CSV_SHA256 = "ebdfe5480ae25a43a7d054286135e3a9484697a2850d5158a333b1578c28b
 """Of ``elec.csv`` in the source archive of scikit-multiflow 0.4.1."""
 
 
-def test_the_wheel_holds_the_three_packages_whole_and_nothing_else(tmp_path: Path) -> None:
+def test_the_wheel_holds_the_four_packages_whole_and_nothing_else(tmp_path: Path) -> None:
     (wheel,) = WheelBuilder(str(TOP)).build(directory=str(tmp_path), versions=["standard"])
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if ".dist-info/" not in name}
@@ -33,6 +33,7 @@ def test_the_wheel_holds_the_three_packages_whole_and_nothing_else(tmp_path: Pat
     assert packed == expected
     assert {f"{package}/py.typed" for package in PACKAGES} <= packed
     assert "deltaplane = deltaplane_services.cli:main" in commands
+    assert "[deltaplane.commands]\nbench = deltaplane_benchmarks.cli:app" in commands
 
 
 def test_the_electricity_example_is_its_source_with_half_hours_put_in_front() -> None:

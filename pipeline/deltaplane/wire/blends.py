@@ -1,18 +1,19 @@
 """The automatic mode on the wire: trials in deltas, candidates in models.
 
-Arrays travel as they lie in memory, little-endian; their shapes follow from the choices of C and the lengths.
+Arrays travel as they lie in memory, little-endian; their shapes follow from the number of choices and the lengths.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.candidates import CUTS, Blend, Candidates, Trials
+from deltaplane.candidates import CUTS, Blend, Candidates, Choice, Trials
 from deltaplane.errors import WireError
 from deltaplane.wire.frame import Fields
 
@@ -31,7 +32,7 @@ def trials_fields(trials: Trials | None) -> Fields | None:
         }
         for target in trials.rows
     ]
-    return {"choices": trials.choices, "targets": targets}
+    return {"choices": _choice_fields(trials.choices), "targets": targets}
 
 
 def trials_of(fields: Fields | None) -> Trials | None:
@@ -59,7 +60,7 @@ def blend_fields(blend: Blend | None) -> Fields | None:
         {"target": target} | {name: getattr(candidates, name).astype("<f8", copy=False).tobytes() for name in columns}
         for target, candidates in blend.of.items()
     ]
-    return {"choices": blend.choices, "targets": targets}
+    return {"choices": _choice_fields(blend.choices), "targets": targets}
 
 
 def blend_of(fields: Fields | None) -> Blend | None:
@@ -99,10 +100,14 @@ def _check_candidates(target: str, candidates: Candidates) -> None:
         )
 
 
-def _choices(name: str, fields: Fields) -> tuple[float, ...]:
-    choices = tuple(fields["choices"])
-    if not 1 <= len(choices) <= limits.CHOICES_OF_C or not all(0.0 < choice < math.inf for choice in choices):
-        raise WireError(f"{name}: expected 1 to {limits.CHOICES_OF_C} choices of C above zero, got {choices[:20]}")
+def _choice_fields(choices: Iterable[Choice]) -> list[Fields]:
+    return [choice._asdict() for choice in choices]
+
+
+def _choices(name: str, fields: Fields) -> tuple[Choice, ...]:
+    choices = tuple(Choice(**choice) for choice in fields["choices"])
+    if not 1 <= len(choices) <= limits.CHOICES or not all(0.0 < choice.C < math.inf for choice in choices):
+        raise WireError(f"{name}: expected 1 to {limits.CHOICES} choices with a C above zero, got {choices[:20]}")
     return choices
 
 

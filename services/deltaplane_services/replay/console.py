@@ -19,7 +19,7 @@ from deltaplane_services.replay.summary import positive_class
 
 REFRESH_SECONDS = 0.1
 SMALLEST_SHARE_SHOWN = 0.05
-SHARES_OF = {"windows": "window", "C": "C", "cuts": "cut"}
+SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
 
 class Console:
@@ -110,8 +110,11 @@ def _overview(result: ReplayResult) -> Table:
         "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"
     )
     units = "standardized" if options.standardize else "raw"
-    weighting = options.weighting if isinstance(options.weighting, str) else "explicit"
-    c = f"C = {options.C:g}" if model.blend is None else f"C of {', '.join(f'{c:g}' for c in model.blend.choices)}"
+    weighting: str = options.weighting if isinstance(options.weighting, str) else "explicit"
+    c = f"C = {options.C:g}"
+    if model.blend is not None:
+        weighting = " or ".join(dict.fromkeys(choice.weighting for choice in model.blend.choices))
+        c = f"C {', '.join(dict.fromkeys(f'{choice.C:g}' for choice in model.blend.choices))}"
     table.add_row("plane", f"{options.kind}, weighting {weighting}, {c}, {units}, model version {model.version:,}")
     if (leaning := blend_shares(model, definition)) is not None:
         table.add_row("leaning to", "\n".join(_leaning(name, shares) for name, shares in leaning.items()))

@@ -189,7 +189,7 @@ def _sigmas(run: Run, shown: Sequence[str]) -> Chart:
     return Chart("sigmas", "Class weights σ", note, stream_table(run, values), draw)
 
 
-SHARE_OF = {"windows": "window {}", "C": "C = {}", "cuts": "cut: {}"}
+SHARE_OF = {"windows": "window {}", "C": "C = {}", "weightings": "weighting: {}", "cuts": "cut: {}"}
 """How a choice of the automatic mode is called, by its kind."""
 
 
@@ -214,8 +214,8 @@ def _blend(run: Run) -> Chart:
         return figure
 
     note = (
-        "The plane is a blend of candidates: one for each window, C and cut. Each strip is the share of all candidates"
-        " with that choice; better recent G-mean, larger share."
+        "The plane is a blend of candidates: one for each window, C, weighting and cut. Each strip is the share of all"
+        " candidates with that choice; better recent G-mean, larger share."
     )
     return Chart("blend", "What the plane leans to", note, stream_table(run, values), draw)
 

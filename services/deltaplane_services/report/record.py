@@ -36,7 +36,7 @@ class Span:
     ``gmean`` and ``recalls`` are of these samples alone, ``lately_gmean`` and ``lately_recalls`` of those and some
     before them. ``time_milliseconds`` is None where the stream has no event times. ``weights``: a class to the weights
     of the plane that has it on its positive side. ``blend``: in the automatic mode the shares of the plane, by the kind
-    of choice (windows, C, cuts) and by the choice.
+    of choice (windows, C, weightings, cuts) and by the choice.
     """
 
     rows_from: int

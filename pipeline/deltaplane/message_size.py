@@ -1,0 +1,72 @@
+"""What the largest messages of a stream may take: a definition whose messages cannot fit is refused at start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+
+
+@dataclass(frozen=True)
+class MessageSize:
+    """What the largest messages of a stream may take before compression, part by part, in bytes.
+
+    ``classes``, ``windows`` and ``choices`` as expected, ``cell`` bytes a score. A delta carries a Gram matrix for
+    each class and window, and what each candidate made of its samples; a model carries the candidates.
+    """
+
+    classes: int
+    windows: int
+    dimension: int
+    cell: int
+    choices: int
+
+    @classmethod
+    def of(cls, classes: Sequence[str], windows: int, dimension: int, choices: int) -> MessageSize:
+        """That of a stream with these classes, and so many windows and choices; no choices without candidates.
+
+        Of open classes, or one against all others, nobody knows the names; two are the least that make a problem.
+        """
+        cell = 2 * max((len(name.encode()) for name in classes), default=limits.LABEL_BYTES) + limits.CELL_BYTES
+        return cls(max(2, len(classes)), windows, dimension, cell, choices)
+
+    @property
+    def delta(self) -> int:
+        """Bytes of a delta, or of a checkpoint."""
+        entries = self.dimension * (self.dimension + 1) // 2
+        moments = self.classes * self.windows * entries * 16
+        return moments + self._scores + self._candidates * 6 * 8 + limits.DELTA_BYTES_BESIDE
+
+    @property
+    def model(self) -> int:
+        """Bytes of a model beside the positions of its sources."""
+        planes = (self._candidates + self.classes) * (self.dimension + 9) * 8
+        return planes + self._scores + limits.DELTA_BYTES_BESIDE
+
+    @property
+    def _scores(self) -> int:
+        return self.classes**2 * self.cell
+
+    @property
+    def _candidates(self) -> int:
+        return self.classes * self.windows * self.choices
+
+    def check(self) -> None:
+        """Raise :class:`DefinitionError` with the sum where one does not fit a message."""
+        entries = self.dimension * (self.dimension + 1) // 2
+        tried = f" + {self._candidates} candidates x 48 bytes" if self.choices else ""
+        if self.delta > limits.MESSAGE_BYTES:
+            raise DefinitionError(
+                f"a delta of this stream may take {self.classes} classes x {self.windows} windows x {entries} entries"
+                f" x 16 bytes + {self.classes} x {self.classes} scores x {self.cell} bytes{tried}"
+                f" + {limits.DELTA_BYTES_BESIDE:,} = {self.delta:,} bytes, more than the {limits.MESSAGE_BYTES:,}"
+                " that a message may have; use fewer features, classes or windows"
+            )
+        if self.model > limits.MESSAGE_BYTES:
+            raise DefinitionError(
+                f"a model of this stream may take {self._candidates} candidates x {8 * (self.dimension + 9)} bytes and"
+                f" more, {self.model:,} bytes in all, above the {limits.MESSAGE_BYTES:,} that a message may have;"
+                " use fewer features, classes, windows or choices"
+            )
