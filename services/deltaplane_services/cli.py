@@ -14,6 +14,7 @@ from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_kafka import register
 from deltaplane_services.cli_sources import source_app
+from deltaplane_services.cli_top import live
 
 app = typer.Typer(
     name="deltaplane",
@@ -273,6 +274,7 @@ def _add_plugin(found: EntryPoint) -> None:
 
 register(app)
 app.command()(compare)
+app.command("top")(live)
 app.add_typer(source_app, name="source")
 for plugin in entry_points(group="deltaplane.commands"):
     _add_plugin(plugin)

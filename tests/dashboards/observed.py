@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,12 @@ from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
 TOP = Path(__file__).resolve().parents[2]
 ELECTRICITY = TOP / "examples" / "electricity.csv.gz"
 DEFINITION = TOP / "deploy" / "deltaplane.toml"
+
+
+def automatic(tables: Mapping[str, Any]) -> dict[str, Any]:
+    """The tables of a stream with the automatic mode's windows, up to 1600 rows, and its choices of C."""
+    solver = {name: value for name, value in tables["solver"].items() if name != "C"}
+    return {**tables, "window": {"length": "auto", "max": 1600}, "solver": solver}
 
 
 class ObservedRunner(EmbeddedRunner):
@@ -116,7 +123,7 @@ class ObservedReplay:
     """
 
     def __init__(self, chunk: int = 250) -> None:
-        tables = load_tables(DEFINITION)
+        tables = automatic(load_tables(DEFINITION))
         self._options = ReplayOptions(str(ELECTRICITY), tables, chunk, retire_fraction=0.05, seed=7)
         with open_rows(self._options.source, reader_options(self._options)) as reader:
             self.definition = complete_definition(self._options, reader.feature_names, None)

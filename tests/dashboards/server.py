@@ -58,6 +58,11 @@ class Prometheus:
         """Return the values of a query that are numbers."""
         return [value for value in self.query(expression).values() if math.isfinite(value)]
 
+    def alerts(self, name: str) -> list[dict[str, Any]]:
+        """Return the alerts of a name that fire now."""
+        found = self.ask("alerts")["alerts"]
+        return [alert for alert in found if alert["labels"]["alertname"] == name and alert["state"] == "firing"]
+
     def wait_for(self, what: str, answered: Callable[[], bool]) -> None:
         """Return once it is so."""
         until = time.monotonic() + PATIENCE_SECONDS
@@ -68,11 +73,13 @@ class Prometheus:
 
 
 @contextlib.contextmanager
-def running(directory: Path, targets: Sequence[str], alerts: Path = DEPLOY / "alerts.yml") -> Iterator[Prometheus]:
-    """Run the project's own configuration, but for the targets, the paths and the pace."""
+def running(
+    directory: Path, targets: Sequence[str], alerts: Path = DEPLOY / "alerts.yml", pace: str = "1s"
+) -> Iterator[Prometheus]:
+    """Run the project's own configuration, but for the targets, the paths, and the pace of scrapes and rules."""
     yaml = YAML(typ="safe", pure=True)
     settings: dict[str, Any] = yaml.load(DEPLOY / "prometheus.yml")
-    settings["global"] |= {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    settings["global"] |= {"scrape_interval": pace, "evaluation_interval": pace}
     settings["rule_files"] = [str(alerts)]
     for job in settings["scrape_configs"]:
         del job["dns_sd_configs"]

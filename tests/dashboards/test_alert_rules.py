@@ -9,6 +9,7 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from dashboards.distribution import Tools
+from dashboards.hurry import BOUND_IN_SECONDS, RANGE, hurried, hurried_expression, milliseconds
 from dashboards.server import DEPLOY, promtool
 from deltaplane_services.metrics_export import names
 
@@ -65,3 +66,22 @@ def test_the_rules_use_metrics_that_there_are() -> None:
     for rule in RULES:
         for name in re.findall(r"\bdeltaplane_[a-z_]+", rule["expr"]):
             assert name in known or re.sub(r"_count$", "", name) in known, name
+
+
+def test_hurried_rules_are_the_same_but_for_their_times(tmp_path: Path) -> None:
+    found = [rule for group in load(hurried(DEPLOY / "alerts.yml", 30, tmp_path))["groups"] for rule in group["rules"]]
+    for rule, hurry in zip(RULES, found, strict=True):
+        assert {**hurry, "expr": "", "for": ""} == {**rule, "expr": "", "for": ""}
+        assert milliseconds(hurry.get("for", "0s")) * 30 == milliseconds(rule.get("for", "0s"))
+        without = [BOUND_IN_SECONDS.sub(r"\1", RANGE.sub("[]", either["expr"])) for either in (rule, hurry)]
+        assert without[0] == re.sub(r"(_seconds\)* *[<>]=? *)[\d.]+", r"\1", without[1])
+
+
+def test_a_time_in_a_rule_is_divided_and_a_count_is_not() -> None:
+    rule = "rate(a_count[2m]) > 1000 and max(b_age_seconds) > 300 unless c_seconds >= 0"
+    assert (
+        hurried_expression(rule, 30) == "rate(a_count[4000ms]) > 1000 and max(b_age_seconds) > 10 unless c_seconds >= 0"
+    )
+    # Every kind of time that the rules have today is found: if one is written in another way, this test must learn it.
+    assert sum(len(RANGE.findall(rule["expr"])) for rule in RULES) == 6
+    assert sum(len(BOUND_IN_SECONDS.findall(rule["expr"])) for rule in RULES) == 3

@@ -14,6 +14,7 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.metrics import Confusion, summary
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import write_sample
+from deltaplane_services.blend_tables import blend_shares
 from deltaplane_services.metrics_export import StreamView, names
 from deltaplane_services.metrics_export.families import ClassNames
 from deltaplane_services.metrics_export.prequential import RecentScores
@@ -341,3 +342,32 @@ def test_removed_sources_are_shown_and_keep_their_tiles() -> None:
     seen.observe(model(1, positions=(position(0, 3), position(1, 4, barred=True))))
     assert series(seen, names.BARRED) == {("here", "0"): 0.0, ("here", "1"): 1.0}
     assert series(seen, names.TILES) == {("here", "0"): 3.0, ("here", "1"): 4.0}
+
+
+def test_what_the_automatic_mode_leans_to_is_shown_choice_by_choice_and_adds_up() -> None:
+    definition = stream(window={"length": "auto", "max": 400})
+    runner, draw = EmbeddedRunner(definition), random.Random(5)
+    for turn in range(6):
+        for row in range(40):
+            label = draw.choice(["no", "yes"])
+            features = [draw.gauss(3.0 if label == "yes" else -3.0, 3.0), draw.gauss(0.0, 2.0)]
+            value = write_sample(f"{turn}-{row}", turn, label, features, definition.data_fingerprint)
+            runner.broker.append(Outgoing(SAMPLES, 0, None, value), turn)
+        runner.round(turn)
+    newest = runner.merger.model
+    assert newest is not None
+    seen = view(definition)
+    seen.observe(newest)
+    expected = blend_shares(newest, definition)
+    assert expected is not None
+    assert {"windows", "C", "cuts"} <= expected.keys()
+    found = series(seen, names.BLEND_SHARE)
+    assert found == {(of, choice): share for of, shares in expected.items() for choice, share in shares.items()}
+    for of in expected:
+        assert sum(share for (kind, _), share in found.items() if kind == of) == pytest.approx(1.0)
+
+
+def test_a_plane_that_is_solved_for_leans_to_nothing() -> None:
+    seen = view()
+    seen.observe(model(2, plane=plane(), plane_version=2))
+    assert series(seen, names.BLEND_SHARE) == {}

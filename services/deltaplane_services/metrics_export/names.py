@@ -147,6 +147,12 @@ MODEL_C = Metric("deltaplane_model_c", "gauge", "Regularisation parameter C of t
 CONDITION = Metric(
     "deltaplane_model_condition_number", "gauge", "Largest estimated condition number of the matrices solved."
 )
+BLEND_SHARE = Metric(
+    "deltaplane_model_blend_share_ratio",
+    "gauge",
+    "Share in the plane of the automatic mode that the candidates of one window, one C, one weighting or one cut have.",
+    ("of", "choice"),
+)
 SIGMA = Metric("deltaplane_model_sigma", "gauge", "Weight of a class as the positive side of its plane.", ("class",))
 WEIGHT = Metric(
     "deltaplane_model_weight",
@@ -201,6 +207,7 @@ STREAM = (
     MODEL_REFUSED,
     MODEL_C,
     CONDITION,
+    BLEND_SHARE,
     SIGMA,
     WEIGHT,
     WEIGHT_NORM,

@@ -32,6 +32,7 @@ from deltaplane.model import Model
 from deltaplane.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.solver import Plane
 from deltaplane.window import NO_WATERMARK
+from deltaplane_services.blend_tables import blend_shares
 from deltaplane_services.metrics_export import names
 from deltaplane_services.metrics_export.families import ClassNames, Labels, family, single
 from deltaplane_services.metrics_export.names import Metric
@@ -151,6 +152,12 @@ class StreamView:
             return
         yield single(names.MODEL_C, stream, plane.C)
         yield single(names.CONDITION, stream, plane.condition)
+        shares = [
+            ((of, choice), share)
+            for of, by_choice in (blend_shares(model, self._definition) or {}).items()
+            for choice, share in by_choice.items()
+        ]
+        yield family(names.BLEND_SHARE, stream, shares)
         yield single(names.WEIGHT_NORM, stream, float(np.linalg.norm(plane.weights)))
         yield single(names.WEIGHT_CHANGE, stream, seen.weight_change)
         named = [label for label in plane.classes if label in seen.classes.names]

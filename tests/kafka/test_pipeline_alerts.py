@@ -1,0 +1,304 @@
+"""Every alert provoked on real services and a real Kafka, and cleared, with a real Prometheus evaluating the rules.
+
+The rules are those of ``deploy/alerts.yml`` with all their times divided by :data:`FACTOR`. Raw rows are on one cluster
+and statistics on another, as with a site far away, so that one can be cut off from the other. The tests run in the
+order in which they stand, on one stream: before each, its alert is seen to be silent.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dashboards import distribution
+from dashboards.hurry import hurried
+from dashboards.server import DEPLOY, Prometheus, running
+from dashboards.test_alert_rules import RULES
+from deltaplane.delta import Claim, Source
+from deltaplane.wire import write_claim
+from deltaplane_services.client import SampleProducer
+from deltaplane_services.kafka.clients import publisher
+from deltaplane_services.processors.records import DELTAS, SAMPLES, Outgoing, source_key
+from kafka.cluster import KafkaCluster
+from kafka.conftest import StartKafka
+from kafka.rows import FIRST_TIME, Rows
+from kafka.selection import RunningKafka
+from kafka.services import ServiceProcess, Stream
+from kafka.test_pipeline_metrics import free_ports
+
+FACTOR = 30
+PACE = "500ms"
+ROLES = ("worker", "worker", "merger", "scorer")
+BATCH_ROWS = 150
+BATCHES_PER_SECOND = 10
+CLAIM_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Weather:
+    """What the rows are like that come now. ``singles``: samples of one record each, by the batch."""
+
+    positives: float = 0.3
+    noise: float = 0.02
+    singles: int = 0
+
+
+CALM = Weather()
+
+
+class Feed:
+    """Publishes rows of two classes in a thread, a batch every tenth of a second, as the weather is; seeded."""
+
+    def __init__(self, stream: Stream, seed: int) -> None:
+        self.weather = CALM
+        self._random = np.random.default_rng(seed)
+        self._rows = 0
+        self._stream = stream
+        self._end = threading.Event()
+        self._fault: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name="feed", daemon=True)
+
+    def begin(self) -> None:
+        """Begin, unless it has begun."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def end(self) -> None:
+        """Stop, and raise what went wrong."""
+        self._end.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+        if self._fault is not None:
+            raise self._fault
+
+    def _run(self) -> None:
+        try:
+            with SampleProducer(self._stream.settings) as producer:
+                while not self._end.wait(1.0 / BATCHES_PER_SECOND):
+                    weather = self.weather
+                    producer.send_batch(*self._some(BATCH_ROWS, weather))
+                    ids, times, labels, features = self._some(weather.singles, weather)
+                    for row in range(weather.singles):
+                        producer.send(ids[row], int(times[row]), labels[row], features[row].tolist())
+        except Exception as fault:  # noqa: BLE001 - told to the thread that waits.
+            self._fault = fault
+
+    def _some(self, count: int, weather: Weather) -> tuple[list[str], Any, list[str], Any]:
+        first, self._rows = self._rows, self._rows + count
+        positive = self._random.random(count) < weather.positives
+        features = self._random.normal(size=(count, 3)) + positive[:, None] * [3.0, 1.0, -1.0]
+        shown = np.where(self._random.random(count) < weather.noise, ~positive, positive)
+        ids = [f"row-{number}" for number in range(first, self._rows)]
+        times = FIRST_TIME + 1000 * np.arange(first, self._rows, dtype=np.int64)
+        return ids, times, ["yes" if one else "no" for one in shown], features
+
+
+class Scene:
+    """The services of the stream by their ports, the rows that come, and the Prometheus that watches."""
+
+    def __init__(self, stream: Stream, feed: Feed, prometheus: Prometheus, central: KafkaCluster) -> None:
+        self.stream = stream
+        self.feed = feed
+        self.prometheus = prometheus
+        self.central = central
+        self.services: dict[int, ServiceProcess] = {}
+        self.name = stream.definition.name
+
+    def start(self, role: str, port: int) -> None:
+        self.services[port] = self.stream.start(role, DELTAPLANE_METRICS_ADDRESS=f"127.0.0.1:{port}")
+
+    def port_of(self, role: str) -> int:
+        return next(port for port, service in self.services.items() if role in service.name)
+
+    def calm(self) -> None:
+        """Return once rows come as they should, all services are ready, and the recent scores are of such rows."""
+        self.feed.weather = CALM
+        self.feed.begin()
+        for so in (
+            f"sum(deltaplane_ready) == {len(ROLES)}",
+            'max(deltaplane_prequential_samples{span="recent"}) >= 5000',
+            'max(deltaplane_gmean_ratio{span="recent"}) > 0.85',
+        ):
+            self.prometheus.wait_for(f"calm, when {so}", lambda so=so: self.prometheus.value(so) is not None)  # type: ignore[misc]
+
+    @contextlib.contextmanager
+    def foreign_claims(self) -> Iterator[None]:
+        """Every source is claimed, again and again, by one who does nothing with it."""
+        client, end = publisher(self.stream.settings, "central"), threading.Event()
+        definition = self.stream.definition
+
+        def claim() -> None:
+            for number in itertools.count():
+                for partition in range(definition.partitions):
+                    source = Source(self.stream.settings.site, partition)
+                    record = write_claim(Claim(source, f"stranger.{number}", definition.stream_fingerprint))
+                    client.publish([Outgoing(DELTAS, partition, source_key(source), record)])
+                client.flush()
+                if end.wait(CLAIM_SECONDS):
+                    return
+
+        thread = threading.Thread(target=claim, name="stranger", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            end.set()
+            thread.join()
+
+    def silent(self, *names: str) -> None:
+        """Return once none of these fires."""
+        self.prometheus.wait_for(f"silence of {names}", lambda: not any(map(self.prometheus.alerts, names)))
+
+    def fires(self, name: str, **labels: str) -> None:
+        """Return once this alert fires with these labels; what it says must be said in full."""
+
+        def found() -> list[dict[str, Any]]:
+            return [alert for alert in self.prometheus.alerts(name) if labels.items() <= alert["labels"].items()]
+
+        self.prometheus.wait_for(f"{name} to fire", lambda: bool(found()))
+        for alert in found():
+            assert alert["annotations"]["summary"]
+            assert "<no value>" not in alert["annotations"]["summary"]
+
+
+@pytest.fixture(scope="module")
+def scene(kafka: RunningKafka, start_kafka: StartKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    if reason := distribution.why_none():
+        (pytest.fail if distribution.required() else pytest.skip)(f"NO PROMETHEUS, NOT RUN: {reason}")
+    directory = tmp_path_factory.mktemp("alerts")
+    central = start_kafka()
+    # Workers that take one record at a time are slow enough for a test to be faster than they are.
+    service = {"central_broker": central.bootstrap, "poll_records": 1, "checkpoint_seconds": 1.0}
+    ports = free_ports(len(ROLES))
+    name = Rows.stream_name("alerts")
+    with (
+        Stream.made(directory / "s", name, kafka.bootstrap, service=service, window={"length": 2000}) as stream,
+        running(
+            directory,
+            [f"127.0.0.1:{port}" for port in ports],
+            hurried(DEPLOY / "alerts.yml", FACTOR, directory),
+            PACE,
+        ) as prometheus,
+    ):
+        feed = Feed(stream, seed=11)
+        scene = Scene(stream, feed, prometheus, central)
+        for port, role in zip(ports, ROLES, strict=True):
+            scene.start(role, port)
+        try:
+            yield scene
+        finally:
+            central.resume(1)
+            feed.end()
+
+
+def test_a_scorer_without_a_model_is_not_ready_until_there_is_one(scene: Scene) -> None:
+    scorer = f"127.0.0.1:{scene.port_of('scorer')}"
+    scene.fires("DeltaplaneNotReady", instance=scorer, stream=scene.name)
+    scene.calm()
+    scene.silent("DeltaplaneNotReady")
+
+
+def test_a_stream_that_runs_as_it_should_raises_no_alert(scene: Scene) -> None:
+    scene.calm()
+    scene.silent(*(rule["alert"] for rule in RULES))
+
+
+def test_a_service_that_is_killed_is_down_until_it_is_started_again(scene: Scene) -> None:
+    scene.silent("DeltaplaneDown")
+    port = scene.port_of("scorer")
+    scene.services[port].kill()
+    scene.fires("DeltaplaneDown", instance=f"127.0.0.1:{port}", job="deltaplane")
+    scene.start("scorer", port)
+    scene.silent("DeltaplaneDown")
+
+
+def test_without_any_merger_the_role_is_gone_and_deltas_get_into_no_model(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneRoleGone", "DeltaplaneNoModel")
+    port = scene.port_of("merger")
+    scene.services[port].terminate()
+    scene.fires("DeltaplaneRoleGone", stream=scene.name, role="merger")
+    scene.fires("DeltaplaneNoModel", stream=scene.name)
+    scene.start("merger", port)
+    scene.silent("DeltaplaneRoleGone", "DeltaplaneNoModel")
+
+
+def test_a_record_that_is_none_raises_the_alert_of_dead_letters_for_a_while(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneDeadLetters")
+    client = publisher(scene.stream.settings, "site")
+    client.publish([Outgoing(SAMPLES, 0, None, b"no record")])
+    client.flush()
+    scene.fires("DeltaplaneDeadLetters", reason="bad_record")
+    scene.silent("DeltaplaneDeadLetters")
+
+
+def test_labels_by_chance_make_the_gmean_fall_below_its_own_past(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneGmeanFallen")
+    scene.feed.weather = replace(CALM, noise=0.5)
+    scene.fires("DeltaplaneGmeanFallen", stream=scene.name)
+    scene.feed.weather = CALM
+    scene.silent("DeltaplaneGmeanFallen")
+
+
+def test_a_class_that_nearly_stops_coming_makes_the_window_imbalanced(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneImbalance")
+    scene.feed.weather = replace(CALM, positives=1.0 / 300.0, noise=0.0)
+    scene.fires("DeltaplaneImbalance", stream=scene.name)
+    scene.feed.weather = CALM
+    scene.silent("DeltaplaneImbalance")
+
+
+def test_without_a_live_sample_of_a_class_the_solver_refuses(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneSolverRefuses")
+    scene.feed.weather = replace(CALM, positives=0.0, noise=0.0)
+    scene.fires("DeltaplaneSolverRefuses", stream=scene.name)
+    scene.feed.weather = CALM
+    scene.silent("DeltaplaneSolverRefuses")
+
+
+def test_sources_that_somebody_else_claims_all_the_time_are_rebuilt_again_and_again(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneRebuildsAgain")
+    with scene.foreign_claims():
+        scene.fires("DeltaplaneRebuildsAgain", stream=scene.name, job="deltaplane")
+    scene.silent("DeltaplaneRebuildsAgain")
+
+
+def test_a_source_that_cannot_be_claimed_waits_too_long_for_its_window(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneRebuildTooLong")
+    # The other worker is to take a partition over, and the cluster that it must claim it on does not answer.
+    scene.central.pause(1)
+    port = scene.port_of("worker")
+    scene.services[port].kill()
+    scene.fires("DeltaplaneRebuildTooLong", stream=scene.stream.definition.name, site="local")
+    scene.central.resume(1)
+    scene.start("worker", port)
+    scene.silent("DeltaplaneRebuildTooLong")
+
+
+def test_more_records_than_the_workers_can_read_make_the_lag_grow(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneLagGrowing")
+    scene.feed.weather = replace(CALM, singles=500)
+    scene.fires("DeltaplaneLagGrowing", topic="samples", site="local")
+    scene.feed.weather = CALM
+    scene.silent("DeltaplaneLagGrowing")
+
+
+def test_every_alert_has_been_provoked_in_this_file() -> None:
+    text = Path(__file__).read_text("utf-8")
+    for rule in RULES:
+        assert f'scene.fires("{rule["alert"]}"' in text, rule["alert"]
