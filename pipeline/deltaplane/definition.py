@@ -23,11 +23,14 @@ import numpy.typing as npt
 from deltaplane import limits
 from deltaplane.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, Choice
 from deltaplane.errors import DefinitionError
-from deltaplane.features import NO_MAP, TABLE_KEYS, FeatureMap
+from deltaplane.features import NO_MAP, FeatureMap
+from deltaplane.features import TABLE_KEYS as MAP_KEYS
 from deltaplane.grid import Grid
 from deltaplane.ladder import AUTOMATIC_LONGEST, Window, WindowLadder
 from deltaplane.message_size import MessageSize
-from deltaplane.solver import SolverOptions
+from deltaplane.prior import TABLE_KEYS as PRIOR_KEYS
+from deltaplane.prior import prior_of, prior_table
+from deltaplane.solver import Plane, SolverOptions
 from deltaplane.tables import (
     UNIT_MILLISECONDS,
     check_text,
@@ -97,7 +100,7 @@ class StreamDefinition:
     """One stream, as producers, workers, mergers and scorers share it. Raises :class:`DefinitionError`.
 
     ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
-    weighs; none means the solver's own.
+    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to.
     """
 
     name: str
@@ -112,6 +115,7 @@ class StreamDefinition:
     choices: tuple[float, ...] = ()
     weightings: tuple[str, ...] = ()
     feature_map: FeatureMap = NO_MAP
+    prior: Plane | None = None
     data_fingerprint: bytes = field(init=False, repr=False)
     stream_fingerprint: bytes = field(init=False, repr=False)
 
@@ -197,6 +201,10 @@ class StreamDefinition:
         mapped, features = len(self.feature_map.centers), len(self.features)
         if self.feature_map.kind != "none" and mapped != features:
             raise DefinitionError(f"feature_map: expected {features} centers, one a feature, got {mapped}")
+        if self.prior is not None and self.prior.weights.shape[1] != self.dimension - 1:
+            raise DefinitionError(
+                f"prior: expected weights of {self.dimension - 1} features, got {self.prior.weights.shape[1]}"
+            )
 
     def _check_choices(self) -> None:
         choices = self.choices
@@ -286,6 +294,7 @@ class StreamDefinition:
             choices=choices,
             weightings=_weightings(tables.get("solver", {}), several=several),
             feature_map=feature_map,
+            prior=prior_of(tables.get("prior", {}), feature_map.names(names)),
         )
 
     def to_tables(self) -> dict[str, Any]:
@@ -318,6 +327,7 @@ class StreamDefinition:
                 "standardize": solver.standardize,
                 "bias": solver.bias,
             },
+            "prior": {} if self.prior is None else prior_table(self.prior, self.plane_features),
         }
 
 
@@ -329,6 +339,7 @@ _KEYS: dict[str, frozenset[str]] = {
             "max_skew",
             "features",
             "grid",
+            "prior",
             "feature_map",
             "classes",
             "window",
@@ -340,7 +351,8 @@ _KEYS: dict[str, frozenset[str]] = {
     ),
     "features": frozenset({"names", "missing"}),
     "grid": frozenset({"steps", "offsets"}),
-    "feature_map": TABLE_KEYS,
+    "feature_map": MAP_KEYS,
+    "prior": PRIOR_KEYS,
     "classes": frozenset({"names", "positive"}),
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias"}),

@@ -22,12 +22,12 @@ from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
 
-def fit_candidates(statistics: Statistics, definition: StreamDefinition, prior: Plane | None = None) -> Fitted:
+def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
     """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
     ladder = definition.ladder
     grams = [statistics.grams(window) for window in range(len(ladder.windows))]
     positive = definition.classes.positive
-    return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, prior)
+    return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, definition.prior)
 
 
 def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:
@@ -36,7 +36,8 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
     Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
     """
     if blend is None:
-        return solve(statistics.grams(), definition.plane_grid, definition.solver, definition.classes.positive)
+        grams, positive = statistics.grams(), definition.classes.positive
+        return solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
     fitted = fit_candidates(statistics, definition)
     again = {
         target: replace(candidates, weights=fitted.weights[target], biases=fitted.biases[target])
@@ -51,13 +52,12 @@ class Merger:
     ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out.
     """
 
-    def __init__(self, definition: StreamDefinition, prior: Plane | None = None) -> None:
+    def __init__(self, definition: StreamDefinition) -> None:
         self.definition = definition
         self.version = 0
         self.statistics = Statistics(definition.dimension)
         self.scores = Confusion()
         self.totals: Counter[str] = Counter()
-        self._prior = prior
         self._sources: dict[Source, SourceState] = {}
         self._read_to: dict[Source, int] = {}
         self._plane: Plane | None = None
@@ -154,7 +154,7 @@ class Merger:
         self.version += 1
         refusal = None
         try:
-            self._plane = self._blended() if self.definition.automatic else self._solved()
+            self._plane = self._blended() if self.definition.automatic else plane_of(self.statistics, self.definition)
             self._plane_version = self.version
         except SolveRefused as refused:
             refusal = str(refused)
@@ -176,15 +176,10 @@ class Merger:
             blend=self._blend if self.definition.automatic else None,
         )
 
-    def _solved(self) -> Plane:
-        definition = self.definition
-        grams = self.statistics.grams()
-        return solve(grams, definition.plane_grid, definition.solver, definition.classes.positive, self._prior)
-
     def _blended(self) -> Plane:
         """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""
         definition = self.definition
-        fitted = fit_candidates(self.statistics, definition, self._prior)
+        fitted = fit_candidates(self.statistics, definition)
         blend = weigh(fitted, definition.choices_tried, self._blend, self._trials)
         plane = blended(fitted, blend)
         self._blend, self._trials = blend, None

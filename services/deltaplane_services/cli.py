@@ -100,6 +100,10 @@ def replay(
     sigma: Annotated[
         float | None, typer.Option(help="Width of its kernel, in standardized units.", rich_help_panel=SOLVER)
     ] = None,
+    prior: Annotated[
+        Path | None,
+        typer.Option(help="JSON of an earlier model that new planes are drawn to.", rich_help_panel=SOLVER),
+    ] = None,
     kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.", rich_help_panel=SOLVER)] = None,
     c: Annotated[
         str | None,
@@ -180,7 +184,7 @@ def replay(
     deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
     """
     from deltaplane_services.replay.console import Console
-    from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions, lay_over, load_tables
+    from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions, lay_over, load_tables, read_prior
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
     from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
@@ -196,6 +200,8 @@ def replay(
     tables = lay_over(tables, "", partitions=partitions)
     tables = lay_over(tables, "feature_map", kind=feature_map, units=units, sigma=sigma)
     tables = lay_over(tables, "solver", kind=kind, C=_c(c), weighting=_weighting(weighting), standardize=standardize)
+    if prior is not None:
+        tables = {**tables, "prior": read_prior(prior)}
     options = ReplayOptions(
         source=file,
         tables=tables,

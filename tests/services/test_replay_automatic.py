@@ -127,3 +127,48 @@ def test_choices_that_cannot_be_are_refused(
         cli.main()
     assert ended.value.code == 2
     assert words in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize("window", ["auto", "all"])
+def test_a_stream_that_begins_with_the_plane_of_another_is_better_from_the_start(
+    window: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    earlier = write_rows(tmp_path / "earlier.csv", [row for row in three_classes(4, 3000) if row[2] != "z"])
+    later = write_rows(tmp_path / "later.csv", [row for row in three_classes(5, 120) if row[2] != "z"])
+    first = ("--label", "label", "--positive", "y", "--window", "all", "--C", "1")
+    summary = tmp_path / "earlier.json"
+    summary.write_text(json.dumps(replay((earlier, *first), monkeypatch, capsys)))
+    options = ("--label", "label", "--positive", "y", "--window", window, "--C", "0.001", "--chunk", "5", "--verify")
+    alone = replay((later, *options), monkeypatch, capsys)
+    helped = replay((later, *options, "--prior", summary), monkeypatch, capsys)
+    assert helped["verified"] is True
+    assert helped["digest"] == alone["digest"]
+    assert helped["accuracy"] > alone["accuracy"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "is not JSON"),
+        ("[1, 2]", "holds no plane"),
+        ('{"model": {"classes": []}}', "holds no plane"),
+        (None, "cannot be read"),
+    ],
+)
+def test_a_prior_that_is_none_is_refused(
+    text: str | None,
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+) -> None:
+    file = write_rows(tmp_path / "rows.csv", three_classes(3, 300))
+    prior = tmp_path / "prior.json"
+    if text is not None:
+        prior.write_text(text)
+    arguments = ["deltaplane", "replay", str(file), "--label", "label", "--prior", str(prior)]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 2
+    assert words in " ".join(capsys.readouterr().err.split())

@@ -27,6 +27,7 @@ CORE_ORDER = (
     "features",
     "ladder",
     "message_size",
+    "prior",
     "definition",
     "sample",
     "window",

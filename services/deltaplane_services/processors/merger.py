@@ -15,7 +15,6 @@ from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.merger import Merger
 from deltaplane.model import Model
 from deltaplane.records import Checkpoint
-from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_checkpoint, write_model
 from deltaplane_services.processors.records import (
@@ -32,9 +31,9 @@ from deltaplane_services.processors.records import (
 class MergerProcessor:
     """Follows every partition of the deltas topic from ``next_offsets`` on."""
 
-    def __init__(self, definition: StreamDefinition, prior: Plane | None = None) -> None:
+    def __init__(self, definition: StreamDefinition) -> None:
         self.definition = definition
-        self.merger = Merger(definition, prior)
+        self.merger = Merger(definition)
         self.model: Model | None = None
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         self._next_offsets: dict[int, int] = {}

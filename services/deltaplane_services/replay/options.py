@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -94,6 +95,31 @@ def load_tables(path: Path | None) -> Tables:
         if key not in INPUT_KEYS:
             raise DefinitionError(f"definition: unknown key 'input.{key}'; known are {', '.join(INPUT_KEYS)}")
     return tables
+
+
+def read_prior(path: Path) -> Tables:
+    """The table ``[prior]`` of a model in JSON: what ``model export`` or ``replay --json`` has written."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as fault:
+        raise DefinitionError(f"prior: {str(path)!r} cannot be read: {fault}") from fault
+    except (ValueError, RecursionError) as fault:
+        raise DefinitionError(f"prior: {str(path)!r} is not JSON ({fault})") from fault
+    model = value.get("model", value) if isinstance(value, dict) else None
+    if not isinstance(model, dict) or not model.get("classes"):
+        raise DefinitionError(
+            f"prior: {str(path)!r} holds no plane; give what 'model export' or 'replay --json' has written"
+        )
+    several = isinstance(model.get("weights", [None])[0], list)
+    positive = model["classes"][-1] if not several and model.get("positive") is None else model.get("positive")
+    positive = value.get("positive") or positive if "model" in value else positive
+    table = {
+        "classes": model["classes"],
+        "features": model["features"],
+        "weights": model["weights"] if several else [model["weights"]],
+        "biases": model["biases"] if "biases" in model else model["bias"] if several else [model["bias"]],
+    }
+    return table if positive is None else {**table, "positive": positive}
 
 
 def lay_over(tables: Mapping[str, Any], section: str, **values: Any) -> Tables:
