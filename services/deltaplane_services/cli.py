@@ -12,6 +12,7 @@ import typer
 from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli_compare import compare
+from deltaplane_services.cli_copy import register as register_copy
 from deltaplane_services.cli_kafka import register
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
@@ -281,6 +282,7 @@ def _add_plugin(found: EntryPoint) -> None:
 register(app)
 app.command()(compare)
 app.command("top")(live)
+register_copy(app)
 app.add_typer(source_app, name="source")
 for plugin in entry_points(group="deltaplane.commands"):
     _add_plugin(plugin)
