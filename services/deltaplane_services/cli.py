@@ -16,6 +16,7 @@ from deltaplane_services.cli_copy import register as register_copy
 from deltaplane_services.cli_kafka import register
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
+from deltaplane_services.cli_verify import verify_receipt
 
 app = typer.Typer(
     name="deltaplane",
@@ -283,6 +284,7 @@ register(app)
 app.command()(compare)
 app.command("top")(live)
 register_copy(app)
+app.command("verify-receipt")(verify_receipt)
 app.add_typer(source_app, name="source")
 for plugin in entry_points(group="deltaplane.commands"):
     _add_plugin(plugin)

@@ -114,10 +114,10 @@ def run(bench: Bench) -> list[Exhibit]:
 
 
 _NOTES = (
-    "Updated: as UpdatableKernelSVM does by default, with a γ ten times smaller than that of the initial fit. That",
-    "factor was found by looking at these very sets (of 1, 10, 100). To the letter: with the same γ, as the paper says.",
-    "Then an update by fewer rows than the model was made of tends to harm it: they are fitted as closely as if nothing",
-    "were known. That the paper's never does we could not repeat.",
+    "Updated: as UpdatableKernelSVM does by default, with a γ ten times smaller than that of the initial fit.",
+    "That factor was found by looking at these very sets (of 1, 10, 100). To the letter: with the same γ, as the",
+    "paper says. Then an update by fewer rows than the model was made of tends to harm it: they are fitted as closely",
+    "as if nothing were known. That the paper's never does we could not repeat.",
 )
 
 

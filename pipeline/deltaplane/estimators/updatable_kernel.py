@@ -45,8 +45,8 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     all rows, and is not equal to it.
 
     - ``gamma``: γ, the weight of errors of a fit; that of an update is γ over ``softness``. To the letter of eq. 17 it
-      is γ itself (``softness=1``); but then a few new rows are fitted as closely as if nothing were known, and an update
-      by fewer rows than the model was made of can do harm.
+      is γ itself (``softness=1``); but then a few new rows are fitted as closely as if nothing were known, and an
+      update by fewer rows than the model was made of can do harm.
     - ``kernel``: ``"rbf"``, ``exp(-|x-z|²/σ²)`` (no 2 in it), or ``"linear"``.
     - ``sigma``: σ of the RBF kernel, in the units of the features.
 
