@@ -52,7 +52,7 @@ class Receipt:
     """What became of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``.
 
     It is true if the tile ``sequence`` of its ``writer`` was accepted. Others are of writers that had lost the source
-    and did not know it.
+    and did not know it. A retirement that waited has another receipt when its sample comes: the later tile counts.
     """
 
     stream_fingerprint: bytes

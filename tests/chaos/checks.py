@@ -251,6 +251,7 @@ def _said_again(
     outputs = []
     for delta in history.accepted:
         tile = delta.tile
+        worker.writer = delta.writer
         samples = logs.records[SAMPLES, partition][tile.samples_from : tile.samples_to]
         retirements = logs.records[RETIREMENTS, partition][tile.retirements_from : tile.retirements_to]
         again = _likest(worker, delta, samples, retirements)
@@ -379,12 +380,19 @@ def check_receipts(found: Findings, logs: Logs, load: Load, outputs: dict[int, l
     }
     asked = {(partition, offset) for partition, retired in load.sender.retired.items() for offset, _ in retired}
     answered = [(receipt.source.partition, receipt.offset) for receipt in expected.values()]
-    found.demand(sorted(answered) == sorted(asked), "receipts: not one for each of what was retired")
+    found.demand(set(answered) == asked, "receipts: not those of what was retired")
+    last = dict(sorted(zip(answered, expected.values(), strict=True), key=_tile_of))
+    again = {last[at].outcome for at, one in zip(answered, expected.values(), strict=True) if last[at] != one}
+    found.demand(again <= {"retired"}, f"receipts: answered again with {again}")
     strange = [key for key, one in said.items() if (one.source.partition, one.offset) not in asked]
     found.demand(not strange, f"receipts: of retirements that nobody asked for: {strange[:3]}")
     untrue = [key for key, receipt in expected.items() if said.get(key) != receipt]
     found.demand(not untrue, f"receipts: {len(untrue)} of {len(expected)} are missing or untrue: {untrue[:3]}")
     found.figures |= {"receipts": len(expected), "receipts of attempts not accepted": len(said) - len(expected)}
+
+
+def _tile_of(answered: tuple[tuple[int, int], Receipt]) -> int:
+    return answered[1].sequence
 
 
 def check_models(

@@ -61,13 +61,13 @@ def test_a_receipt_is_proved_from_the_log_and_a_forged_one_is_not(
         zombie = replace(true, writer="zombie", outcome="unknown", digest_after="0" * 64)
         forged = replace(true, outcome="expired")
         out = publisher(stream.settings, "site")
-        key = receipt_key(partition, true.offset, "zombie")
+        key = receipt_key(partition, true.offset, "zombie", true.sequence)
         out.publish([Outgoing(RECEIPTS, partition, key, write_receipt(zombie))])
         out.flush()
         again = stream.run("verify-receipt", "row-991").stdout
         assert "row-991: retired" in again
         assert "unknown" not in again
-        key = receipt_key(partition, true.offset, true.writer)
+        key = receipt_key(partition, true.offset, true.writer, true.sequence)
         out.publish([Outgoing(RECEIPTS, partition, key, write_receipt(forged))])
         out.flush()
         found = stream.run("verify-receipt", "row-991", code=1).stdout

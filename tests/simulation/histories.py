@@ -176,8 +176,12 @@ def check_receipts(world: World) -> None:
     # Others are of attempts that were not accepted, under keys of their own.
     writers = {(partition, writer) for partition, writer, _ in world.outputs}
     assert {(receipt.source.partition, receipt.writer) for receipt in by_key.values()} <= writers
-    of = {(receipt.source.partition, receipt.offset): receipt for receipt in expected.values()}
-    assert len(of) == len(expected), "a retirement has one receipt that counts"
+    # One that waited is answered again when its sample comes, maybe by another writer: the later tile counts. So is one
+    # whose sample comes again after its row has been forgotten.
+    in_order = sorted(expected.values(), key=lambda receipt: receipt.sequence)
+    of = {(receipt.source.partition, receipt.offset): receipt for receipt in in_order}
+    again = {of[receipt.source.partition, receipt.offset].outcome for receipt in in_order if receipt not in of.values()}
+    assert again <= {"retired"}
     live = {row.id for row in world.producer.reference().live()}
     for partition, retired in world.producer.retired.items():
         first_seen: set[str] = set()

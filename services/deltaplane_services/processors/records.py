@@ -82,9 +82,9 @@ def origin_key(topic: str, partition: int, offset: int, row: int | None = None) 
     return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
 
 
-def receipt_key(partition: int, offset: int, writer: str) -> bytes:
-    """The key of a receipt. With the writer in it: one that has lost the source cannot overwrite what is true."""
-    return origin_key(RETIREMENTS, partition, offset) + b"-" + writer.encode()
+def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> bytes:
+    """The key of a receipt. With writer and tile in it: who has lost the source cannot overwrite what is true."""
+    return origin_key(RETIREMENTS, partition, offset) + f"-{sequence}-{writer}".encode()
 
 
 def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:

@@ -363,7 +363,7 @@ class WorkerProcessor:
             Outgoing(
                 RECEIPTS,
                 self.source.partition,
-                receipt_key(self.source.partition, note.offset, self.writer),
+                receipt_key(self.source.partition, note.offset, self.writer, tile.sequence),
                 write_receipt(
                     Receipt(
                         stream_fingerprint=self.definition.stream_fingerprint,
