@@ -17,7 +17,7 @@ from deltaplane.model import Model
 from deltaplane.records import Checkpoint
 from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
-from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_checkpoint, write_model
+from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     MODELS,
@@ -25,6 +25,7 @@ from deltaplane_services.processors.records import (
     Output,
     Record,
     dead_letter,
+    read_change,
     source_key,
 )
 
@@ -82,7 +83,7 @@ class MergerProcessor:
                 continue
             self._next_offsets[record.partition] = record.offset + 1
             try:
-                change = read_claim_or_delta(record.value, self.definition.dimension)
+                change = read_change(record, self.definition.dimension)
                 # A checkpoint may be ahead of that of another source in the same partition.
                 if record.offset < self._skip_below.get(change.source, 0):
                     continue
@@ -106,7 +107,7 @@ class MergerProcessor:
         if model is None:
             return Output()
         self.model = model
-        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model)),))
+        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model), model),))
 
     def checkpoints(self) -> Output:
         """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.

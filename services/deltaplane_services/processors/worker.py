@@ -32,7 +32,6 @@ from deltaplane.scoring import score
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import (
     read_retirement,
-    read_samples,
     write_claim,
     write_delta,
     write_receipt,
@@ -46,6 +45,7 @@ from deltaplane_services.processors.records import (
     Record,
     dead_letter,
     origin_key,
+    read_published_samples,
     refused_row,
     source_key,
 )
@@ -264,15 +264,7 @@ class WorkerProcessor:
         parts: list[Samples] = []
         for record in samples:
             try:
-                parts.append(
-                    read_samples(
-                        record.value,
-                        len(self.definition.features),
-                        self.definition.data_fingerprint,
-                        record.offset,
-                        record.log_time,
-                    )
-                )
+                parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
                 letters.append(self._refuse(record, fault, counts))
         admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition)
@@ -337,7 +329,7 @@ class WorkerProcessor:
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
-        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta))
+        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta), delta)
         return Output(tuple(first), (then,))
 
     def _late_letters(self, batch: _Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
