@@ -39,6 +39,7 @@ class Grid:
 
     steps: Floats
     offsets: Floats
+    offsets_in_steps: Floats = field(init=False, repr=False)
     _inverse_steps: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +67,7 @@ class Grid:
         offsets.flags.writeable = False
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "offsets_in_steps", offsets / steps)
         object.__setattr__(self, "_inverse_steps", 1.0 / steps)  # Exact, since steps are powers of two.
 
     def __eq__(self, other: object) -> bool:
