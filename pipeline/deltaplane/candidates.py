@@ -218,7 +218,7 @@ def fit(
             repeated.append(window)
             continue
         try:
-            problem = whole if window == longest else Problem(grams, grid, positive)
+            problem = whole if grams == ladder[longest] else Problem(grams, grid, positive)
         except SolveRefused as refused:
             refusals.append(str(refused))
             continue
