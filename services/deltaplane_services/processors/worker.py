@@ -32,6 +32,7 @@ from deltaplane.scoring import score
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import (
     read_retirement,
+    single_samples,
     write_claim,
     write_delta,
     write_receipt,
@@ -86,6 +87,7 @@ class WorkerProcessor:
         self.writer = writer
         self.partition = Partition(definition, source.partition)
         self.rounding_error = np.zeros(len(definition.features))
+        self._singles = single_samples(len(definition.features), definition.data_fingerprint)
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = 0
@@ -262,11 +264,18 @@ class WorkerProcessor:
         counts: Counter[str] = Counter()
         letters: list[Outgoing] = []
         parts: list[Samples] = []
+        singles = self._singles
         for record in samples:
+            if singles.take(record.value, record.offset, record.log_time):
+                continue
+            if len(singles):
+                parts.append(singles.samples())
             try:
                 parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
                 letters.append(self._refuse(record, fault, counts))
+        if len(singles):
+            parts.append(singles.samples())
         admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition)
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
         letters.extend(_row_letters(samples, refusals))
