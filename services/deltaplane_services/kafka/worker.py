@@ -61,7 +61,7 @@ SLEPT_SECONDS = 2.0
 """A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more. Its
 deltas would be dropped by every reader, but its receipts would stand over those of the new owner."""
 
-BYTES_AT_ONCE = 4 * 2**20
+BYTES_AT_ONCE = 2 * 2**20
 """About so many bytes are taken from the log at once, in as many records as that makes: a poll that waits for more
 large batches only makes deltas later, and takes memory."""
 
