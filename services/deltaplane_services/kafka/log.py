@@ -92,6 +92,7 @@ class Publisher:
         self._prefix = prefix
         self._most_unacknowledged = most_unacknowledged
         self._failure: str | None = None
+        self._names: dict[str, str] = {}
 
     def publish(self, records: Iterable[Outgoing]) -> None:
         """Hand records over in order. Raises :class:`DeliveryFailed` if any delivery so far has failed."""
@@ -102,7 +103,9 @@ class Publisher:
         self.check()
 
     def _produce(self, record: Outgoing) -> None:
-        topic = f"{self._prefix}.{record.topic}"
+        topic = self._names.get(record.topic)
+        if topic is None:
+            topic = self._names.setdefault(record.topic, f"{self._prefix}.{record.topic}")
         while True:
             if self._failure is not None:
                 raise DeliveryFailed(self._failure)
@@ -120,13 +123,14 @@ class Publisher:
                 return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and self._failure is None:
+        if error is None:
+            if self._on_delivered is nobody:
+                return
+            latency, topic = message.latency(), message.topic()
+            if latency is not None and topic is not None:
+                self._on_delivered(topic, latency)
+        elif self._failure is None:
             self._failure = f"publish to {message.topic()}-{message.partition()}: {error}"
-        if self._on_delivered is nobody:
-            return
-        latency, topic = message.latency(), message.topic()
-        if error is None and latency is not None and topic is not None:
-            self._on_delivered(topic, latency)
 
     def publish_and_wait(self, record: Outgoing) -> int:
         """Publish one record and return its offset, once every in-sync replica has it."""
