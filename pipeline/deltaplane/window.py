@@ -175,7 +175,10 @@ class RowBuffer:
         return slots - (self.first - self._start)
 
     def rows(self, slots: Int64s) -> npt.NDArray[np.int32]:
-        """Grid rows int32[n, d] of some slots."""
+        """Grid rows int32[n, d] of some slots; not copied where they lie side by side, and then only to be read."""
+        if len(slots) and int(slots[-1]) - int(slots[0]) == len(slots) - 1 and (slots[1:] > slots[:-1]).all():
+            begin = int(slots[0]) - self.first + self._start
+            return self._rows[begin : begin + len(slots)]
         return self._rows[self.at(slots)]
 
     def codes(self, slots: Int64s) -> Int32s:
