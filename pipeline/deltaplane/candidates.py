@@ -211,7 +211,8 @@ def fit(
         refusals=(),
     )
     refusals: list[str] = []
-    condition, repeated, uncut = 1.0, [], dict[str, list[_Uncut]]((target, []) for target in targets)
+    condition, repeated = 1.0, []
+    uncut: dict[str, list[_Uncut]] = {target: [] for target in targets}
     for window, grams in enumerate(ladder):
         if window and grams == ladder[window - 1]:
             # A stream that is shorter than both windows: what was solved need not be solved again.
@@ -222,7 +223,8 @@ def fit(
         except SolveRefused as refused:
             refusals.append(str(refused))
             continue
-        condition = max(condition, _fit_window(problem, window, options, prior, fitted, refusals, uncut))
+        worst, faults = _fit_window(_Task(problem, window, options, prior), fitted, uncut)
+        condition, refusals = max(condition, worst), refusals + faults
     for target, parts in uncut.items():
         _cut(fitted.biases[target], parts)
     for window in repeated:
@@ -235,16 +237,22 @@ def fit(
     return fitted._replace(condition=condition, refusals=tuple(refusals))
 
 
-def _fit_window(
-    problem: Problem,
-    window: int,
-    options: Sequence[SolverOptions],
-    prior: Plane | None,
-    fitted: Fitted,
-    refusals: list[str],
-    uncut: dict[str, list[_Uncut]],
-) -> float:
-    """Put the planes of one window into the tables, their second cut still to be made; the worst condition estimate."""
+class _Task(NamedTuple):
+    """What is to be solved for one window."""
+
+    problem: Problem
+    window: int
+    options: Sequence[SolverOptions]
+    prior: Plane | None
+
+
+def _fit_window(task: _Task, fitted: Fitted, uncut: dict[str, list[_Uncut]]) -> tuple[float, list[str]]:
+    """Put the planes of one window into the tables, their second cut still to be made.
+
+    Returns the worst condition estimate, and why planes were refused.
+    """
+    problem, window, options, prior = task
+    refusals: list[str] = []
     condition = 1.0
     enough = [target for target in fitted.weights if _rows_enough(problem.counts, target)]
     solved: list[int] = []
@@ -268,7 +276,7 @@ def _fit_window(
             target, fitted.weights[target][window, solved], fitted.biases[target][window, solved, 0]
         )
         uncut[target].append(_Uncut(window, solved, means, deviations))
-    return condition
+    return condition, refusals
 
 
 def _cut(biases: Floats, parts: list[_Uncut]) -> None:

@@ -216,8 +216,8 @@ class MomentsSum:
     def _add_block(self, block: Floats) -> None:
         """Add the Gram matrix of integer-valued float64[n, d], n ≤ BLOCK_ROWS, with its column of -1.
 
-        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, which is on the diagonal.
-        Rounded, that is off by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
+        Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
         """
         product = block.T @ block
         if product.diagonal().max(initial=0.0) < limits.EXACT_PRODUCT / 2:

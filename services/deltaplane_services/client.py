@@ -63,8 +63,8 @@ class SampleProducer:
     ) -> None:
         """Publish n samples (features float64[n, d]), as one message for each partition they fall into.
 
-        ``feature_type``: float32 halves the message; values are rounded to it. Raises :class:`DefinitionError` for another number of features than the stream has, or columns that differ in
-        length.
+        ``feature_type``: float32 halves the message; values are rounded to it. Raises :class:`DefinitionError` for
+        another number of features than the stream has, or columns that differ in length.
         """
         if features.ndim != 2 or not len(ids) == len(event_times_milliseconds) == len(labels) == len(features):
             raise DefinitionError(

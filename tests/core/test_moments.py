@@ -77,7 +77,7 @@ def test_every_entry_is_the_product_of_integers(rows: strategies.Integers) -> No
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_block_is_split_as_soon_as_its_sums_of_squares_reach_half_of_what_is_exact(  # noqa: PLR0913
+def test_a_block_is_split_as_soon_as_its_sums_of_squares_reach_half_of_what_is_exact(
     monkeypatch: pytest.MonkeyPatch, large: int, ones: int, largest: int, path: set[int], sign: int
 ) -> None:
     block = np.ones((large + ones, 2), dtype=np.int64)
