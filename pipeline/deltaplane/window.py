@@ -106,7 +106,7 @@ class RowBuffer:
         count = len(ids)
         begin = self._start + len(self)
         if begin + count > len(self._codes):
-            self._move(max(2 * (len(self) + count), 64))
+            self._move(_with_room(len(self) + count))
             begin = len(self)
         end = begin + count
         self._rows[begin:end] = placed
@@ -157,7 +157,7 @@ class RowBuffer:
             self._slot_of.update((i, slot) for i, slot in zip(gone, slots, strict=True) if slot >= until)
         self.first = until
         if self._start > 1024 + len(self):
-            self._move(max(2 * len(self), 64))
+            self._move(_with_room(len(self)))
 
     def renumber(self, first: int) -> None:
         """Give the first held slot the number ``first`` and the others the following ones."""
@@ -226,6 +226,11 @@ class RowBuffer:
         """Whether a slot holds this very grid row, class and event time."""
         at = slot - self.first + self._start
         return bool(self._codes[at] == code and self._times[at] == time and np.array_equal(self._rows[at], placed))
+
+
+def _with_room(rows: int) -> int:
+    """Room for half as many rows again: each row is then copied about twice in its life."""
+    return max(rows + rows // 2, 64)
 
 
 _Run = tuple[Int64s, Int64s]
