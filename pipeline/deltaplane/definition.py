@@ -28,9 +28,10 @@ from deltaplane.features import TABLE_KEYS as MAP_KEYS
 from deltaplane.grid import Grid
 from deltaplane.ladder import AUTOMATIC_LONGEST, Window, WindowLadder
 from deltaplane.message_size import MessageSize
+from deltaplane.options import SolverOptions
 from deltaplane.prior import TABLE_KEYS as PRIOR_KEYS
 from deltaplane.prior import prior_of, prior_table
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.tables import (
     UNIT_MILLISECONDS,
     check_text,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,8 @@ from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.metrics import Confusion, gmean
 from deltaplane.moments import Moments
-from deltaplane.solver import Plane, Problem, SolverOptions, solve
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane, Problem, solve
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.str_]
@@ -396,6 +398,20 @@ def test_equal_statistics_give_equal_bytes_however_they_came_about(seed: int, op
     one, other = solve(whole, make_grid(), options), solve({**parts, "gone": Moments.zero(5)}, make_grid(), options)
     assert (one.classes, one.sigmas, one.condition) == (other.classes, other.sigmas, other.condition)
     assert one.weights.tobytes() + one.biases.tobytes() == other.weights.tobytes() + other.biases.tobytes()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{}, {"standardize": False}, {"weighting": {"x": 2.0, "y": 1.0, "z": 0.5}}, {"kind": "lssvm", "bias": "free"}],
+)
+def test_a_problem_solved_before_gives_the_bytes_of_one_that_was_not(others: dict[str, Any]) -> None:
+    statistics, grid = grams(*make_rows(3, {"x": 20, "y": 9, "z": 14})), make_grid()
+    again = Problem(statistics, grid)
+    for options in (SolverOptions(C=0.1), SolverOptions(C=0.1, **others), SolverOptions(C=10.0, **others)):
+        first, second = Problem(statistics, grid).solve(options), again.solve(options)
+        assert first.weights.tobytes() == second.weights.tobytes()
+        assert first.biases.tobytes() == second.biases.tobytes()
+        assert first.condition == second.condition
 
 
 @SEEDS

@@ -34,14 +34,7 @@ from deltaplane_services.kafka.log import (
 )
 from deltaplane_services.kafka.membership import refuse_fatal
 from deltaplane_services.metrics_export import WorkerMetrics
-from deltaplane_services.processors.records import (
-    CHECKPOINTS,
-    DELTAS,
-    RETIREMENTS,
-    SAMPLES,
-    Output,
-    Record,
-)
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Output, Record
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.worker import WorkerProcessor
 
@@ -60,6 +53,10 @@ REVOCATION_FLUSH_SECONDS = 3.0
 SLEPT_SECONDS = 2.0
 """A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more. Its
 deltas would be dropped by every reader, but its receipts would stand over those of the new owner."""
+
+BYTES_AT_ONCE = 2 * 2**20
+"""About so many bytes are taken from the log at once, in as many records as that makes: a poll that waits for more
+large batches only makes deltas later, and takes memory."""
 
 HELD_RECORDS = 20_000
 """Samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
@@ -119,6 +116,8 @@ class Worker:
         self._kept: dict[int, _Source] = {}
         self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
+        # Bytes of a record lately; large until known otherwise.
+        self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
         self._connect()
         self._consumer = clients.consumer()
@@ -257,6 +256,7 @@ class Worker:
     def _turn(self, most: int, timeout_seconds: float) -> None:
         began = time.monotonic()
         may_take = bool(self._waiting) and began >= self._try_at
+        most = max(1, min(most, int(BYTES_AT_ONCE / self._record_bytes)))
         messages = self._consumer.consume(most, timeout=0.0 if may_take else timeout_seconds)
         # Looked at before anything can fail: that the group has shut this member out is said once, and never again.
         batches = self._sorted(messages)
@@ -284,13 +284,18 @@ class Worker:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
         refuse_fatal(message.error() for message in messages)
+        size = 0
         for message in messages:
-            if is_passing(message):
-                continue
-            raise_if_error(message)
+            if message.error() is not None:
+                if is_passing(message):
+                    continue
+                raise_if_error(message)
             record = record_of(message, self.definition.name)
+            size += len(record.value or b"")
             if record.partition in self._sources:
                 batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
+        if messages:
+            self._record_bytes = max(1.0, size / len(messages))
         return batches
 
     def _is_torn(self, source: _Source, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
