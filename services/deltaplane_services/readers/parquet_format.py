@@ -50,9 +50,10 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         columns = pq.read_metadata(source.seekable_stream()).num_columns
         buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, columns)))
         file = pq.ParquetFile(source.seekable_stream(), pre_buffer=False, buffer_size=buffer_bytes)
-    except (pa.ArrowException, OSError) as error:
+        names = file.schema_arrow.names
+    except (pa.ArrowException, OSError, ValueError) as error:  # The last of a name that is not UTF-8.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
-    layout = choose_columns(file.schema_arrow.names, options, source.name)
+    layout = choose_columns(names, options, source.name)
     rows = _ParquetRows(file, layout, options, source)
     rows.refuse_columns_without_numbers()
     if not file.metadata.num_rows:
@@ -93,6 +94,8 @@ class _ParquetRows:
             self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
             yield self._block(batch, first_row)
             first_row += batch.num_rows
+        if first_row == 1:
+            raise ReaderError(f"{self._name} says that it has rows, and none is there. Fetch or write it again.")
 
     def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
         import pyarrow as pa
