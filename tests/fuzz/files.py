@@ -102,6 +102,8 @@ def _parquet() -> bytes:
 
 
 _IGNORED = ("id", "when", "d")
+_PLACES = {"id": b"id", "when": b"when", "d": b"'b c'"}
+"""What is in a file that has such a column."""
 _TABLE_OPTIONS = (
     ReaderOptions(label="label", ignored=_IGNORED),
     ReaderOptions(label="label", ignored=_IGNORED, missing="keep"),
@@ -153,6 +155,7 @@ def _reader(format_name: str) -> Callable[[bytes], str]:
         known = [o for o, names in zip(every, named, strict=True) if all(not n or n.encode() in data for n in names)]
         known = known or list(every)
         options = known[draw % len(known)]
+        options = dataclasses.replace(options, ignored=tuple(n for n in options.ignored if _PLACES[n] in data))
         told = None if draw % 7 == 0 else format_name
         rows = refused = 0
         with open_rows(io.BytesIO(data), dataclasses.replace(options, format=told)) as reader:
@@ -215,6 +218,8 @@ refresh_seconds = 0.5
 security.protocol = "SSL"
 """
 PLAIN_DEFINITION = b"""
+[input]
+time = "when"
 [window]
 length = "7d"
 [features]
@@ -236,7 +241,7 @@ VALUES = (
     *("'" + "9" * 30 + "d'", "['100', '100']", "['100', '7d']", "'0'", "'-5'", "-9223372036854775808", "5e-324"),
 )
 TOML_WORDS = (b"[", b"]", b"=", b'"', b"\n", b"[[", b"[grid]", b"[prior]", b"[feature_map]", b"max = 500\n", b"\xff", b"{", b"'''")
-FIRST_ROWS = np.array([[0.5, 3.0], [1.0, 4.0], [-2.0, 5.0], [0.0, 0.0]])
+FIRST_ROWS = np.tile([[0.5, 3.0], [1.0, 4.0], [-2.0, 5.0], [0.0, 0.0]], 4)
 
 
 def _assigned(chance: random.Random, data: bytes) -> bytes:
@@ -258,7 +263,9 @@ def _definition(data: bytes) -> str:
     options = ReplayOptions("stream.csv", load_tables(path))
     reader_options(options)
     tables = {key: value for key, value in options.tables.items() if key not in ("service", "kafka")}
-    definition = complete_definition(dataclasses.replace(options, tables=tables), ("a", "b"), FIRST_ROWS)
+    names = tables.get("features", {}).get("names")
+    rows = FIRST_ROWS[:, : len(names)] if isinstance(names, list) and names else FIRST_ROWS[:, :2]
+    definition = complete_definition(dataclasses.replace(options, tables=tables), ("a", "b"), rows)
     # A definition that is accepted can be written down, and says the same when it is read.
     again = StreamDefinition.from_tables(definition.to_tables())
     if again.stream_fingerprint != definition.stream_fingerprint:

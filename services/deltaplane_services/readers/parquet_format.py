@@ -154,7 +154,11 @@ def _texts(column: Any) -> list[str]:
     import pyarrow as pa
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+    try:
+        values = encoded.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        values = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    texts = [_text(value) for value in values]
     return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
 
 
