@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from fuzz import files, records
+from fuzz.every import every_target
 from fuzz.lines import LinesSeen
 from fuzz.run import NO_DECODERS, Crash, Findings, bounded, decoders, run, try_input
 
@@ -28,7 +28,7 @@ def main() -> int:
     parser.add_argument("--input", type=Path, default=None, help="try this file again, with the one target of --only")
     parser.add_argument("--unseen", action="store_true", help="list the lines that no input reached")
     given = parser.parse_args()
-    targets = [target for target in (*records.targets(), *files.targets()) if target.name.startswith(given.only)]
+    targets = [target for target in every_target() if target.name.startswith(given.only)]
     console = Console(width=120, highlight=False)
     if given.input is not None:
         with bounded():
@@ -36,7 +36,9 @@ def main() -> int:
         console.print(came.trace if isinstance(came, Crash) else f"{targets[0].name}: {came}", markup=False)
         return int(isinstance(came, Crash))
     seed = secrets.randbelow(1_000_000) if given.seed is None else given.seed
-    console.print(f"fuzz: seed {seed}, {given.inputs:,} inputs; repeat with: make fuzz INPUTS={given.inputs} SEED={seed}")
+    console.print(
+        f"fuzz: seed {seed}, {given.inputs:,} inputs; repeat with: make fuzz INPUTS={given.inputs} SEED={seed}"
+    )
     lines = LinesSeen(decoders(), NO_DECODERS)
     said_at = time.monotonic()
 
@@ -72,7 +74,7 @@ def show(console: Console, findings: Findings, lines: LinesSeen, *, unseen: bool
     for path, own in lines.lines.items() if unseen else ():
         console.print(f"{'/'.join(Path(path).parts[-2:])}: {sorted(own - lines.seen(path))}")
     console.print(
-        f"{findings.inputs:,} inputs in {findings.seconds:.0f} s, {findings.seeds_found:,} of them reached something new;"
+        f"{findings.inputs:,} inputs in {findings.seconds:.0f} s, {findings.seeds_found:,} of them reached new lines;"
         f" {len(findings.crashes)} kinds of crashes; {findings.peak_bytes / 2**20:.0f} MiB at most"
     )
 
@@ -85,7 +87,9 @@ def keep(console: Console, findings: Findings, directory: Path) -> int:
         path.write_bytes(crash.data)
         console.print(f"CRASH of {crash.target}: {crash.what} at {crash.where}", style="red", markup=False)
         console.print(
-            f"  again: PYTHONPATH=tests python -m fuzz --only '{crash.target}' --input {path}", markup=False, soft_wrap=True
+            f"  again: PYTHONPATH=tests python -m fuzz --only '{crash.target}' --input {path}",
+            markup=False,
+            soft_wrap=True,
         )
         console.print("".join(crash.trace.splitlines(keepends=True)[-6:]), markup=False)
     return int(bool(findings.crashes))

@@ -25,7 +25,9 @@ class LinesSeen:
         for module in modules:
             path = str(module.__file__)
             code = compile(Path(path).read_text("utf-8"), path, "exec")
-            lines = {line for part in _functions(code) if not part.co_name.startswith(beginnings) for line in _own(part)}
+            lines = {
+                line for part in _functions(code) if not part.co_name.startswith(beginnings) for line in _own(part)
+            }
             self.lines[path], self._seen[path] = lines, set()
 
     def seen(self, path: str) -> set[int]:
@@ -39,14 +41,12 @@ class LinesSeen:
     def __exit__(self, *_: object) -> None:
         sys.settrace(None)
 
-    def _enter(self, frame: FrameType, event: str, _: Any) -> Any:
+    def _enter(self, frame: FrameType, *_: object) -> Any:
         code = frame.f_code
         unseen = self._unseen.get(code)
         if unseen is None:
-            if code.co_filename not in self.lines:
-                unseen = set()
-            else:
-                unseen = _own(code) - self._seen[code.co_filename]
+            known = code.co_filename in self.lines
+            unseen = _own(code) - self._seen[code.co_filename] if known else set()
             self._unseen[code] = unseen
         return self._line if unseen else None
 

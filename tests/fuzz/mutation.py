@@ -1,4 +1,4 @@
-"""Seeded damage: bytes that were a message or a file, made into what a stranger or a bad disk might have made of them."""
+"""Seeded damage: bytes that were a message or a file, made into what a stranger or a bad disk might make of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ def damaged(chance: random.Random, data: bytes, others: Sequence[bytes], words: 
     return data
 
 
-def _once(chance: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
+def _once(  # noqa: PLR0911 - one kind of damage, one return.
+    chance: random.Random, data: bytes, others: Sequence[bytes], words: Sequence[bytes]
+) -> bytes:
     at, to = sorted((chance.randint(0, len(data)), chance.randint(0, len(data))))
     match chance.randrange(11):
         case 0 if data:

@@ -58,7 +58,7 @@ def reshaped(schemas: tuple[str, ...]) -> Callable[[random.Random, bytes], bytes
     return reshape
 
 
-def _other(chance: random.Random, value: Any) -> Any:
+def _other(chance: random.Random, value: Any) -> Any:  # noqa: PLR0911 - one type, one return.
     """A value of the same type, but another; of a container, with one part of it changed, gone, or there twice."""
     match value:
         case bool():
@@ -87,7 +87,9 @@ def _other(chance: random.Random, value: Any) -> Any:
 def _other_bytes(chance: random.Random, value: bytes) -> bytes:
     """Arrays travel as bytes: one number of them changed, or one more, or one less."""
     at = 8 * chance.randrange(max(1, len(value) // 8))
-    number = np.array([chance.choice(WHOLE)], dtype="<i8") if chance.random() < 0.5 else np.array([chance.choice(FLOATS)])
+    number = (
+        np.array([chance.choice(WHOLE)], dtype="<i8") if chance.random() < 0.5 else np.array([chance.choice(FLOATS)])
+    )
     match chance.randrange(4):
         case 0:
             return value[:at] + value[at + 8 :]
@@ -202,8 +204,15 @@ def _merger_target() -> Target:
         return said
 
     tried = replace(_delta(1), trials=_tried(plain))
-    order = write_source_order(SourceOrder(SOURCE, barred=True, reason="r", stream_fingerprint=STREAM.stream_fingerprint))
-    seeds = (write_delta(_delta(1)), write_delta(tried), write_claim(Claim(SOURCE, "v", STREAM.stream_fingerprint)), order)
+    order = write_source_order(
+        SourceOrder(SOURCE, barred=True, reason="r", stream_fingerprint=STREAM.stream_fingerprint)
+    )
+    seeds = (
+        write_delta(_delta(1)),
+        write_delta(tried),
+        write_claim(Claim(SOURCE, "v", STREAM.stream_fingerprint)),
+        order,
+    )
     return Target("merger", seeds, take, 0.5, reshape=reshaped(("delta", "claim", "source_order")))
 
 

@@ -88,10 +88,12 @@ def decoders() -> list[ModuleType]:
 @contextmanager
 def bounded() -> Iterator[None]:
     """No more than so much memory beyond what there is now, and an alarm to set before each input."""
-    now = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     usual = signal.signal(signal.SIGALRM, _hang)
-    resource.setrlimit(resource.RLIMIT_AS, (now + BYTES_BEYOND_THE_START, before[1]))
+    size = Path("/proc/self/statm")
+    if size.exists():  # Elsewhere than on Linux memory is not bounded.
+        now = int(size.read_text("ascii").split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (now + BYTES_BEYOND_THE_START, before[1]))
     try:
         yield
     finally:
@@ -113,7 +115,7 @@ def try_input(target: Target, data: bytes) -> str | Crash:
     signal.alarm(SECONDS_OF_AN_INPUT)
     try:
         return target.outcome(data)
-    except (Exception, _Hang) as fault:
+    except (Exception, _Hang) as fault:  # noqa: BLE001 - whatever it is, it is a finding.
         return _crash(target, data, fault)
     finally:
         signal.alarm(0)
@@ -148,7 +150,7 @@ def run(
                 with lines:
                     came = try_input(target, data)
                 if isinstance(came, Crash):
-                    raise AssertionError(f"an undamaged input of {target.name} crashes:\n{came.trace}")
+                    raise Broken(f"an undamaged input of {target.name} crashes:\n{came.trace}")
         order = chance.choices(targets, [target.share for target in targets], k=inputs)
         for number, target in enumerate(order):
             # Half of the inputs begin with what is whole: what reached a new line is mostly broken already.

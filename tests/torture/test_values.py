@@ -67,7 +67,7 @@ def test_two_to_the_54th_and_one_stand_side_by_side_without_loss(mode: str) -> N
         placed, _ = grid.place(values)
         expected = exact_plane(placed, own, grid, definition.solver)
         np.testing.assert_allclose(plane(model).weights[0], expected[:-1], rtol=1e-12)
-    # A bias of 2**54 steps leaves a decision some two steps of the feature itself, of which the classes are 10,000 apart.
+    # A bias of 2**54 leaves a decision off by some two steps of the feature, of which the classes are 10,000 apart.
     assert (plane(model).predict(values) == own).all()
 
 

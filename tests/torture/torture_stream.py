@@ -73,7 +73,9 @@ class TortureStream:
         self._rows = 0
         self._retired = 0
 
-    def take(self, rows: Floats | Sequence[Sequence[float]], labels: Sequence[str], first_id: int | None = None) -> Model:
+    def take(
+        self, rows: Floats | Sequence[Sequence[float]], labels: Sequence[str], first_id: int | None = None
+    ) -> Model:
         """Rows float64[n, d] as one record; their ids are numbers that go on."""
         values = np.array(rows, dtype=np.float64)
         begin = self._rows if first_id is None else first_id
@@ -149,7 +151,9 @@ def inputs_of(stream: TortureStream, rows: Sequence[Sequence[float]]) -> Floats:
     return stream.definition.plane_inputs(np.array(rows, dtype=np.float64))[0]
 
 
-def cloud(seed: int, rows: int, features: int = 2, share: float = 0.5, apart: float = 1500.0) -> tuple[Floats, list[str]]:
+def cloud(
+    seed: int, rows: int, features: int = 2, share: float = 0.5, apart: float = 1500.0
+) -> tuple[Floats, list[str]]:
     """Whole numbers of a deviation of 1000 about two means that lie ``apart``, and their labels."""
     random = np.random.default_rng(seed)
     own = random.random(rows) < share

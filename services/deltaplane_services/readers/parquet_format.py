@@ -221,4 +221,12 @@ def _one_by_one(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]
 def _text_of_row(batch: Any, row: int) -> str:
     """The first cells of a row."""
     names = batch.schema.names[:_SHOWN_CELLS]
-    return printable(", ".join(f"{name}={batch.column(name)[row].as_py()}" for name in names))
+    return printable(", ".join(f"{name}={_cell(batch.column(name), row)}" for name in names))
+
+
+def _cell(column: Any, row: int) -> object:
+    """A value as it is shown, also where it says to be text and is none."""
+    try:
+        return column[row].as_py()
+    except UnicodeDecodeError:
+        return _texts(column[row : row + 1])[0]

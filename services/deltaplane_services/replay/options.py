@@ -126,7 +126,7 @@ def read_prior(path: Path) -> Tables:
     except (ValueError, RecursionError) as fault:
         raise DefinitionError(f"prior: {str(path)!r} is not JSON ({fault})") from fault
     model = value.get("model", value) if isinstance(value, dict) else None
-    lists = [model.get(key) for key in ("classes", "features", "weights")] if isinstance(model, dict) else [None]
+    lists: list[Any] = [model.get(key) for key in ("classes", "features", "weights")] if isinstance(model, dict) else []
     if not isinstance(model, dict) or not all(isinstance(item, list) and item for item in lists):
         raise DefinitionError(
             f"prior: {str(path)!r} holds no plane; give what 'model export' or 'replay --json' has written"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http.client
 import math
+import re
 import socket
 import sys
 import time
@@ -52,7 +53,7 @@ class Address:
         host, colon, port = text.strip().rpartition(":")
         inside = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         is_host = bool(inside) and not set(inside) & set("/[]@ ") and (":" not in inside or inside != host)
-        if not (colon and is_host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        if not (colon and is_host and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65_536):
             raise DefinitionError(f"--at: expected HOST:PORT such as 127.0.0.1:9108, got {text[:100]!r}")
         return cls(inside, int(port))
 
