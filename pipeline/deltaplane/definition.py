@@ -413,6 +413,8 @@ def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
 def _solver(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
     C = choices[len(choices) // 2] if choices else number(table.get("C"), "solver.C")
     weighting = table.get("weighting", "default")
+    if isinstance(weighting, Mapping):
+        weighting = {name: number(weight, f"solver.weighting.{name}") for name, weight in weighting.items()}
     return SolverOptions(
         kind=table.get("kind", "wlpsvm"),
         weighting="default" if weighting == "auto" or isinstance(weighting, list) else weighting,

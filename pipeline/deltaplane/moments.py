@@ -44,6 +44,13 @@ def _triangle(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp
     return packed, unpack
 
 
+@functools.lru_cache(maxsize=64)
+def _ends(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Positions in the packed triangle of the last column, which are sums, and of the diagonal, sums of squares."""
+    unpack = _triangle(dimension)[1]
+    return unpack[:, -1].copy(), unpack.diagonal().copy()
+
+
 class Moments:
     """The Gram matrix ``E_cᵀE_c`` of some rows ``e = [q, -1]`` of one class, in grid units; a value, never changed.
 
@@ -93,6 +100,13 @@ class Moments:
         """One entry as an exact Python integer."""
         at = _triangle(self.dimension)[1][i, j]
         return (int(self.high[at]) << 64) + int(self.low[at])
+
+    def within_grid(self) -> bool:
+        """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
+        rows, at = float(self.count), _ends(self.dimension)
+        sums, squares = (self.high[part] * 2.0**64 + self.low[part] for part in at)
+        reach = rows * float(limits.GRID_RANGE)
+        return bool(np.abs(sums).max() <= reach and squares.min() >= 0.0 and squares.max() <= reach * limits.GRID_RANGE)
 
     def __add__(self, other: Moments) -> Moments:
         assert self.dimension == other.dimension, "statistics of different features were added"

@@ -365,7 +365,7 @@ def _properties_of(cluster: ClusterName, layers: Iterable[_Given], definition: S
         for wanted in ("", cluster):
             found |= {name: value for (scope, name), value in layer.properties.items() if scope == wanted}
     for name, least in kafka.floors(definition).items():
-        if name in found and not (found[name][0].strip().isdigit() and int(found[name][0]) >= least):
+        if name in found and not (re.fullmatch("[0-9]{1,18}", found[name][0].strip()) and int(found[name][0]) >= least):
             raise DefinitionError(
                 f"{found[name][1]}: {name} must be at least {least}, which the largest record of stream"
                 f" {definition.name!r} needs, got {found[name][0][:50]!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from deltaplane.metrics import Confusion, gmean
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Plane, Problem, solve
+from exact_planes import exact_plane
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.str_]
@@ -179,32 +179,6 @@ def test_a_prior_of_nothing_changes_nothing_and_a_strong_one_changes_everything(
 
 
 # Accuracy ------------------------------------------------------------------------------------------------------------
-
-
-as_fractions = np.vectorize(Fraction, otypes=[object])
-
-
-def exact_plane(placed: Floats, own: npt.NDArray[np.bool_], grid: Grid, options: SolverOptions) -> Floats:
-    """[w; b] in raw units, in rational arithmetic, rounded at the very end; for inverse weights or none."""
-    X = as_fractions(grid.offsets) + as_fractions(grid.steps) * as_fractions(placed)
-    middle, spread = as_fractions(np.zeros(X.shape[1])), as_fractions(np.ones(X.shape[1]))
-    if options.standardize:
-        middle = X.sum(axis=0) / len(X)
-        spread = ((X - middle) ** 2).sum(axis=0) / len(X)
-    unknowns = X.shape[1] + (options.bias != "none")
-    E = np.column_stack([X - middle, as_fractions(-np.ones(len(X)))])[:, :unknowns]
-    sigma = as_fractions(np.ones(len(own)))
-    if options.weighting == "inverse":
-        share = Fraction(int(own.sum()), len(own))
-        sigma[own], sigma[~own] = 1 - share, share
-    penalty = np.append(spread, as_fractions(options.bias == "regularised"))[:unknowns] / Fraction(options.C)
-    system = np.column_stack([(E.T * sigma) @ E + np.diag(penalty), (E.T * sigma) @ np.where(own, 1, -1)])
-    for i in range(unknowns):  # Gauss and Jordan; a positive definite matrix needs no pivots.
-        system[i] = system[i] / system[i, i]
-        for row in set(range(unknowns)) - {i}:
-            system[row] = system[row] - system[row, i] * system[i]
-    w, b = system[: len(middle), -1], system[-1, -1] if unknowns > len(middle) else Fraction(0)
-    return np.append(w, b + w @ middle).astype(np.float64)
 
 
 @pytest.mark.parametrize("mean_over_deviation", [0, 10, 1e3, 1e6, 1e8])

@@ -78,7 +78,7 @@ def _options(fields: Fields) -> SolverOptions:
             standardize=fields["standardize"],
             bias=fields["bias"],
         )
-    except (ValueError, RecursionError, DefinitionError) as fault:
+    except (ValueError, OverflowError, RecursionError, DefinitionError) as fault:
         raise WireError(f"model: expected solver options of this version, got others ({fault})") from fault
 
 
