@@ -11,8 +11,9 @@ import typer
 
 from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane_services.cli_access import topics_acls
 from deltaplane_services.cli_compare import compare
-from deltaplane_services.cli_kafka import register
+from deltaplane_services.cli_kafka import register, topics_app
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
 
@@ -279,6 +280,7 @@ def _add_plugin(found: EntryPoint) -> None:
 
 
 register(app)
+topics_app.command("acls")(topics_acls)
 app.command()(compare)
 app.command("top")(live)
 app.add_typer(source_app, name="source")

@@ -50,11 +50,11 @@ def resolve(definition: Path, **flags: Any) -> ServiceSettings:
     return resolve_settings(flags, os.environ, load_tables(definition), socket.gethostname())
 
 
-def _check(settings: ServiceSettings, command: str) -> None:
-    """Raise what keeps a command from beginning: no broker, no topics, another definition."""
+def check(settings: ServiceSettings, role: str) -> None:
+    """Raise what keeps a command of a role from beginning: no broker, no topics, no rights, another definition."""
     from deltaplane_services.kafka.start import check_stream
 
-    check_stream(settings, command)
+    check_stream(settings, role)
 
 
 def _log(level: str) -> None:
@@ -92,7 +92,7 @@ def worker(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
-    _check(settings, "worker")
+    check(settings, "worker")
     watch = WorkerMetrics(settings.definition, settings.site)
     with serving(settings.knobs, watch.answers()):
         clients = worker_clients(settings, watch.delivered)
@@ -135,7 +135,7 @@ def merger(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
-    _check(settings, "merger")
+    check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
     watch = MergerMetrics(settings.definition)
@@ -170,7 +170,7 @@ def scorer(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
-    _check(settings, "scorer")
+    check(settings, "scorer")
     watch = ScorerMetrics(settings.definition)
     with serving(settings.knobs, watch.answers()):
         service = ScorerService(settings.definition, scorer_clients(settings, watch.delivered), watch)
@@ -248,11 +248,16 @@ def produce(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
     """Publish the rows of a file as samples; the definition says how its columns are read."""
+    from deltaplane_services.access import WRITE
     from deltaplane_services.kafka.produce import produce as run_produce
+    from deltaplane_services.kafka.start import check_topics
+    from deltaplane_services.processors.records import RETIREMENTS
     from deltaplane_services.replay.options import ReplayOptions, load_tables
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _check(settings, "produce")
+    check(settings, "producer")
+    if retire_fraction:
+        check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
         tables=load_tables(definition),
@@ -286,7 +291,7 @@ def retire(
     from deltaplane_services.kafka.retire import retire as run_retire
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _check(settings, "retire")
+    check(settings, "retirer")
     answers = run_retire(settings, ids, reason, wait)
     for answer in answers:
         if answer.receipt is None:
@@ -318,7 +323,7 @@ def model_show(
     from deltaplane_services.kafka.models import newest_model, print_model
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
-    _check(settings, "model")
+    check(settings, "viewer")
     print_model(newest_model(settings), settings.definition)
 
 
@@ -333,7 +338,7 @@ def model_export(
     from deltaplane_services.kafka.models import model_as_json, newest_model
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
-    _check(settings, "model")
+    check(settings, "viewer")
     typer.echo(json.dumps(model_as_json(newest_model(settings), settings.definition), indent=2, ensure_ascii=False))
 
 
@@ -348,7 +353,7 @@ def model_watch(
     from deltaplane_services.kafka.models import follow_models, model_line
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
-    _check(settings, "model")
+    check(settings, "viewer")
     for model in follow_models(settings):
         typer.echo(model_line(model))
 
@@ -364,7 +369,7 @@ def audit(
     from deltaplane_services.kafka.audit import audit as run_audit
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _check(settings, "audit")
+    check(settings, "auditor")
     found = run_audit(settings)
     for source in found.sources:
         position = source.position

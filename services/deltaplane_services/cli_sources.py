@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, resolve
+from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, check, resolve
 
 if TYPE_CHECKING:
     from deltaplane.model import Model
@@ -29,6 +29,7 @@ def source_list(
     from deltaplane_services.kafka.models import newest_model
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    check(settings, "viewer")
     _show(newest_model(settings))
 
 
@@ -47,6 +48,7 @@ def source_remove(
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     sources = sources_named(source, settings.definition.partitions)
+    check(settings, "operator")
     _show(order_sources(settings, sources, barred=True, reason=reason, wait_seconds=wait))
 
 
@@ -65,6 +67,7 @@ def source_admit(
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     sources = sources_named(source, settings.definition.partitions)
+    check(settings, "operator")
     _show(order_sources(settings, sources, barred=False, reason=reason, wait_seconds=wait))
 
 

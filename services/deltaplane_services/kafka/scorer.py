@@ -26,6 +26,7 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.metrics_export import ScorerMetrics
 from deltaplane_services.processors.records import QUERIES
 from deltaplane_services.processors.scorer import ScorerProcessor
@@ -44,6 +45,7 @@ class ScorerClients:
     consumer: Callable[[], Consumer]
     publisher: Callable[[], Publisher]
     reader: Callable[[], LogReader]
+    party: Party = ANYBODY
 
 
 class ScorerService:
@@ -70,6 +72,7 @@ class ScorerService:
         try:
             self._turn(most, timeout_seconds)
         except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
+            refuse_fatal(fault.args, self._clients.party)
             self._failures += 1
             if self._failures > FAILURES_IN_A_ROW:
                 raise LogUnavailable(f"kafka: {fault}") from fault
@@ -95,7 +98,7 @@ class ScorerService:
         if not messages:
             return
         for message in messages:
-            raise_if_error(message)
+            raise_if_error(message, self._clients.party)
         output = self.processor.process([record_of(message, self._definition.name) for message in messages])
         self._watch.answered(output)
         self._publisher.publish((*output.first, *output.then))

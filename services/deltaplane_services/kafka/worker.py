@@ -32,7 +32,7 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
-from deltaplane_services.kafka.membership import refuse_fatal
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.metrics_export import WorkerMetrics
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
@@ -77,6 +77,7 @@ class WorkerClients:
     central_publisher: Callable[[], Publisher]
     site_reader: Callable[[], LogReader]
     central_reader: Callable[[], LogReader]
+    party: Party = ANYBODY
 
 
 @dataclass
@@ -243,7 +244,7 @@ class Worker:
         """Poll once, process what came.
 
         What may pass (a broker away, a delivery that failed) is waited out. Raises it where it has not passed in ten
-        minutes, :class:`DeltaGap` where the log has lost what is needed, :class:`MembershipLost`.
+        minutes, :class:`DeltaGap` where the log has lost what is needed, :class:`MembershipLost`, :class:`NotAllowed`.
         """
         try:
             try:
@@ -251,7 +252,7 @@ class Worker:
             except (DeliveryFailed, LogUnavailable) as fault:
                 self._recover(fault)
         except KafkaException as fault:
-            refuse_fatal(fault.args)
+            refuse_fatal(fault.args, self._clients.party)
             self._recover(LogUnavailable(f"kafka: {fault}"))
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
@@ -283,11 +284,11 @@ class Worker:
     def _sorted(self, messages: Sequence[Message]) -> dict[int, tuple[list[Record], list[Record]]]:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
-        refuse_fatal(message.error() for message in messages)
+        refuse_fatal((message.error() for message in messages), self._clients.party)
         for message in messages:
             if is_passing(message):
                 continue
-            raise_if_error(message)
+            raise_if_error(message, self._clients.party)
             record = record_of(message, self.definition.name)
             if record.partition in self._sources:
                 batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
