@@ -26,6 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
     ScramCredentialInfo,
     ScramMechanism,
+    UserScramCredentialAlteration,
     UserScramCredentialUpsertion,
 )
 
@@ -86,7 +87,7 @@ class SecureKafka:
     def add_users(self, names: Iterable[str]) -> None:
         """Make users, each with a password of its own."""
         self.passwords |= {name: secrets.token_hex(16) for name in names}
-        credentials = [
+        credentials: list[UserScramCredentialAlteration] = [
             UserScramCredentialUpsertion(
                 name, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), self.passwords[name].encode()
             )

@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
+from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
 from deltaplane_services.processors.records import Outgoing, Record
 
 Properties = Mapping[str, object]
@@ -173,6 +174,7 @@ class LogReader:
         # A group id is required by the client and never used: nothing is committed, nothing is subscribed to.
         own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
         self._consumer = Consumer({**properties, **own})
+        self.batch_ends = BatchEnds({**properties, **own})
         self._prefix = prefix
         self._party = Party.of(properties)
 
@@ -219,32 +221,42 @@ class LogReader:
         if start >= stop:
             return
         name = f"{self._prefix}.{topic}"
-        self._consumer.assign([TopicPartition(name, partition, start)])
+        self._consumer.assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
         until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
         try:
-            while True:
-                for message in self._consumer.consume(500, timeout=0.05):
-                    # The end is an event of its own: compaction may leave a gap there, which no record shows.
-                    at_end = _is_end(message)
-                    if not at_end and (is_passing(message) or _is_of_group(message)):
-                        continue
-                    if not at_end:
-                        raise_if_error(message, self._party)
+            while time.monotonic() <= until:
+                for message in self._heard(500, 0.05):
                     offset = message.offset()
-                    assert offset is not None, "a record and the end of a partition have an offset"
-                    if offset >= stop or at_end:
+                    assert offset is not None, "a record, the end of a partition and a bad batch have an offset"
+                    # The end is an event of its own: compaction may leave a gap there, which no record shows.
+                    if offset >= stop or _is_end(message):
                         return
-                    yield record_of(message, self._prefix)
+                    yield self._record(message, self._consumer.assign)
                     if offset + 1 >= stop:
                         return
                     until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
-                if time.monotonic() > until:
-                    raise LogUnavailable(
-                        f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
-                        f" {start} to {stop}; is the broker there?"
-                    )
+            raise LogUnavailable(
+                f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
+                f" {start} to {stop}; is the broker there?"
+            )
         finally:
             self._consumer.unassign()
+
+    def _heard(self, most: int, timeout_seconds: float) -> Iterator[Message]:
+        """What one poll brings, without what passes by itself; errors that do not are raised."""
+        for message in once(self._consumer.consume(most, timeout=timeout_seconds)):
+            if _is_end(message) or does_not_unpack(message):
+                yield message
+            elif not is_passing(message) and not _is_of_group(message):
+                raise_if_error(message, self._party)
+                yield message
+
+    def _record(self, message: Message, go_on: Callable[[list[TopicPartition]], object]) -> Record:
+        """A message as a record. One that says that a batch does not unpack: what stands in its place."""
+        if not does_not_unpack(message):
+            return record_of(message, self._prefix)
+        go_on([self.batch_ends.behind(message)])
+        return stand_in(record_of(message, self._prefix))
 
     def follow(self, places: Sequence[tuple[str, int, int]]) -> None:
         """Begin to deliver (topic, partition, from offset on) through :meth:`poll`."""
@@ -257,14 +269,15 @@ class LogReader:
 
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
         """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then."""
-        messages = [
-            message
-            for message in self._consumer.consume(most, timeout=timeout_seconds)
-            if not is_passing(message) and not _is_of_group(message)
+        return [
+            self._record(message, self._seek)
+            for message in list(self._heard(most, timeout_seconds))
+            if not _is_end(message)
         ]
-        for message in messages:
-            raise_if_error(message, self._party)
-        return [record_of(message, self._prefix) for message in messages]
+
+    def _seek(self, places: list[TopicPartition]) -> None:
+        for place in places:
+            self._consumer.seek(place)
 
     def lags(self) -> dict[tuple[str, int], int]:
         """Records still to be delivered by (topic, partition), as far as the client knows; it asks no broker."""

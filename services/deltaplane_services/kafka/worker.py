@@ -33,6 +33,7 @@ from deltaplane_services.kafka.log import (
     record_of,
 )
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import WorkerMetrics
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
@@ -120,6 +121,7 @@ class Worker:
         self._kept: dict[int, _Source] = {}
         self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
+        self._go_on = False  # It stands before a batch that does not unpack.
         self._models: ModelFollower | None = None
         self._connect()
         self._consumer = clients.consumer()
@@ -277,6 +279,9 @@ class Worker:
             self._publish(output)
             self._hold_back(source)
         self._publisher.check()
+        if self._go_on:
+            self._go_on = False
+            self._read_on()
         if may_take and self._waiting:
             # One at a time, and a poll in between: the group may have thought better of it.
             self._take(self._waiting[0])
@@ -285,11 +290,16 @@ class Worker:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
         refuse_fatal((message.error() for message in messages), self._clients.party)
-        for message in messages:
+        for message in once(messages):
             if is_passing(message):
                 continue
-            raise_if_error(message, self._clients.party)
             record = record_of(message, self.definition.name)
+            if does_not_unpack(message):
+                place = self._site_log.batch_ends.behind(message)
+                logger.warning("%s: offsets %d to %d do not unpack", place.topic, record.offset, place.offset - 1)
+                record, self._go_on = stand_in(record), True
+            else:
+                raise_if_error(message, self._clients.party)
             if record.partition in self._sources:
                 batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
         return batches
@@ -324,7 +334,7 @@ class Worker:
         places = [TopicPartition(self._topic(RETIREMENTS), partition, retirements)]
         if not source.held_back:
             places.append(TopicPartition(self._topic(SAMPLES), partition, samples))
-        return places
+        return [self._site_log.batch_ends.from_there(place) for place in places]
 
     def _hold_back(self, source: _Source) -> None:
         """Read no more samples of a source that waits for retirements with too many of them, until it is rebuilt."""
