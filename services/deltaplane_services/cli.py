@@ -16,6 +16,7 @@ from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_kafka import register, topics_app
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
+from deltaplane_services.plain import plain
 
 app = typer.Typer(
     name="deltaplane",
@@ -293,7 +294,7 @@ def main() -> None:
     try:
         app()
     except DeltaplaneError as fault:
-        typer.secho(f"deltaplane: {fault}", fg=typer.colors.RED, err=True)
+        typer.secho(plain(f"deltaplane: {fault}", keep="\n"), fg=typer.colors.RED, err=True)
         sys.exit(2)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
@@ -29,12 +28,13 @@ def topics_acls(
     deltaplane topics acls --definition stream.toml --principal worker=User:w --principal merger=User:m | sh
     """
     from deltaplane_services.access import acls, principals_named, rights_table
+    from deltaplane_services.plain import echo, json_text
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     found = acls(settings, principals_named(principal or []))
     if as_json:
-        typer.echo(json.dumps([acl.as_json() for acl in found], indent=2, ensure_ascii=False))
+        typer.echo(json_text([acl.as_json() for acl in found]))
     elif not principal:
         typer.echo(rights_table(settings.definition), nl=False)
     for acl in () if as_json else found:
-        typer.echo(acl.command(secured="security.protocol" in settings.cluster(acl.cluster).properties))
+        echo(acl.command(secured="security.protocol" in settings.cluster(acl.cluster).properties))

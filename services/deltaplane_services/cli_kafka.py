@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from deltaplane_services.plain import PlainFormatter, echo, json_text
 
 if TYPE_CHECKING:
     from deltaplane_services.settings import ServiceSettings
@@ -58,9 +59,9 @@ def check(settings: ServiceSettings, role: str) -> None:
 
 
 def _log(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
 # Services ------------------------------------------------------------------------------------------------------------
@@ -226,7 +227,7 @@ def _show_findings(findings: list[str]) -> None:
         typer.echo("all topics are as they should be")
         return
     for finding in findings:
-        typer.secho(finding, fg=typer.colors.YELLOW, err=True)
+        echo(finding, typer.colors.YELLOW, err=True)
     raise typer.Exit(1)
 
 
@@ -272,7 +273,7 @@ def produce(
         f" ({produced.rows / max(produced.seconds, 1e-9):,.0f} rows/s), {produced.refused:,} rows refused"
     )
     for item in produced.first_refused:
-        typer.secho(f"line {item.line_number:,}: {item.reason}", fg=typer.colors.YELLOW, err=True)
+        echo(f"line {item.line_number:,}: {item.reason}", typer.colors.YELLOW, err=True)
 
 
 def retire(
@@ -295,16 +296,15 @@ def retire(
     answers = run_retire(settings, ids, reason, wait)
     for answer in answers:
         if answer.receipt is None:
-            typer.secho(
-                f"{answer.id}: no receipt within {wait:g} s; is a worker running?", fg=typer.colors.YELLOW, err=True
-            )
+            echo(f"{answer.id}: no receipt within {wait:g} s; is a worker running?", typer.colors.YELLOW, err=True)
             continue
         without = (
             "not yet in a model" if answer.model_version is None else f"model {answer.model_version} is without it"
         )
         receipt = answer.receipt
-        typer.echo(f"{answer.id}: {receipt.outcome}, {without}; source {receipt.source}, tile {receipt.sequence}")
-        typer.echo(f"  digest before {receipt.digest_before}\n  digest after  {receipt.digest_after}")
+        echo(f"{answer.id}: {receipt.outcome}, {without}; source {receipt.source}, tile {receipt.sequence}")
+        echo(f"  digest before {receipt.digest_before}")
+        echo(f"  digest after  {receipt.digest_after}")
     if any(answer.model_version is None for answer in answers):
         raise typer.Exit(1)
 
@@ -339,7 +339,7 @@ def model_export(
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     check(settings, "viewer")
-    typer.echo(json.dumps(model_as_json(newest_model(settings), settings.definition), indent=2, ensure_ascii=False))
+    typer.echo(json_text(model_as_json(newest_model(settings), settings.definition)))
 
 
 @model_app.command("watch")
@@ -355,7 +355,7 @@ def model_watch(
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     check(settings, "viewer")
     for model in follow_models(settings):
-        typer.echo(model_line(model))
+        echo(model_line(model))
 
 
 def audit(
@@ -373,11 +373,12 @@ def audit(
     found = run_audit(settings)
     for source in found.sources:
         position = source.position
-        typer.echo(
+        echo(
             f"{position.source}: {source.rows:,} live rows at samples {position.samples:,},"
             f" retirements {position.retirements:,}, tile {position.sequence:,}: {source.verdict}"
         )
-    typer.echo(f"model {found.model.version:,} digest {found.model.digest}\nlog digest {found.digest}")
+    echo(f"model {found.model.version:,} digest {found.model.digest}")
+    echo(f"log digest {found.digest}")
     typer.secho("equal" if found.equal else "NOT EQUAL", fg=typer.colors.GREEN if found.equal else typer.colors.RED)
     if not found.equal:
         raise typer.Exit(1)

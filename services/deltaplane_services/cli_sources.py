@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, check, resolve
+from deltaplane_services.plain import echo
 
 if TYPE_CHECKING:
     from deltaplane.model import Model
@@ -74,8 +75,8 @@ def source_admit(
 def _show(model: Model) -> None:
     for position in model.positions:
         state = "removed" if position.barred else f"owner {position.owner or '–'}"
-        typer.echo(
+        echo(
             f"{position.source}: {state}, tile {position.sequence:,}, samples to {position.samples:,},"
             f" retirements to {position.retirements:,}"
         )
-    typer.echo(f"model {model.version:,}, {sum(model.counts.values()):,} rows, digest {model.digest}")
+    echo(f"model {model.version:,}, {sum(model.counts.values()):,} rows, digest {model.digest}")

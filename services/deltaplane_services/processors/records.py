@@ -73,8 +73,8 @@ class Output:
 
 
 ROW_BYTES = 256
-"""Bytes of a batch that the dead letter of one of its rows repeats. A batch may have 100,000 rows: as much of it for each
-as for a record that is refused whole would make gigabytes of letters of a few megabytes of rows."""
+"""Bytes of a batch that the dead letter of one of its rows repeats. A batch may have 100,000 rows: as much of it for
+each as for a record that is refused whole would make gigabytes of letters of a few megabytes of rows."""
 
 REASON_CHARACTERS = 1000
 """Characters of a reason. What is refused has a say in it: names, labels, ids."""
