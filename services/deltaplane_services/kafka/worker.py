@@ -62,8 +62,8 @@ SLEPT_SECONDS = 2.0
 """A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more. Its
 deltas would be dropped by every reader, but its receipts would stand over those of the new owner."""
 
-HELD_RECORDS = 20_000
-"""Samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
+HELD_BYTES = 256 * 2**20
+"""Bytes of samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,14 @@ class WorkerClients:
 class _Source:
     """A source in this process: its state, the number of the tile that it publishes next, and whether it is held back.
 
-    ``rebuild_to`` is the offset of samples at which its rebuild is over; what lies behind it must wait in memory.
+    Samples from ``rebuild_to`` on wait in memory, ``held_bytes`` of them, until its rebuild is over.
     """
 
     processor: WorkerProcessor
     next_tile: int
     rebuild_to: int
     held_back: bool = False
+    held_bytes: int = 0
 
 
 class Worker:
@@ -111,9 +112,9 @@ class Worker:
     ) -> None:
         self.definition = definition
         self._watch = watch or WorkerMetrics(definition, site)
-        self._joined = False
-        self._site = site
-        self._name = name
+        # Whether the consumer stands before a batch that does not unpack.
+        self._joined = self._go_on = False
+        self._site, self._name = site, name
         self._clients = clients
         self._lives = 0
         self._sources: dict[int, _Source] = {}
@@ -121,7 +122,6 @@ class Worker:
         self._kept: dict[int, _Source] = {}
         self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
-        self._go_on = False  # It stands before a batch that does not unpack.
         self._models: ModelFollower | None = None
         self._connect()
         self._consumer = clients.consumer()
@@ -277,7 +277,7 @@ class Worker:
             # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
             source.next_tile += len(output.then)
             self._publish(output)
-            self._hold_back(source)
+            self._hold_back(source, samples)
         self._publisher.check()
         if self._go_on:
             self._go_on = False
@@ -336,10 +336,11 @@ class Worker:
             places.append(TopicPartition(self._topic(SAMPLES), partition, samples))
         return [self._site_log.batch_ends.from_there(place) for place in places]
 
-    def _hold_back(self, source: _Source) -> None:
+    def _hold_back(self, source: _Source, samples: Sequence[Record]) -> None:
         """Read no more samples of a source that waits for retirements with too many of them, until it is rebuilt."""
-        waiting = 0 if source.processor.serving else source.processor.position[0] - source.rebuild_to
-        if source.held_back != (waiting > HELD_RECORDS):
+        if not source.processor.serving:
+            source.held_bytes += sum(len(one.value or b"") for one in samples if one.offset >= source.rebuild_to)
+        if source.held_back != (not source.processor.serving and source.held_bytes > HELD_BYTES):
             source.held_back = not source.held_back
             self._read_on()
 
