@@ -11,10 +11,12 @@ READY := .venv/ready
 PYTHON ?=
 SEED ?=
 KILLS ?= 30
+SEEDS ?= 1000
+EVENTS ?=
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos format lock clean
+.PHONY: help demo test chaos simulate format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -30,6 +32,9 @@ test: $(READY) ## Check style and types, then run every test
 
 chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that nothing is lost (SEED=..., KILLS=30)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) --kills $(KILLS)
+
+simulate: $(READY) ## Live through many seeded histories of crashes and check each (SEEDS=1000, or SEED=... EVENTS=...)
+	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(EVENTS),--events $(EVENTS))
 
 format: $(READY) ## Lay out the code as `make test` wants it
 	$(BIN)/ruff check --fix

@@ -397,7 +397,7 @@ def predictions() -> st.SearchStrategy[Prediction]:
 def receipts() -> st.SearchStrategy[Receipt]:
     """Receipts of any retirement."""
     return st.builds(
-        Receipt, FINGERPRINTS, TEXTS, TEXTS, sources(), POSITIONS, POSITIONS, POSITIONS, POSITIONS, TEXTS, TEXTS
+        Receipt, FINGERPRINTS, TEXTS, TEXTS, sources(), POSITIONS, TEXTS, POSITIONS, POSITIONS, POSITIONS, TEXTS, TEXTS
     )
 
 

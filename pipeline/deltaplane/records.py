@@ -49,13 +49,18 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``."""
+    """What became of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``.
+
+    It is true if the tile ``sequence`` of its ``writer`` was accepted. Others are of writers that had lost the source
+    and did not know it. A retirement that waited has another receipt when its sample comes: the later tile counts.
+    """
 
     stream_fingerprint: bytes
     id: str
     outcome: str
     source: Source
     offset: int
+    writer: str
     sequence: int
     samples_to: int
     retirements_to: int

@@ -90,7 +90,8 @@ ROLES: Mapping[str, Role] = {
         (
             *_topics("site", WRITE, RETIREMENTS),
             *_topics("site", READ, RECEIPTS),
-            *_topics("central", READ, MODELS),
+            # A receipt counts if its tile was accepted, which only the deltas tell.
+            *_topics("central", READ, DELTAS, MODELS),
         ),
     ),
     "worker": Role(
@@ -132,8 +133,11 @@ ROLES: Mapping[str, Role] = {
         (*_topics("central", WRITE, DELTAS), *_topics("central", READ, MODELS)),
     ),
     "auditor": Role(
-        "holds the log against the model (deltaplane audit); reads raw samples",
-        (*_topics("site", READ, SAMPLES, RETIREMENTS), *_topics("central", READ, DELTAS, CHECKPOINTS, MODELS)),
+        "proves model and receipts by the log (deltaplane audit, verify-receipt, backup); reads raw samples",
+        (
+            *_topics("site", READ, SAMPLES, RETIREMENTS, RECEIPTS),
+            *_topics("central", READ, DELTAS, CHECKPOINTS, MODELS),
+        ),
     ),
     "inspector": Role(
         "reads dead letters, which repeat the beginnings of samples and queries",

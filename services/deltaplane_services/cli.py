@@ -13,9 +13,11 @@ from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli_access import topics_acls
 from deltaplane_services.cli_compare import compare
+from deltaplane_services.cli_copy import register as register_copy
 from deltaplane_services.cli_kafka import register, topics_app
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
+from deltaplane_services.cli_verify import verify_receipt
 from deltaplane_services.plain import plain
 
 app = typer.Typer(
@@ -284,6 +286,8 @@ register(app)
 topics_app.command("acls")(topics_acls)
 app.command()(compare)
 app.command("top")(live)
+register_copy(app)
+app.command("verify-receipt")(verify_receipt)
 app.add_typer(source_app, name="source")
 for plugin in entry_points(group="deltaplane.commands"):
     _add_plugin(plugin)

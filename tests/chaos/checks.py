@@ -40,7 +40,6 @@ from deltaplane_services.processors.records import (
     SAMPLES,
     Output,
     Record,
-    origin_key,
 )
 from deltaplane_services.processors.worker import WorkerProcessor
 from deltaplane_services.settings import ServiceSettings
@@ -252,6 +251,7 @@ def _said_again(
     outputs = []
     for delta in history.accepted:
         tile = delta.tile
+        worker.writer = delta.writer
         samples = logs.records[SAMPLES, partition][tile.samples_from : tile.samples_to]
         retirements = logs.records[RETIREMENTS, partition][tile.retirements_from : tile.retirements_to]
         again = _likest(worker, delta, samples, retirements)
@@ -364,14 +364,13 @@ def check_letters(found: Findings, logs: Logs, load: Load, outputs: dict[int, li
 
 
 def check_receipts(found: Findings, logs: Logs, load: Load, outputs: dict[int, list[Output]]) -> None:
-    """Every retirement has a receipt, and the last one under its key is true.
+    """Every retirement has a receipt of the writer whose tile was accepted, and it is true.
 
-    A worker that was frozen while its receipts were under way has them delivered when it wakes, over those of the new
-    owner. They then say of another attempt what was true of it; what they must not do is to be of another id.
+    Others may have written receipts of attempts that were not accepted, under keys of their own.
     """
-    said: defaultdict[bytes | None, list[Receipt]] = defaultdict(list)
+    said: dict[bytes | None, Receipt] = {}
     for record in logs.of_topic(RECEIPTS):
-        said[record.key].append(read_receipt(record.value))
+        said[record.key] = read_receipt(record.value)
     expected = {
         receipt.key: read_receipt(receipt.value)
         for each in outputs.values()
@@ -379,25 +378,21 @@ def check_receipts(found: Findings, logs: Logs, load: Load, outputs: dict[int, l
         for receipt in output.first
         if receipt.topic == RECEIPTS
     }
-    asked = {
-        origin_key(RETIREMENTS, partition, offset)
-        for partition, retired in load.sender.retired.items()
-        for offset, _ in retired
-    }
-    found.demand(expected.keys() == asked, "receipts: not those of what was retired")
-    found.demand(said.keys() <= asked, "receipts: of retirements that nobody asked for")
-    missing = [key for key, receipt in expected.items() if receipt not in said[key]]
-    found.demand(not missing, f"receipts: {len(missing)} of {len(expected)} were never written: {missing[:3]}")
-    overwritten = [key for key, receipt in expected.items() if said[key] and said[key][-1] != receipt]
-    found.demand(
-        all(said[key][-1].id == expected[key].id for key in overwritten), "receipts: of another id than was retired"
-    )
-    other = [key for key in overwritten if said[key][-1].outcome != expected[key].outcome]
-    found.figures |= {
-        "receipts": len(expected),
-        "receipts overwritten by a fenced worker": len(overwritten),
-        "receipts overwritten with another outcome": len(other),
-    }
+    asked = {(partition, offset) for partition, retired in load.sender.retired.items() for offset, _ in retired}
+    answered = [(receipt.source.partition, receipt.offset) for receipt in expected.values()]
+    found.demand(set(answered) == asked, "receipts: not those of what was retired")
+    last = dict(sorted(zip(answered, expected.values(), strict=True), key=_tile_of))
+    again = {last[at].outcome for at, one in zip(answered, expected.values(), strict=True) if last[at] != one}
+    found.demand(again <= {"retired"}, f"receipts: answered again with {again}")
+    strange = [key for key, one in said.items() if (one.source.partition, one.offset) not in asked]
+    found.demand(not strange, f"receipts: of retirements that nobody asked for: {strange[:3]}")
+    untrue = [key for key, receipt in expected.items() if said.get(key) != receipt]
+    found.demand(not untrue, f"receipts: {len(untrue)} of {len(expected)} are missing or untrue: {untrue[:3]}")
+    found.figures |= {"receipts": len(expected), "receipts of attempts not accepted": len(said) - len(expected)}
+
+
+def _tile_of(answered: tuple[tuple[int, int], Receipt]) -> int:
+    return answered[1].sequence
 
 
 def check_models(

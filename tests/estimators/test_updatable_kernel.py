@@ -40,17 +40,18 @@ def nothing(Z: Floats) -> Floats:
     return np.zeros(len(Z))
 
 
+@pytest.mark.parametrize("softness", [1.0, 10.0])
 @pytest.mark.parametrize("sigma", [None, 0.8, 3.0])
-def test_fits_and_repeated_updates_solve_the_system_that_the_paper_prints(sigma: float | None) -> None:
+def test_fits_and_repeated_updates_solve_the_system_that_the_paper_prints(sigma: float | None, softness: float) -> None:
     rows, gamma = rows_of(1, 90), 5.0
     y = np.where(rows.y == 1, 1.0, -1.0)
-    machine = UpdatableKernelSVM(gamma, sigma or 1.0, kernel="rbf" if sigma else "linear")
+    machine = UpdatableKernelSVM(gamma, sigma or 1.0, kernel="rbf" if sigma else "linear", softness=softness)
     machine.fit(rows.X[:30], rows.y[:30])
     decide = updated(nothing, rows.X[:30], y[:30], gamma, sigma)
     np.testing.assert_allclose(machine.decision_function(rows.X), decide(rows.X), atol=1e-9)
     for start in (30, 60):
         machine.update(rows.X[start : start + 30], rows.y[start : start + 30])
-        decide = updated(decide, rows.X[start : start + 30], y[start : start + 30], gamma, sigma)
+        decide = updated(decide, rows.X[start : start + 30], y[start : start + 30], gamma / softness, sigma)
         np.testing.assert_allclose(machine.decision_function(rows.X), decide(rows.X), atol=1e-9)
     assert (machine.predict(rows.X) == (decide(rows.X) > 0)).all()
     assert machine.n_support_rows_ == 90
@@ -62,7 +63,7 @@ def test_more_classes_are_each_told_from_the_rest() -> None:
     for label in range(3):
         y = np.where(rows.y == label, 1.0, -1.0)
         decide = updated(nothing, rows.X[:50], y[:50], 5.0, 2.0)
-        decide = updated(decide, rows.X[50:], y[50:], 5.0, 2.0)
+        decide = updated(decide, rows.X[50:], y[50:], 0.5, 2.0)
         np.testing.assert_allclose(machine.decision_function(rows.X)[:, label], decide(rows.X), atol=1e-9)
     assert (machine.predict(rows.X) == machine.decision_function(rows.X).argmax(axis=1)).all()
 

@@ -217,7 +217,7 @@ BY_ID = Retirement("id-1", "asked for by the person", OFFSET, LOG_TIME)
 BY_CONTENT = Retirement("row 7", "", OFFSET, None, "UP", (0.5, -3.0))
 QUERY = Query("query-1", np.array([0.5, -3.0]), DATA)
 PREDICTION = Prediction("query-1", "UP", {"DOWN": -0.75, "UP": 0.75}, 18, "queries", 2, 77)
-RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, 5, 140, 42, DIGEST, DIGEST[::-1])
+RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, "worker-0.1.3", 5, 140, 42, DIGEST, DIGEST[::-1])
 LETTER = DeadLetter(
     "samples", 3, OFFSET, 12, "bad value", "feature 'price' is not a number", b"id-1", b"\xc3\x01\0", 912
 )

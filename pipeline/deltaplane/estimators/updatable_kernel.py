@@ -44,7 +44,10 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     be repeated. The old rows are needed to evaluate f₀, and for nothing else; the result is near that of a fit on
     all rows, and is not equal to it.
 
-    - ``gamma``: γ, the weight of errors. ``kernel``: ``"rbf"``, ``exp(-|x-z|²/σ²)`` (no 2 in it), or ``"linear"``.
+    - ``gamma``: γ, the weight of errors of a fit; that of an update is γ over ``softness``. To the letter of eq. 17 it
+      is γ itself (``softness=1``); but then a few new rows are fitted as closely as if nothing were known, and an
+      update by fewer rows than the model was made of can do harm.
+    - ``kernel``: ``"rbf"``, ``exp(-|x-z|²/σ²)`` (no 2 in it), or ``"linear"``.
     - ``sigma``: σ of the RBF kernel, in the units of the features.
 
     More than two classes are told apart one against the rest; all share one factorisation.
@@ -52,16 +55,24 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     parts_: tuple[_Part, ...]
 
-    def __init__(self, gamma: float = 10.0, sigma: float = 1.0, *, kernel: Literal["rbf", "linear"] = "rbf") -> None:
+    def __init__(
+        self,
+        gamma: float = 10.0,
+        sigma: float = 1.0,
+        *,
+        kernel: Literal["rbf", "linear"] = "rbf",
+        softness: float = 10.0,
+    ) -> None:
         self.gamma = gamma
         self.sigma = sigma
+        self.softness = softness
         self.kernel = kernel
 
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn rows [n, d] with labels [n]."""
         rows, labels = self._given(X, y, first=True)
         classes = several(np.unique(labels))
-        part = self._solved(rows, signs(labels, classes))
+        part = self._solved(rows, signs(labels, classes), self.gamma)
         self.classes_, self.parts_ = classes, (part,)
         return self
 
@@ -69,7 +80,8 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Improve on new rows [n, d] with labels [n] of known classes; one class may be all there is of them."""
         check_is_fitted(self, "parts_")
         rows, labels = self._given(X, y, first=False)
-        part = self._solved(rows, signs(labels, self.classes_) - self._decisions(rows))
+        right_sides = signs(labels, self.classes_) - self._decisions(rows)
+        part = self._solved(rows, right_sides, self.gamma / self.softness)
         self.parts_ = (*self.parts_, part)
         return self
 
@@ -93,7 +105,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _given(self, X: Any, y: Any, *, first: bool) -> tuple[Floats, Labels]:
         if self.kernel not in ("rbf", "linear"):
             raise DefinitionError(f"kernel: expected 'rbf' or 'linear', got {self.kernel!r}")
-        for name in ("gamma", "sigma"):
+        for name in ("gamma", "sigma", "softness"):
             positive_number(name, getattr(self, name))
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
         check_classification_targets(labels)
@@ -111,10 +123,10 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         squares /= -(self.sigma**2)
         return np.exp(squares, out=squares)
 
-    def _solved(self, rows: Floats, right_sides: Floats) -> _Part:
+    def _solved(self, rows: Floats, right_sides: Floats, gamma: float) -> _Part:
         """The system above for right sides float64[n, p], by one Cholesky factorisation of ``K + I/γ``."""
         matrix = self._kernel(rows, rows)
-        matrix.ravel()[:: len(rows) + 1] += 1.0 / self.gamma
+        matrix.ravel()[:: len(rows) + 1] += 1.0 / gamma
         factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True)
         solved = linalg.cho_solve(factor, np.column_stack([right_sides, np.ones(len(rows))]))
         of_sides, of_ones = solved[:, :-1], solved[:, -1:]

@@ -9,24 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from deltaplane.delta import Source, SourceState
-from deltaplane.errors import DeltaGap, DeltaplaneError, SourceBarred, StateMismatch
+from deltaplane.delta import SourceState
+from deltaplane.errors import DeltaGap, SourceBarred, StateMismatch
 from deltaplane.model import Model, SourcePosition
-from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
+from deltaplane_services.kafka.accepted import NothingToAudit, nothing_of, readable_checkpoints, state_at
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
-from deltaplane_services.processors.recovery import accepted_state, readable_checkpoint
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker import WorkerProcessor
 from deltaplane_services.settings import ServiceSettings
 
 BATCH_RECORDS = 500
-
-
-class NothingToAudit(DeltaplaneError):
-    """There is no model yet, or the deltas behind it are gone."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +67,11 @@ def audit(settings: ServiceSettings) -> Audit:
         model = ModelFollower(central, settings.definition).model
         if model is None:
             raise NothingToAudit(f"{settings.definition.name}.models holds no model; has a merger run?")
-        _, end = central.bounds(CHECKPOINTS, 0)
-        records = central.read(CHECKPOINTS, 0, 0, end)
-        checkpoints = [c for record in records if (c := readable_checkpoint(settings.definition, record)) is not None]
+        checkpoints = readable_checkpoints(settings, central)
         total = Statistics(settings.definition.dimension)
         sources = []
         for position in model.positions:
-            accepted = _state_at(settings, central, checkpoints, position)
+            accepted = state_at(settings, central, checkpoints, position)
             statistics, fault = accepted.statistics, None
             from_log = position.source.site == settings.site and not position.barred
             if from_log:
@@ -100,7 +93,7 @@ def _rebuilt(
     processor = WorkerProcessor(definition, source, "audit")
     try:
         # Where no rows are held a worker goes on from the accepted statistics; an audit adds them all up again.
-        processor.restore(accepted if definition.ladder.keep_rows else _nothing(settings, source))
+        processor.restore(accepted if definition.ladder.keep_rows else nothing_of(settings, source))
         begins = [site.bounds(topic, source.partition)[0] for topic in (SAMPLES, RETIREMENTS)]
         if not definition.ladder.keep_rows and max(begins):
             raise DeltaGap(
@@ -126,38 +119,6 @@ def _rebuilt(
     elif statistics != accepted.statistics:
         fault = f"the log gives {statistics!r}, the model contains {accepted.statistics!r}"
     return statistics, fault
-
-
-def _nothing(settings: ServiceSettings, source: Source) -> SourceState:
-    return SourceState(source, Statistics(settings.definition.dimension))
-
-
-def _state_at(
-    settings: ServiceSettings, central: LogReader, checkpoints: Iterable[Checkpoint], position: SourcePosition
-) -> SourceState:
-    """A source's accepted state at a model's position: a checkpoint that is not beyond it, and the deltas since."""
-    definition, source = settings.definition, position.source
-    mine = [c for c in checkpoints if c.state.source == source and c.state.sequence <= position.sequence]
-    newest = max(mine, key=lambda checkpoint: checkpoint.next_offset, default=None)
-    state, offset = (_nothing(settings, source), 0) if newest is None else (newest.state, newest.next_offset)
-    partition = source.partition % definition.partitions
-    low, end = central.bounds(DELTAS, partition)
-    if state.sequence < position.sequence and offset < low:
-        raise NothingToAudit(
-            f"source {source}: deltas between its checkpoint and the model are gone (offset {offset}, the log begins"
-            f" at {low}); wait for the next checkpoint and audit again"
-        )
-    if state.sequence < position.sequence:
-        for record in central.read(DELTAS, partition, offset, end):
-            state = accepted_state(definition, state, [record], record.offset)
-            if state.sequence == position.sequence:
-                break
-    if state.sequence != position.sequence:
-        raise NothingToAudit(
-            f"source {source}: the model contains {position.sequence} tiles, checkpoints and deltas only"
-            f" {state.sequence}; were topics made anew? Otherwise audit again"
-        )
-    return state
 
 
 def _batches(records: Iterable[Record]) -> Iterable[list[Record]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,6 +12,7 @@ from deltaplane.model import Model
 from deltaplane.records import Receipt
 from deltaplane.sample import Retirement, partition_of
 from deltaplane.wire import read_receipt, write_retirement
+from deltaplane_services.kafka.accepted import AcceptedTiles
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.records import RECEIPTS, RETIREMENTS, Outgoing, Record
@@ -33,6 +35,7 @@ def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seco
     """
     asked = _Asked(settings, ids, reason)
     receipts, follower = reader(settings, "site"), ModelFollower(reader(settings, "central"), settings.definition)
+    tiles = AcceptedTiles(settings, reader(settings, "central"), follower.model, asked.places)
     try:
         receipts.follow([(RECEIPTS, partition, receipts.bounds(RECEIPTS, partition)[1]) for partition in asked.places])
         asked.publish()
@@ -42,12 +45,15 @@ def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seco
         while True:
             for record in receipts.poll(500, 0.05):
                 asked.take_receipt(record)
+            tiles.poll()
             models += follower.poll(500, 0.0)
+            asked.take_accepted(tiles)
             asked.take_models(models)
             if asked.answered or time.monotonic() >= deadline:
                 return list(asked.answers.values())
     finally:
         receipts.close()
+        tiles.close()
         follower.close()
 
 
@@ -59,6 +65,8 @@ class _Asked:
         self.answers = {sample_id: Answer(sample_id, None, None) for sample_id in ids}
         self._settings = settings
         self._at: dict[tuple[int, int], str] = {}
+        # Of one retirement several writers may say what became of it; it is known later whose word counts.
+        self._said: defaultdict[str, list[Receipt]] = defaultdict(list)
         self._records = {}
         for sample_id in self.answers:
             value = write_retirement(Retirement(sample_id, reason, 0, time=now), definition.data_fingerprint)
@@ -82,16 +90,21 @@ class _Asked:
             self._at[record.partition, out.publish_and_wait(record)] = sample_id
 
     def take_receipt(self, record: Record) -> None:
-        """Note a receipt of one of these retirements; the first of it counts."""
+        """Note a receipt of one of these retirements."""
         try:
             receipt = read_receipt(record.value)
         except WireError:
             return
         sample_id = self._at.get((receipt.source.partition, receipt.offset))
-        if receipt.source.site != self._settings.site or sample_id is None:
-            return
-        if self.answers[sample_id].receipt is None:
-            self.answers[sample_id] = replace(self.answers[sample_id], receipt=receipt)
+        if receipt.source.site == self._settings.site and sample_id is not None:
+            self._said[sample_id].append(receipt)
+
+    def take_accepted(self, tiles: AcceptedTiles) -> None:
+        """Take the receipts whose tiles have been accepted."""
+        for answer in list(self.answers.values()):
+            true = [receipt for receipt in self._said[answer.id] if tiles.are_accepted(receipt)]
+            if answer.receipt is None and true:
+                self.answers[answer.id] = replace(answer, receipt=true[-1])
 
     def take_models(self, models: Sequence[Model]) -> None:
         """Note the first of these models that contains the tile of a receipt."""

@@ -114,8 +114,7 @@ class Worker:
         self._watch = watch or WorkerMetrics(definition, site)
         # Whether the consumer stands before a batch that does not unpack.
         self._joined = self._go_on = False
-        self._site, self._name = site, name
-        self._clients = clients
+        self._site, self._name, self._clients = site, name, clients
         self._lives = 0
         self._sources: dict[int, _Source] = {}
         self._waiting: list[int] = []

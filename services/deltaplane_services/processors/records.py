@@ -86,8 +86,13 @@ def source_key(source: Source) -> bytes:
 
 
 def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:
-    """The key of a dead letter, receipt or prediction: where its cause is, so that a repeat overwrites itself."""
+    """The key of a dead letter or prediction: where its cause is, so that a repeat overwrites itself."""
     return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
+
+
+def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> bytes:
+    """The key of a receipt. With writer and tile in it: who has lost the source cannot overwrite what is true."""
+    return origin_key(RETIREMENTS, partition, offset) + f"-{sequence}-{writer}".encode()
 
 
 def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:

@@ -40,12 +40,11 @@ from deltaplane.wire import (
 from deltaplane_services.processors.records import (
     DELTAS,
     RECEIPTS,
-    RETIREMENTS,
     Outgoing,
     Output,
     Record,
     dead_letter,
-    origin_key,
+    receipt_key,
     refused_row,
     source_key,
 )
@@ -189,7 +188,11 @@ class WorkerProcessor:
         """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored."""
         if self._model is None or model.version > self._model.version:
             self._model = model
-            self._watermark = max(self._watermark, model.watermark)
+            self.hear(model.watermark)
+
+    def hear(self, watermark: int) -> None:
+        """Learn how far event time has come elsewhere, in milliseconds since the epoch."""
+        self._watermark = max(self._watermark, watermark)
 
     # Work ------------------------------------------------------------------------------------------------------------
 
@@ -360,7 +363,7 @@ class WorkerProcessor:
             Outgoing(
                 RECEIPTS,
                 self.source.partition,
-                origin_key(RETIREMENTS, self.source.partition, note.offset),
+                receipt_key(self.source.partition, note.offset, self.writer, tile.sequence),
                 write_receipt(
                     Receipt(
                         stream_fingerprint=self.definition.stream_fingerprint,
@@ -368,6 +371,7 @@ class WorkerProcessor:
                         outcome=str(note.outcome),
                         source=self.source,
                         offset=note.offset,
+                        writer=self.writer,
                         sequence=tile.sequence,
                         samples_to=tile.samples_to,
                         retirements_to=tile.retirements_to,

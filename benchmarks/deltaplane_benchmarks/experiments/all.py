@@ -1,0 +1,21 @@
+"""Every experiment there is, in the order of the papers."""
+
+from __future__ import annotations
+
+from deltaplane_benchmarks.bench import Experiment
+from deltaplane_benchmarks.experiments import digits, equality, extreme, faces, imbalance, streams, times, updating
+
+PAPERS: tuple[Experiment, ...] = (
+    equality.TABLE_1_EXPERIMENT,
+    times.TABLE_2_EXPERIMENT,
+    times.TABLE_3_EXPERIMENT,
+    digits.EXPERIMENT,
+    extreme.EXPERIMENT,
+    equality.TABLE_5_1_EXPERIMENT,
+    imbalance.EXPERIMENT,
+    faces.MEMBERSHIP_EXPERIMENT,
+    faces.RECOGNITION_EXPERIMENT,
+    updating.EXPERIMENT,
+)
+
+STREAMS: tuple[Experiment, ...] = (streams.EXPERIMENT,)

@@ -1,0 +1,69 @@
+"""Rows to a plane by the product's own path, grid, exact statistics, solver, in the few steps the experiments need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.grid import Grid, fit_grid
+from deltaplane.metrics import Confusion, Measures, summary
+from deltaplane.solver import Plane, SolverOptions, solve
+from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane_benchmarks.data.formats import Floats, Texts
+
+Codes = npt.NDArray[np.int32]
+
+PAPER_OPTIONS = SolverOptions(kind="wlpsvm", C=1.0, standardize=False)
+"""The papers' own setting: weighted by the other class's share, C = 1, penalised in raw units."""
+
+UNWEIGHTED_OPTIONS = SolverOptions(kind="lpsvm", C=1.0, standardize=False)
+
+
+def statistics_of(rows: Floats, labels: Texts, grid: Grid) -> Statistics:
+    """The exact statistics of raw rows float64[n, d]; all must fit the grid."""
+    return statistics_of_codes(rows, *coded(labels), grid)
+
+
+def coded(labels: Texts) -> tuple[Codes, list[str]]:
+    """Labels as indices int32[n] into a sorted list of names."""
+    names, codes = np.unique(labels, return_inverse=True)
+    return codes.astype(np.int32), names.tolist()
+
+
+def statistics_of_codes(rows: Floats, codes: Codes, names: list[str], grid: Grid) -> Statistics:
+    """The same for labels given as indices into ``names``."""
+    placed, inside = grid.place(rows)
+    assert inside.all(), "a benchmark's grid is fitted on all of its rows"
+    moments = moments_by_class(placed, codes, names)
+    return Statistics(rows.shape[1] + 1, {(0, label): value for label, value in moments.items()})
+
+
+def in_chunks(rows: Floats, labels: Texts, grid: Grid, cuts: Sequence[int]) -> Statistics:
+    """The same, learned chunk by chunk: ``cuts`` are where a new chunk begins."""
+    total = Statistics(rows.shape[1] + 1)
+    for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+        total += statistics_of(rows[start:stop], labels[start:stop], grid)
+    return total
+
+
+def plane_of(statistics: Statistics, grid: Grid, options: SolverOptions, positive: str | None = None) -> Plane:
+    """The plane that the statistics imply."""
+    return solve(statistics.grams(), grid, options, positive)
+
+
+def learn(rows: Floats, labels: Texts, options: SolverOptions, positive: str | None = None) -> Plane:
+    """The plane of raw rows, on a grid fitted to them."""
+    grid = fit_grid(rows)
+    return plane_of(statistics_of(rows, labels, grid), grid, options, positive)
+
+
+def measures(truth: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> Measures:
+    """The measures of paper 4, with the true flags as the positive class."""
+    return summary(Confusion.of(truth.astype(np.int64), predicted.astype(np.int64), ("rest", "positive")), "positive")
+
+
+def flags(plane: Plane, rows: Floats, positive: str) -> npt.NDArray[np.bool_]:
+    """bool[n]: which raw rows a plane of two classes takes for the positive one."""
+    return np.asarray(np.array(plane.classes)[plane.predict(rows)] == positive)

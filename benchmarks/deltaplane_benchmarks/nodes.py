@@ -1,0 +1,97 @@
+"""Worker processes that each hold a part of the rows and, told to, form its statistics: paper 1's nodes.
+
+A node gets its rows before the clock starts, as a data source has its own. What is timed is from the word to the plane:
+placing on the grid, Gram matrices, sending them as bytes, adding, solving.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+from deltaplane.grid import Grid
+from deltaplane.moments import Moments
+from deltaplane.solver import SolverOptions
+from deltaplane.statistics import Statistics
+from deltaplane_benchmarks import linear
+from deltaplane_benchmarks.data.formats import Floats, Texts
+from deltaplane_benchmarks.linear import Codes
+
+Part = tuple[int, int]
+"""Rows [from, to) of those that a node holds."""
+
+
+def serve(pipe: Connection, rows: Floats, codes: Codes, names: list[str], grid: tuple[Floats, Floats]) -> None:
+    """A node's life: for each part asked for, its statistics as bytes by class; None ends it."""
+    from threadpoolctl import threadpool_limits
+
+    placed_on = Grid(*grid)
+    with threadpool_limits(1):
+        pipe.send(b"ready")
+        while (part := pipe.recv()) is not None:
+            here = slice(*part)
+            learned = linear.statistics_of_codes(rows[here], codes[here], names, placed_on)
+            pipe.send({label: moments.to_bytes() for label, moments in learned.grams().items()})
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The statistics of all parts, and the seconds from the word to the plane."""
+
+    statistics: Statistics
+    seconds: float
+
+
+class Nodes:
+    """``count`` processes, the rows dealt to them in equal runs; a context manager that ends them."""
+
+    def __init__(self, rows: Floats, labels: Texts, grid: Grid, count: int) -> None:
+        self._grid = grid
+        context = multiprocessing.get_context("spawn")
+        edges = [len(rows) * at // count for at in range(count + 1)]
+        self.held = [stop - start for start, stop in pairwise(edges)]
+        codes, names = linear.coded(labels)
+        self._pipes: list[Connection] = []
+        self._processes: list[Any] = []
+        for start, stop in pairwise(edges):
+            ours, theirs = context.Pipe()
+            arguments = (theirs, rows[start:stop], codes[start:stop], names, (grid.steps, grid.offsets))
+            process = context.Process(target=serve, args=arguments, daemon=True)
+            process.start()
+            theirs.close()
+            self._pipes.append(ours)
+            self._processes.append(process)
+        for pipe in self._pipes:
+            pipe.recv()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join()
+
+    def train(
+        self, parts: Sequence[Part], options: SolverOptions, positive: str, known: Statistics | None = None
+    ) -> Trained:
+        """Learn each node's part, beside ``known`` statistics, and solve."""
+        total = known if known is not None else Statistics(self._grid.features + 1)
+        begin = time.perf_counter()
+        for pipe, part in zip(self._pipes, parts, strict=True):
+            pipe.send(part)
+        for pipe in self._pipes:
+            sent = pipe.recv()
+            moments = {(0, label): Moments.from_bytes(total.dimension, data) for label, data in sent.items()}
+            total += Statistics(total.dimension, moments)
+        linear.plane_of(total, self._grid, options, positive)
+        return Trained(total, time.perf_counter() - begin)

@@ -1,0 +1,134 @@
+"""``deltaplane verify-receipt``: replay a tile from the log, and hold what it gives against the receipt.
+
+A receipt says what became of a retirement, and the digests of its source before and after. Here nobody is believed: the
+state before the tile is rebuilt from the samples and retirements, the tile is put through a worker once more, and the
+receipt that it writes must be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
+from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
+from deltaplane.records import Checkpoint, Receipt
+from deltaplane.sample import partition_of
+from deltaplane.wire import read_claim_or_delta, read_receipt
+from deltaplane_services.kafka.accepted import NothingToAudit, checkpoint_before, readable_checkpoints
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.processors.records import DELTAS, RECEIPTS, RETIREMENTS, SAMPLES
+from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.settings import ServiceSettings
+
+
+class NoReceipt(DeltaplaneError):
+    """There is no receipt of an id, or none whose tile was accepted."""
+
+
+@dataclass(frozen=True)
+class Verified:
+    """A receipt, what the log gives instead (None where it is the same), and the newest model that contains it."""
+
+    receipt: Receipt
+    found: Receipt | None
+    model_version: int | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether the receipt is what the log gives."""
+        return self.found is None
+
+
+def verify_receipts(settings: ServiceSettings, sample_id: str) -> list[Verified]:
+    """Verify every receipt of an id that counts, the oldest first.
+
+    Raises :class:`NoReceipt` where there is none, and :class:`NothingToAudit` or :class:`DeltaGap` where the log no
+    longer reaches back to what is needed.
+    """
+    central, site = reader(settings, "central"), reader(settings, "site")
+    try:
+        receipts = _receipts_of(settings, site, sample_id)
+        if not receipts:
+            raise NoReceipt(f"{settings.definition.name}.{RECEIPTS} holds no receipt of {sample_id!r}; was it retired?")
+        checkpoints = readable_checkpoints(settings, central)
+        model = ModelFollower(reader(settings, "central"), settings.definition).model
+        verified = []
+        for receipt in receipts:
+            before, tile = _tile(settings, central, checkpoints, receipt)
+            if tile.writer == receipt.writer:
+                found = _replayed(settings, site, before, tile, receipt)
+                contained = model is not None and model.contains(receipt.source, receipt.sequence)
+                version = model.version if model is not None and contained else None
+                verified.append(Verified(receipt, None if found == receipt else found, version))
+        if not verified:
+            raise NoReceipt(f"{sample_id!r}: none of its {len(receipts)} receipts is of a tile that was accepted")
+        return verified
+    finally:
+        central.close()
+        site.close()
+
+
+def _receipts_of(settings: ServiceSettings, site: LogReader, sample_id: str) -> list[Receipt]:
+    """The last receipt of each retirement of an id by each writer, in the order of the log."""
+    partition = partition_of(sample_id, settings.definition.partitions)
+    _, end = site.bounds(RECEIPTS, partition)
+    found: dict[bytes | None, Receipt] = {}
+    for record in site.read(RECEIPTS, partition, 0, end):
+        try:
+            receipt = read_receipt(record.value)
+        except WireError:
+            continue
+        if receipt.id == sample_id and receipt.source == Source(settings.site, partition):
+            found[record.key] = receipt
+    return list(found.values())
+
+
+def _tile(
+    settings: ServiceSettings, central: LogReader, checkpoints: Sequence[Checkpoint], receipt: Receipt
+) -> tuple[SourceState, Delta]:
+    """The accepted state before the tile of a receipt, and the delta of it that was accepted."""
+    source, definition = receipt.source, settings.definition
+    state, offset = checkpoint_before(settings, checkpoints, source, receipt.sequence)
+    partition = source.partition % definition.partitions
+    low, end = central.bounds(DELTAS, partition)
+    if offset < low:
+        raise NothingToAudit(
+            f"source {source}: the deltas between its checkpoint and tile {receipt.sequence} are gone (offset {offset},"
+            f" the log begins at {low}); keep deltas for as long as receipts are to be verified"
+        )
+    for record in central.read(DELTAS, partition, offset, end):
+        try:
+            change = read_claim_or_delta(record.value, definition.dimension)
+            if change.source != source:
+                continue
+            after, verdict = accept(state, change, definition.stream_fingerprint)
+        except (WireError, DefinitionMismatch, StateMismatch):
+            continue
+        if verdict is Verdict.ACCEPTED and isinstance(change, Delta) and change.tile.sequence == receipt.sequence:
+            return state, change
+        state = after
+    raise NoReceipt(
+        f"source {source}: tile {receipt.sequence} is not among the deltas from offset {offset} on; the newest"
+        " checkpoint may be beyond it: keep deltas for as long as receipts are to be verified"
+    )
+
+
+def _replayed(
+    settings: ServiceSettings, site: LogReader, before: SourceState, tile: Delta, receipt: Receipt
+) -> Receipt | None:
+    """The receipt of the same retirement that a worker writes when the tile is put through it once more."""
+    source, place = before.source, tile.tile
+    processor = WorkerProcessor(settings.definition, source, receipt.writer)
+    resume = processor.restore(before)
+    begins = [site.bounds(topic, source.partition)[0] for topic in (SAMPLES, RETIREMENTS)]
+    processor.skip_to(max(resume.samples, begins[0]), max(resume.retirements, begins[1]))
+    samples_at, retirements_at = processor.position
+    samples = list(site.read(SAMPLES, source.partition, samples_at, place.samples_to))
+    retirements = list(site.read(RETIREMENTS, source.partition, retirements_at, place.retirements_to))
+    processor.hear(tile.rebuild.watermark)
+    output = processor.process(samples, retirements)
+    written = [read_receipt(one.value) for one in output.first if one.topic == RECEIPTS]
+    return next((one for one in written if one.offset == receipt.offset), None)

@@ -1,0 +1,77 @@
+"""A stream's samples and retirements on the topics of another stream, which may have more partitions or another name.
+
+A sample goes where its id says, and all versions of an id were in one partition in their order, so that they are in one
+again. Only what was admitted is passed on: a refused row would be judged by another clock. Statistics do not depend on
+the rest of the order; a window of a *count* of rows shares its rows by partition, so with another number of partitions
+it holds other rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.sample import Samples, admit, partition_of
+from deltaplane.wire import read_retirement, read_samples, write_sample_batch
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
+
+
+class Regroup:
+    """Turns records of one stream into those of another; ``counts`` says of how many rows, and what was left out."""
+
+    def __init__(self, old: StreamDefinition, new: StreamDefinition) -> None:
+        if old.data_fingerprint != new.data_fingerprint:
+            raise DefinitionMismatch(
+                f"stream {new.name!r}: expected the features, grid and map of stream {old.name!r}, got others; rows can"
+                " only be copied between streams that place them alike: publish them anew instead"
+            )
+        self.counts: Counter[str] = Counter()
+        self._old, self._new = old, new
+
+    def record(self, record: Record) -> list[Outgoing]:
+        """What becomes of one record of the samples or the retirements; nothing of one that cannot be read."""
+        try:
+            return self._samples(record) if record.topic == SAMPLES else self._retirement(record)
+        except (WireError, DefinitionMismatch):
+            self.counts["unreadable records"] += 1
+            return []
+
+    def _samples(self, record: Record) -> list[Outgoing]:
+        features, fingerprint = len(self._old.features), self._old.data_fingerprint
+        samples = read_samples(record.value, features, fingerprint, record.offset, record.log_time)
+        admitted, refusals = admit(samples, self._old)
+        self.counts["refused rows"] += len(refusals)
+        self.counts["rows"] += len(admitted)
+        refused = {refusal.row for refusal in refusals}
+        kept = np.array([row for row in range(len(samples)) if row not in refused], dtype=np.int64)
+        places = np.array(
+            [partition_of(samples.ids[row], self._new.partitions) for row in kept.tolist()], dtype=np.int64
+        )
+        out = []
+        for partition in np.unique(places).tolist():
+            value = write_sample_batch(_chosen(samples, kept[places == partition]), fingerprint)
+            out.append(Outgoing(SAMPLES, partition, None, value))
+        return out
+
+    def _retirement(self, record: Record) -> list[Outgoing]:
+        old = self._old
+        retirement = read_retirement(record.value, len(old.features), old.data_fingerprint, record.offset)
+        self.counts["retirements"] += 1
+        partition = partition_of(retirement.id, self._new.partitions)
+        return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), record.value)]
+
+
+def _chosen(samples: Samples, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Samples:
+    return Samples(
+        ids=[samples.ids[row] for row in rows.tolist()],
+        event_times=samples.event_times[rows],
+        label_table=samples.label_table,
+        label_codes=samples.label_codes[rows],
+        features=samples.features[rows],
+        offsets=samples.offsets[rows],
+        rows=samples.rows[rows],
+        log_times=samples.log_times[rows],
+    )

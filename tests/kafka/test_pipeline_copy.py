@@ -1,0 +1,137 @@
+"""A stream elsewhere: more partitions, another name, a file and back, and the digest is the same."""
+
+from __future__ import annotations
+
+import contextlib
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deltaplane.reference import Reference
+from deltaplane_services.backup import Backup
+from deltaplane_services.client import SampleProducer
+from deltaplane_services.replay.toml import as_toml
+from deltaplane_services.settings import resolve_settings
+from kafka.rows import Rows
+from kafka.selection import RunningKafka
+from kafka.services import Stream
+
+WINDOWS = pytest.mark.parametrize("window", ["all", "500s", "auto"])
+
+
+@contextlib.contextmanager
+def stream_of(first: Stream, file: Path) -> Iterator[Stream]:
+    """The stream of another definition file, beside a first one."""
+    settings = resolve_settings({}, {}, tomllib.loads(file.read_text("utf-8")))
+    directory = file.parent / settings.definition.name
+    directory.mkdir()
+    stream = Stream(directory, file, settings, first.environment)
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def filled(stream: Stream, seed: int) -> str:
+    """Send rows, some of them twice or corrected or retired or refused; the digest of the batch."""
+    rows, reference = Rows(1500, seed), Reference(stream.definition)
+    with SampleProducer(stream.settings) as producer:
+        for begin in range(0, len(rows), 100):
+            part = slice(begin, begin + 100)
+            producer.send_batch(rows.ids[part], rows.times[part], rows.labels[part], rows.features[part])
+        rows.tell(reference)
+        again = Rows(1500, seed + 1)
+        for row in range(1400, 1420):
+            # The first ten as they were, the others corrected.
+            source = rows if row < 1410 else again
+            one = Rows.single(rows.ids[row], source.labels[row], source.features[[row]], int(rows.times[row]))
+            producer.send(one.ids[0], int(one.times[0]), one.labels[0], one.features[0])
+            one.tell(reference)
+        producer.send("far", int(rows.times[-1]), "yes", [1e9, 0.0, 0.0])
+    retired = [f"row-{number}" for number in (3, 1450, 1451, 1405, 1415)]
+    stream.run("retire", *retired)
+    for sample_id in retired:
+        reference.retire(sample_id)
+    return reference.statistics().digest(stream.definition.data_fingerprint)
+
+
+def variant(stream: Stream, path: Path, **changes: Any) -> Path:
+    """The definition of a stream with some keys changed, in a file."""
+    tables = tomllib.loads(stream.definition_file.read_text("utf-8"))
+    path.write_text(as_toml({**tables, **changes}), "utf-8")
+    return path
+
+
+@pytest.mark.parametrize("window", ["all", "500s"])
+def test_a_stream_with_more_partitions_has_the_same_digest(
+    window: str, kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap, window={"length": window}) as stream:
+        stream.start("merger")
+        stream.start("worker")
+        digest = filled(stream, 5)
+        stream.wait_for_digest(digest, "before")
+        out = tmp_path / "wider.toml"
+        told = stream.run("repartition", "--partitions", "5", "--out", out, "--idle-seconds", "1").stdout
+        assert f"digest of the old stream {digest}" in told
+        assert "1 refused rows" in told
+        with stream_of(stream, out) as wider:
+            assert wider.definition.partitions == 5
+            wider.start("merger")
+            wider.start("worker")
+            model = wider.wait_for_digest(digest, "after")
+            assert len(model.positions) == 5
+            assert wider.run("audit").returncode == 0
+            # What comes to both goes on alike, a correction and a retirement of old rows among it.
+            more = Rows(50, 9, ids_from=1490)
+            for one in (stream, wider):
+                with SampleProducer(one.settings) as producer:
+                    producer.send_batch(more.ids, more.times, more.labels, more.features)
+                one.run("retire", "row-1300", "row-1495")
+            assert stream.wait_for_model(lambda m: m.totals["retirements retired"] >= 6, "retired").digest
+            after = stream.wait_for_model(lambda m: m.digest == latest(wider), "the same again")
+            assert after.digest != digest
+
+
+def latest(stream: Stream) -> str | None:
+    model = stream.model()
+    return None if model is None else model.digest
+
+
+@WINDOWS
+def test_a_backup_gives_the_stream_back(window: str, kafka: RunningKafka, tmp_path: Path, stream_name: str) -> None:
+    file = tmp_path / "stream.avro"
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap, window={"length": window}) as stream:
+        stream.start("merger")
+        stream.start("worker")
+        digest = filled(stream, 6)
+        stream.wait_for_digest(digest, "before")
+        assert f"digest {digest}" in stream.run("backup", file).stdout
+        saved = Backup(file)
+        records = list(saved.records())
+        assert saved.digest == digest
+        assert saved.definition.data_fingerprint == stream.definition.data_fingerprint
+        assert {record.topic for record in records} == {"samples", "retirements"}
+        with stream_of(stream, variant(stream, tmp_path / "again.toml", name=f"{stream_name}-again")) as again:
+            again.run("topics", "create")
+            again.start("merger")
+            again.start("worker")
+            told = again.run("restore", file, "--wait", "60").stdout
+            assert "equal: the model of stream" in told
+            refused = again.run("restore", file, code=2)
+            assert "expected an empty stream" in refused.stderr
+
+
+def test_a_copy_to_other_features_or_from_nothing_is_refused(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap) as stream:
+        new = variant(stream, tmp_path / "new.toml", name=f"{stream_name}-new")
+        assert "holds no model" in stream.run("copy", "--to", new, code=2).stderr
+        other = variant(stream, tmp_path / "other.toml", name=f"{stream_name}-other", grid={"steps": [1.0] * 3})
+        assert "expected the features, grid and map" in stream.run("copy", "--to", other, code=2).stderr
+        out = tmp_path / "other.toml"
+        assert "is there already" in stream.run("repartition", "--partitions", "3", "--out", out, code=2).stderr

@@ -1,0 +1,86 @@
+"""The rule, broken on purpose: a simulation that does not notice would not notice a true fault either."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from unittest import mock
+
+from deltaplane import delta
+from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, Verdict
+from deltaplane.retirements import RetirementMemory
+from simulation.histories import check, live
+
+Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes], tuple[SourceState, Verdict]]
+
+USERS_OF_THE_RULE = ("deltaplane.merger", "deltaplane_services.processors.recovery", "simulation.world")
+
+
+def _just_before(state: SourceState, tile: Tile) -> SourceState:
+    """The state with the position at which a tile would fit."""
+    return replace(
+        state,
+        sequence=tile.sequence,
+        samples_position=tile.samples_from,
+        retirements_position=tile.retirements_from,
+    )
+
+
+def _takes_gaps(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    if isinstance(record, Delta) and record.tile.sequence > state.sequence:
+        state = _just_before(state, record.tile)
+    return delta.accept(state, record, fingerprint)
+
+
+def _ignores_claims(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    if isinstance(record, Delta) and state.owner:
+        record = replace(record, writer=state.owner)
+    return delta.accept(state, record, fingerprint)
+
+
+def _takes_repeats(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    if isinstance(record, Delta) and record.tile.sequence == state.sequence - 1:
+        record = replace(record, tile=replace(record.tile, sequence=state.sequence))
+        state = _just_before(state, record.tile)
+    return delta.accept(state, record, fingerprint)
+
+
+@contextlib.contextmanager
+def _with_rule(rule: Rule) -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for module in USERS_OF_THE_RULE:
+            stack.enter_context(mock.patch(f"{module}.accept", rule))
+        yield
+
+
+@contextlib.contextmanager
+def _forgets_retirements() -> Iterator[None]:
+    with mock.patch.object(RetirementMemory, "add", return_value=None):
+        yield
+
+
+BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "takes gaps": lambda: _with_rule(_takes_gaps),
+    "ignores claims": lambda: _with_rule(_ignores_claims),
+    "takes repeats": lambda: _with_rule(_takes_repeats),
+    "forgets retirements": _forgets_retirements,
+}
+"""Ways to break the rule, by name."""
+
+
+def first_caught(name: str, seeds: Iterable[int]) -> int | None:
+    """The first of some seeds whose history shows that the rule is broken in this way; None if none does."""
+    with BREAKS[name]():
+        for seed in seeds:
+            try:
+                check(live(seed))
+            except Exception:  # noqa: BLE001 - any complaint will do.
+                return seed
+    return None

@@ -1,0 +1,209 @@
+"""The histories of the simulation, and what must be so of each, whatever happened in it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from deltaplane.definition import ClassDefinition, StreamDefinition
+from deltaplane.delta import Source
+from deltaplane.features import NO_MAP
+from deltaplane.reference import Reference
+from deltaplane.wire import read_dead_letter, read_model, read_receipt
+from deltaplane_services.processors.records import (
+    DEAD_LETTERS,
+    DELTAS,
+    MODELS,
+    RECEIPTS,
+    SAMPLES,
+    Outgoing,
+    origin_key,
+)
+from simulation.world import SITE, World
+from strategies_streams import FOURIER, HIDDEN, definition_of, rows_by
+
+EVENTS = 150
+
+WINDOWS = (
+    ("12",),
+    ("40",),
+    ("60ms",),
+    ("300ms",),
+    ("all",),
+    ("6", "24"),
+    ("30ms", "120ms", "480ms"),
+    ("12", "all"),
+    ("90ms", "all"),
+)
+
+
+def definition_for(seed: int) -> StreamDefinition:
+    """The stream that a seed is about: every window with every number of partitions comes up."""
+    windows = WINDOWS[seed % len(WINDOWS)]
+    partitions = 1 + seed // len(WINDOWS) % 3
+    counts = all(window.isdigit() for window in windows)
+    closed = ClassDefinition(("x", "y", "z"), "x" if seed % 2 else None)
+    definition = definition_of(
+        *windows,
+        partitions=partitions,
+        pane_rows=1 + seed % 4 if counts else 1,
+        features=2,
+        classes=closed if seed % 5 else ClassDefinition(),
+        feature_map=(NO_MAP, NO_MAP, HIDDEN, NO_MAP, FOURIER)[seed // 7 % 5],
+    )
+    return replace(definition, max_skew_milliseconds=1000)
+
+
+def live(seed: int, events: int = EVENTS) -> World:
+    """The whole history of a seed, drained; with fewer events it is the beginning of the longer one."""
+    world = World(definition_for(seed), seed)
+    for at in range(3):
+        world.live_through(events * (at + 1) // 3 - events * at // 3)
+        check_prefixes(world)
+    world.drain()
+    return world
+
+
+def check(world: World) -> None:
+    """Everything that must be so at the end."""
+    check_end(world)
+    check_accounts(world)
+    check_letters(world)
+    check_receipts(world)
+
+
+def check_prefixes(world: World) -> None:
+    """At any time, a source's accepted statistics are those of what was accepted, from scratch."""
+    for partition in world.workers:
+        state = world.truth(partition)[-1].state
+        reference = Reference(world.definition)
+        for record in world.producer.sent.get(partition, []):
+            if record.offset < state.samples_position:
+                reference.add(partition, record.samples)
+        for offset, sample_id in world.producer.retired.get(partition, []):
+            if offset < state.retirements_position:
+                reference.retire(sample_id)
+        reference.watermark = max(reference.watermark, state.rebuild.watermark)
+        assert state.statistics == reference.statistics()
+
+
+def check_end(world: World) -> None:
+    """The digest that everyone reads is that of the batch, and everything was read."""
+    reference = world.producer.reference()
+    digest = reference.statistics().digest(world.definition.data_fingerprint)
+    assert world.merger.merger.statistics.digest(world.definition.data_fingerprint) == digest
+    published = max(read_model(record.value).version for record in world.broker.everything[MODELS, 0])
+    last = [read_model(record.value) for record in world.broker.fetch_topic(MODELS)]
+    assert [model.digest for model in last if model.version == published] == [digest]
+    for partition in world.workers:
+        state = world.truth(partition)[-1].state
+        assert state == world.merger.merger.state(Source(SITE, partition))
+        assert state.samples_position == world.broker.end("samples", partition)
+        assert state.retirements_position == world.broker.end("retirements", partition)
+        assert state.rebuild.watermark == reference.watermark or not world.definition.ladder.timed
+        accepted = [entry.delta for entry in world.truth(partition) if entry.delta is not None]
+        edges = [(0, 0, 0)] + [(d.tile.sequence + 1, d.tile.samples_to, d.tile.retirements_to) for d in accepted]
+        assert [(d.tile.sequence, d.tile.samples_from, d.tile.retirements_from) for d in accepted] == edges[:-1]
+
+
+def check_accounts(world: World) -> None:
+    """Every row and every retirement has exactly one outcome, and the live rows are what the outcomes come to."""
+    totals = Counter(world.merger.merger.totals)
+    kinds = Counter(world.producer.letters.values())
+    records = kinds.pop("bad record", 0) + kinds.pop("other definition", 0)
+    assert totals["refused bad record"] + totals["refused other definition"] == records
+    refused = Counter({name.removeprefix("refused "): count for name, count in totals.items() if "refused" in name})
+    del refused["bad record"], refused["other definition"]
+    assert refused == kinds
+    outcomes = ("applied", "duplicate", "late", "annihilated", "retired id")
+    assert sum(totals[name] for name in outcomes) + refused.total() == world.producer.rows_sent()
+    longest = max(
+        range(len(world.definition.ladder.windows)),
+        key=lambda w: (world.definition.ladder.windows[w].kind == "all", world.definition.ladder.windows[w].length),
+    )
+    assert rows_by(totals) == len(world.producer.reference().live(longest))
+    answers = ("retired", "waiting", "duplicate", "expired", "unknown")
+    asked = sum(len(retired) for retired in world.producer.retired.values())
+    assert sum(totals[f"retirements {name}"] for name in answers) - totals["annihilated"] == asked
+    scored = world.merger.merger.scores.rows
+    assert 0 <= scored <= totals["applied"] - totals["replaced"]
+    assert scored == sum(
+        entry.delta.scores.rows for partition in world.workers for entry in world.truth(partition) if entry.delta
+    )
+
+
+def accepted_outcomes(world: World, topic: str) -> dict[bytes | None, Outgoing]:
+    """What went with the accepted deltas to a compacted topic: the last for each key."""
+    last: dict[bytes | None, Outgoing] = {}
+    for partition in world.workers:
+        for entry in world.truth(partition):
+            if entry.delta is not None:
+                output = world.outputs[partition, entry.delta.writer, entry.delta.tile.sequence]
+                last.update({outgoing.key: outgoing for outgoing in output.first if outgoing.topic == topic})
+    return last
+
+
+def check_letters(world: World) -> None:
+    """There is a dead letter for everything that was refused, and for nothing else."""
+    by_key = {record.key: read_dead_letter(record.value) for record in world.broker.fetch_topic(DEAD_LETTERS)}
+    expected = {
+        key: read_dead_letter(letter.value).kind for key, letter in accepted_outcomes(world, DEAD_LETTERS).items()
+    }
+    by_chance = {"late", "retired id"}
+    assert {key: kind for key, kind in expected.items() if kind not in by_chance} == world.producer.letters
+    totals, kinds = world.merger.merger.totals, Counter(expected.values())
+    assert {kind: kinds[kind] for kind in by_chance} == {kind: totals[kind] for kind in by_chance}
+    for key, kind in expected.items():
+        assert by_key[key].kind == kind or {by_key[key].kind, kind} <= by_chance
+    odd = {
+        origin_key(DELTAS, partition, offset)
+        for partition in world.workers
+        for offset, entry in enumerate(world.truth(partition)[1:])
+        if not entry.taken
+    }
+    # What a worker that died, or had lost its source, thought of a sample that met a retirement or came late.
+    thought = {key for key in by_key.keys() - expected.keys() - odd if by_key[key].kind in by_chance}
+    assert by_key.keys() - thought == expected.keys() | odd
+    attempts = sum(len(output.first) for output in world.outputs.values())
+    assert len(thought) <= attempts - len(expected)
+
+
+def check_receipts(world: World) -> None:
+    """There is one receipt for every retirement, and it is true."""
+    by_key = {record.key: read_receipt(record.value) for record in world.broker.fetch_topic(RECEIPTS)}
+    expected = {key: read_receipt(receipt.value) for key, receipt in accepted_outcomes(world, RECEIPTS).items()}
+    assert {key: by_key[key] for key in expected} == expected
+    # Others are of attempts that were not accepted, under keys of their own.
+    writers = {(partition, writer) for partition, writer, _ in world.outputs}
+    assert {(receipt.source.partition, receipt.writer) for receipt in by_key.values()} <= writers
+    # One that waited is answered again when its sample comes, maybe by another writer: the later tile counts. So is one
+    # whose sample comes again after its row has been forgotten.
+    in_order = sorted(expected.values(), key=lambda receipt: receipt.sequence)
+    of = {(receipt.source.partition, receipt.offset): receipt for receipt in in_order}
+    again = {of[receipt.source.partition, receipt.offset].outcome for receipt in in_order if receipt not in of.values()}
+    assert again <= {"retired"}
+    live = {row.id for row in world.producer.reference().live()}
+    for partition, retired in world.producer.retired.items():
+        first_seen: set[str] = set()
+        came = {
+            sample_id
+            for record in world.producer.sent.get(partition, [])
+            for row, sample_id in enumerate(record.samples.ids)
+            if origin_key(SAMPLES, partition, record.offset, row) not in world.producer.letters
+        }
+        digests = [
+            entry.state.statistics.digest(world.definition.data_fingerprint)
+            for entry in world.truth(partition)
+            if entry.delta is not None
+        ]
+        for offset, sample_id in retired:
+            receipt = of[partition, offset]
+            assert receipt.id == sample_id
+            assert sample_id not in live
+            assert (receipt.outcome == "duplicate") == (sample_id in first_seen)
+            if receipt.outcome != "duplicate" and partition not in world.memory_lost:
+                assert (receipt.outcome == "waiting") == (sample_id not in came)
+            assert receipt.digest_after == digests[receipt.sequence]
+            if receipt.outcome in ("duplicate", "expired", "waiting"):
+                assert receipt.retirements_to > offset
+            first_seen.add(sample_id)
