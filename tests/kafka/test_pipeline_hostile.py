@@ -1,4 +1,4 @@
-"""What a producer can do that means harm: batches that unpack to far more than they weigh, floods of bad rows."""
+"""What a producer can do that means harm: batches that unpack to far more than they weigh."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from deltaplane import limits
 from deltaplane.records import DeadLetter, Query
 from deltaplane.reference import Reference
-from deltaplane.wire import read_dead_letter, read_prediction, write_query, write_sample_batch
+from deltaplane.wire import read_dead_letter, read_prediction, write_query
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
@@ -105,20 +105,3 @@ def test_a_batch_that_does_not_unpack_is_passed_over_by_every_reader(stream: Str
     stream.wait_for_digest(digests[2], "started again over it")
     assert stream.run("audit").stdout.endswith("equal\n")
     assert len(letters_of(stream)) == len(letters), "what was dead-lettered is not dead-lettered again"
-
-
-def test_a_flood_of_bad_rows_makes_letters_that_are_small(stream: Stream, tmp_path: Path) -> None:
-    definition, count = stream.definition, 20_000
-    stream.start("worker")
-    stream.start("merger")
-    flood = Rows(count, seed=1)
-    flood.features[:] = np.nan
-    publish(stream, "samples", "zstd", [write_sample_batch(flood.samples(), definition.data_fingerprint)])
-    good = Rows(100, seed=2, ids_from=count)
-    reference = Reference(definition)
-    good.tell(reference)
-    stream.run("produce", good.write(tmp_path / "good.csv"))
-    stream.wait_for_digest(reference.statistics().digest(definition.data_fingerprint), "the good rows are in")
-    records = read_topic(stream.settings.site_cluster.broker, f"{definition.name}.dead-letters")
-    assert len(records) == count
-    assert max(len(record.value() or b"") + len(record.key() or b"") for record in records) < 1000

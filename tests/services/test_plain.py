@@ -110,6 +110,7 @@ def test_a_log_has_one_line_for_each_message_and_no_command_for_a_terminal() -> 
     handler.setFormatter(PlainFormatter("%(levelname)s %(message)s"))
     logger = logging.getLogger("deltaplane.hostile")
     logger.propagate = False
+    logger.setLevel(logging.WARNING)
     logger.addHandler(handler)
     for text in HOSTILE:
         logger.warning("label %s", text)
