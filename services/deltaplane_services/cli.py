@@ -11,12 +11,14 @@ import typer
 
 from deltaplane import __version__
 from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane_services.cli_access import topics_acls
 from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_copy import register as register_copy
-from deltaplane_services.cli_kafka import register
+from deltaplane_services.cli_kafka import register, topics_app
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
 from deltaplane_services.cli_verify import verify_receipt
+from deltaplane_services.plain import plain
 
 app = typer.Typer(
     name="deltaplane",
@@ -281,6 +283,7 @@ def _add_plugin(found: EntryPoint) -> None:
 
 
 register(app)
+topics_app.command("acls")(topics_acls)
 app.command()(compare)
 app.command("top")(live)
 register_copy(app)
@@ -295,7 +298,7 @@ def main() -> None:
     try:
         app()
     except DeltaplaneError as fault:
-        typer.secho(f"deltaplane: {fault}", fg=typer.colors.RED, err=True)
+        typer.secho(plain(f"deltaplane: {fault}", keep="\n"), fg=typer.colors.RED, err=True)
         sys.exit(2)
 
 

@@ -22,6 +22,7 @@ def compare(
     from rich.table import Table
     from rich.text import Text
 
+    from deltaplane_services.plain import plain
     from deltaplane_services.report.compare import best, comparison, read_runs
     from deltaplane_services.report.outputs import check_outputs, write_comparison
 
@@ -31,13 +32,15 @@ def compare(
     table = Table()
     # What stood in a file is shown as text and never read as markup.
     for at, name in enumerate(content.head):
-        table.add_column(Text(name), justify="right" if at else "left", style="" if at else "cyan", overflow="fold")
+        table.add_column(
+            Text(plain(name)), justify="right" if at else "left", style="" if at else "cyan", overflow="fold"
+        )
     for name, *cells in content.body:
         shown = [
-            Text(f"{value} *", "bold") if (name, run) in winners else Text(value)
+            Text(f"{plain(value)} *", "bold") if (name, run) in winners else Text(plain(value))
             for run, value in zip(runs, cells, strict=True)
         ]
-        table.add_row(Text(name), *shown)
-    Console(highlight=False).print(table)
+        table.add_row(Text(plain(name)), *shown)
+    Console(highlight=False, emoji=False).print(table)
     if report is not None:
         write_comparison(runs, report)

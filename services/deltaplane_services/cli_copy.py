@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, resolve
+from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
 
 if TYPE_CHECKING:
     from deltaplane.definition import StreamDefinition
@@ -85,6 +85,7 @@ def backup(
     from deltaplane_services.kafka.copying import pass_live_log
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    check(settings, "auditor")
     with BackupWriter(file, settings.definition) as writer:
         model = pass_live_log(settings, writer.add, idle_seconds)
         writer.end(None if model is None else model.digest)

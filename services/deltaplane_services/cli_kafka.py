@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -12,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from deltaplane_services.plain import PlainFormatter, echo, json_text
 
 if TYPE_CHECKING:
     from deltaplane_services.settings import ServiceSettings
@@ -50,17 +51,17 @@ def resolve(definition: Path, **flags: Any) -> ServiceSettings:
     return resolve_settings(flags, os.environ, load_tables(definition), socket.gethostname())
 
 
-def _check(settings: ServiceSettings, command: str) -> None:
-    """Raise what keeps a command from beginning: no broker, no topics, another definition."""
+def check(settings: ServiceSettings, role: str) -> None:
+    """Raise what keeps a command of a role from beginning: no broker, no topics, no rights, another definition."""
     from deltaplane_services.kafka.start import check_stream
 
-    check_stream(settings, command)
+    check_stream(settings, role)
 
 
 def _log(level: str) -> None:
-    logging.basicConfig(
-        stream=sys.stderr, level=level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s", force=True
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
 # Services ------------------------------------------------------------------------------------------------------------
@@ -92,7 +93,7 @@ def worker(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
-    _check(settings, "worker")
+    check(settings, "worker")
     watch = WorkerMetrics(settings.definition, settings.site)
     with serving(settings.knobs, watch.answers()):
         clients = worker_clients(settings, watch.delivered)
@@ -135,7 +136,7 @@ def merger(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
-    _check(settings, "merger")
+    check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
     watch = MergerMetrics(settings.definition)
@@ -170,7 +171,7 @@ def scorer(
         log_level=log_level,
     )
     _log(settings.knobs.log_level)
-    _check(settings, "scorer")
+    check(settings, "scorer")
     watch = ScorerMetrics(settings.definition)
     with serving(settings.knobs, watch.answers()):
         service = ScorerService(settings.definition, scorer_clients(settings, watch.delivered), watch)
@@ -226,7 +227,7 @@ def _show_findings(findings: list[str]) -> None:
         typer.echo("all topics are as they should be")
         return
     for finding in findings:
-        typer.secho(finding, fg=typer.colors.YELLOW, err=True)
+        echo(finding, typer.colors.YELLOW, err=True)
     raise typer.Exit(1)
 
 
@@ -248,11 +249,16 @@ def produce(
     seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
 ) -> None:
     """Publish the rows of a file as samples; the definition says how its columns are read."""
+    from deltaplane_services.access import WRITE
     from deltaplane_services.kafka.produce import produce as run_produce
+    from deltaplane_services.kafka.start import check_topics
+    from deltaplane_services.processors.records import RETIREMENTS
     from deltaplane_services.replay.options import ReplayOptions, load_tables
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _check(settings, "produce")
+    check(settings, "producer")
+    if retire_fraction:
+        check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
         tables=load_tables(definition),
@@ -267,7 +273,7 @@ def produce(
         f" ({produced.rows / max(produced.seconds, 1e-9):,.0f} rows/s), {produced.refused:,} rows refused"
     )
     for item in produced.first_refused:
-        typer.secho(f"line {item.line_number:,}: {item.reason}", fg=typer.colors.YELLOW, err=True)
+        echo(f"line {item.line_number:,}: {item.reason}", typer.colors.YELLOW, err=True)
 
 
 def retire(
@@ -286,20 +292,19 @@ def retire(
     from deltaplane_services.kafka.retire import retire as run_retire
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _check(settings, "retire")
+    check(settings, "retirer")
     answers = run_retire(settings, ids, reason, wait)
     for answer in answers:
         if answer.receipt is None:
-            typer.secho(
-                f"{answer.id}: no receipt within {wait:g} s; is a worker running?", fg=typer.colors.YELLOW, err=True
-            )
+            echo(f"{answer.id}: no receipt within {wait:g} s; is a worker running?", typer.colors.YELLOW, err=True)
             continue
         without = (
             "not yet in a model" if answer.model_version is None else f"model {answer.model_version} is without it"
         )
         receipt = answer.receipt
-        typer.echo(f"{answer.id}: {receipt.outcome}, {without}; source {receipt.source}, tile {receipt.sequence}")
-        typer.echo(f"  digest before {receipt.digest_before}\n  digest after  {receipt.digest_after}")
+        echo(f"{answer.id}: {receipt.outcome}, {without}; source {receipt.source}, tile {receipt.sequence}")
+        echo(f"  digest before {receipt.digest_before}")
+        echo(f"  digest after  {receipt.digest_after}")
     if any(answer.model_version is None for answer in answers):
         raise typer.Exit(1)
 
@@ -318,7 +323,7 @@ def model_show(
     from deltaplane_services.kafka.models import newest_model, print_model
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
-    _check(settings, "model")
+    check(settings, "viewer")
     print_model(newest_model(settings), settings.definition)
 
 
@@ -333,8 +338,8 @@ def model_export(
     from deltaplane_services.kafka.models import model_as_json, newest_model
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
-    _check(settings, "model")
-    typer.echo(json.dumps(model_as_json(newest_model(settings), settings.definition), indent=2, ensure_ascii=False))
+    check(settings, "viewer")
+    typer.echo(json_text(model_as_json(newest_model(settings), settings.definition)))
 
 
 @model_app.command("watch")
@@ -348,9 +353,9 @@ def model_watch(
     from deltaplane_services.kafka.models import follow_models, model_line
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
-    _check(settings, "model")
+    check(settings, "viewer")
     for model in follow_models(settings):
-        typer.echo(model_line(model))
+        echo(model_line(model))
 
 
 def audit(
@@ -364,15 +369,16 @@ def audit(
     from deltaplane_services.kafka.audit import audit as run_audit
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _check(settings, "audit")
+    check(settings, "auditor")
     found = run_audit(settings)
     for source in found.sources:
         position = source.position
-        typer.echo(
+        echo(
             f"{position.source}: {source.rows:,} live rows at samples {position.samples:,},"
             f" retirements {position.retirements:,}, tile {position.sequence:,}: {source.verdict}"
         )
-    typer.echo(f"model {found.model.version:,} digest {found.model.digest}\nlog digest {found.digest}")
+    echo(f"model {found.model.version:,} digest {found.model.digest}")
+    echo(f"log digest {found.digest}")
     typer.secho("equal" if found.equal else "NOT EQUAL", fg=typer.colors.GREEN if found.equal else typer.colors.RED)
     if not found.equal:
         raise typer.Exit(1)

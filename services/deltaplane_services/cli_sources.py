@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, resolve
+from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, check, resolve
+from deltaplane_services.plain import echo
 
 if TYPE_CHECKING:
     from deltaplane.model import Model
@@ -29,6 +30,7 @@ def source_list(
     from deltaplane_services.kafka.models import newest_model
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    check(settings, "viewer")
     _show(newest_model(settings))
 
 
@@ -47,6 +49,7 @@ def source_remove(
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     sources = sources_named(source, settings.definition.partitions)
+    check(settings, "operator")
     _show(order_sources(settings, sources, barred=True, reason=reason, wait_seconds=wait))
 
 
@@ -65,14 +68,15 @@ def source_admit(
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     sources = sources_named(source, settings.definition.partitions)
+    check(settings, "operator")
     _show(order_sources(settings, sources, barred=False, reason=reason, wait_seconds=wait))
 
 
 def _show(model: Model) -> None:
     for position in model.positions:
         state = "removed" if position.barred else f"owner {position.owner or '–'}"
-        typer.echo(
+        echo(
             f"{position.source}: {state}, tile {position.sequence:,}, samples to {position.samples:,},"
             f" retirements to {position.retirements:,}"
         )
-    typer.echo(f"model {model.version:,}, {sum(model.counts.values()):,} rows, digest {model.digest}")
+    echo(f"model {model.version:,}, {sum(model.counts.values()):,} rows, digest {model.digest}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-import sys
 import time
 from typing import Annotated
 
@@ -33,6 +31,7 @@ def live(
     """
     from rich.console import Console
 
+    from deltaplane_services.plain import json_text
     from deltaplane_services.settings import Knobs
     from deltaplane_services.top.draw import draw
     from deltaplane_services.top.frame import frame_of
@@ -42,7 +41,8 @@ def live(
 
     texts = [text for item in at or [Knobs().metrics_address] for text in item.split(",") if text.strip()]
     gatherer = Gatherer([Address.of(text) for text in texts])
-    console, history = Console(highlight=False), History()
+    # What a service says of itself is never read as markup.
+    console, history = Console(highlight=False, markup=False, emoji=False), History()
     if not (once or as_json):
         if not console.is_terminal:
             raise typer.BadParameter("standard output is no terminal; say --once or --json")
@@ -53,8 +53,7 @@ def live(
     history.see(gatherer.gather())
     frame = frame_of(history, stream)
     if as_json:
-        json.dump(dataclasses.asdict(frame), sys.stdout, indent=2, ensure_ascii=False)
-        sys.stdout.write("\n")
+        typer.echo(json_text(dataclasses.asdict(frame)))
     else:
         console.print(draw(frame, history, console.width))
     if not frame.answering:

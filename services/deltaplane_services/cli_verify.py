@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, resolve
+from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.plain import echo
 
 
 def verify_receipt(
@@ -21,19 +22,21 @@ def verify_receipt(
     from deltaplane_services.kafka.verify_receipt import verify_receipts
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    check(settings, "auditor")
     differs = False
     for sample_id in ids:
         for verified in verify_receipts(settings, sample_id):
             receipt = verified.receipt
             where = f"source {receipt.source}, tile {receipt.sequence}, retirement at offset {receipt.offset}"
-            typer.echo(f"{sample_id}: {receipt.outcome}; {where}")
-            typer.echo(f"  digest before {receipt.digest_before}\n  digest after  {receipt.digest_after}")
+            echo(f"{sample_id}: {receipt.outcome}; {where}")
+            echo(f"  digest before {receipt.digest_before}")
+            echo(f"  digest after  {receipt.digest_after}")
             if verified.equal:
                 version = verified.model_version
                 model = "no model contains it yet" if version is None else f"model {version} contains it"
-                typer.secho(f"  verified: the log gives the same; {model}", fg=typer.colors.GREEN)
+                echo(f"  verified: the log gives the same; {model}", typer.colors.GREEN)
             else:
                 differs = True
-                typer.secho(f"  NOT VERIFIED: the log gives {verified.found}", fg=typer.colors.RED)
+                echo(f"  NOT VERIFIED: the log gives {verified.found}", typer.colors.RED)
     if differs:
         raise typer.Exit(1)

@@ -125,6 +125,11 @@ class KafkaCluster:
         return ",".join(f"{HOST}:{node.ports.client}" for node in self._nodes.values())
 
     @property
+    def bootstrap_inside(self) -> str:
+        """Addresses by which brokers talk: in the clear, and whoever comes in there is one of them."""
+        return ",".join(f"{HOST}:{node.ports.broker}" for node in self._nodes.values())
+
+    @property
     def nodes(self) -> tuple[int, ...]:
         """The numbers of all nodes, which are also their broker identifiers."""
         return tuple(self._nodes)

@@ -6,6 +6,9 @@
     Two more clusters of one node, for sites. They may be killed and frozen; the next test gets them running.
 ``kafka_three``
     One cluster of three nodes, for the module: replication 3, ``min.insync.replicas`` 2. The same holds.
+``secure_kafka``
+    One node that speaks TLS, asks for a name and a password (SCRAM), and allows nothing that was not allowed; for the
+    module.
 ``start_kafka``
     A function with the options of :meth:`KafkaCluster.start` but for the directory. What it starts ends with the
     module, or with a ``with`` block.
@@ -23,9 +26,10 @@ import pytest
 
 from kafka import selection
 from kafka.cluster import KafkaCluster
+from kafka.secure import SecureKafka
 from kafka.selection import RunningKafka
 
-_NEED_PROCESSES = {"kafka_three", "second_kafka", "third_kafka", "start_kafka"}
+_NEED_PROCESSES = {"kafka_three", "second_kafka", "third_kafka", "secure_kafka", "start_kafka"}
 _NEED_ANY = {"kafka"}
 _NOT_RUN = pytest.StashKey[dict[str, int]]()
 """How many tests were not run, by reason."""
@@ -88,6 +92,12 @@ def kafka_three(_kafka_three: KafkaCluster) -> KafkaCluster:
 
 
 @pytest.fixture(scope="module")
+def secure_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureKafka]:
+    with SecureKafka.start(tmp_path_factory.mktemp("secure-kafka")) as secure:
+        yield secure
+
+
+@pytest.fixture(scope="module")
 def start_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartKafka]:
     with ExitStack() as clusters:
 
@@ -129,8 +139,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     if report.failed:
         for name, value in getattr(item, "funcargs", {}).items():
-            if isinstance(value, KafkaCluster):
-                report.sections += [(f"{name}, log of node {node}", value.log_tail(node)) for node in value.nodes]
+            cluster = value.cluster if isinstance(value, SecureKafka) else value
+            if isinstance(cluster, KafkaCluster):
+                report.sections += [(f"{name}, log of node {node}", cluster.log_tail(node)) for node in cluster.nodes]
     return report
 
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import math
+import re
+import time
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
+from deltaplane_services.access import MERGERS, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.log import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, LogReader, Publisher, nobody
+from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger import MergerClients
 from deltaplane_services.kafka.scorer import ScorerClients
 from deltaplane_services.kafka.worker import WorkerClients
@@ -18,6 +23,12 @@ from deltaplane_services.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
 Client = TypeVar("Client")
+
+SILENT_SECONDS = 60.0
+"""How long the same error of a client is not said again."""
+
+MOST_REMEMBERED = 100
+_OF_THE_MOMENT = re.compile(r" \(after [0-9]+ms in state [^)]*\)|: [0-9]+ identical error\(s\) suppressed")
 
 CRITICAL = 2
 """Of librdkafka's own lines on standard error only these are let through: what else it has to say comes to our log."""
@@ -50,35 +61,42 @@ def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> WorkerClients:
     """Samples and retirements are consumed on the site's cluster, deltas go to the central one."""
     return WorkerClients(
-        consumer=lambda: _member(settings, "site", f"workers.{settings.site}", settings.knobs.instance),
+        consumer=lambda: _member(settings, "site", WORKERS, settings.knobs.instance),
         site_publisher=lambda: publisher(settings, "site", on_delivered),
         central_publisher=lambda: publisher(settings, "central", on_delivered),
         site_reader=lambda: reader(settings, "site"),
         central_reader=lambda: reader(settings, "central"),
+        party=_party(settings, "site", WORKERS),
     )
 
 
 def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> MergerClients:
     """All on the central cluster. Membership is never static: a merger that is gone must not keep its place."""
     return MergerClients(
-        consumer=lambda: _member(settings, "central", "mergers", ""),
+        consumer=lambda: _member(settings, "central", MERGERS, ""),
         publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
+        party=_party(settings, "central", MERGERS),
     )
 
 
 def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> ScorerClients:
     """All on the central cluster."""
     return ScorerClients(
-        consumer=lambda: _member(settings, "central", "scorers", settings.knobs.instance),
+        consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance),
         publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
+        party=_party(settings, "central", SCORERS),
     )
 
 
 def _member(settings: ServiceSettings, cluster: ClusterName, group: str, instance: str) -> Consumer:
-    properties = settings.consumer_properties(cluster, f"{settings.definition.name}.{group}", instance)
+    properties = settings.consumer_properties(cluster, group_name(settings, group), instance)
     return _made(Consumer, properties, cluster)
+
+
+def _party(settings: ServiceSettings, cluster: ClusterName, group: str) -> Party:
+    return Party.of(settings.consumer_properties(cluster, group_name(settings, group)))
 
 
 def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any], cluster: ClusterName) -> Client:
@@ -93,14 +111,22 @@ def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any
 
 
 class _ErrorLog:
-    """What librdkafka says by the way, repetitions left out; what matters comes back from the call that needed it."""
+    """What librdkafka says by the way, repetitions left out; what matters comes back from the call that needed it.
+
+    A client that is refused at the door (a wrong password, a certificate that nobody vouches for) tries again several
+    times a second for as long as it lives, and each message differs from the one before it in the time it took.
+    """
 
     def __init__(self, cluster: ClusterName) -> None:
         self._cluster = cluster
-        self._last = ""
+        self._said: dict[str, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
         """Called by a client, from the thread that polls it."""
-        if error.str() != self._last:
-            self._last = error.str()
-            logger.warning("%s cluster: %s (%s)", self._cluster, error.str(), error.name())
+        text, now = _OF_THE_MOMENT.sub("", error.str()), time.monotonic()
+        if now - self._said.get(text, -math.inf) < SILENT_SECONDS:
+            return
+        if len(self._said) >= MOST_REMEMBERED:
+            self._said.clear()
+        self._said[text] = now
+        logger.warning("%s cluster: %s (%s)", self._cluster, text, error.name())

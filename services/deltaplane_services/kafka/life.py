@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Protocol
 
+from deltaplane.errors import DeltaplaneError
 from deltaplane_services.settings import Knobs
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,8 @@ def run(service: Service, knobs: Knobs, each_turn: Callable[[], None] = lambda: 
             ending.begin()
             try:
                 service.close()
+            except DeltaplaneError as fault:
+                logger.warning("not closed in an orderly way, after what is said next: %s", fault)
             except Exception:
                 logger.exception("not closed in an orderly way, after what is raised next")
             raise

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
+from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
 from deltaplane_services.processors.records import Outgoing, Record
 
 Properties = Mapping[str, object]
@@ -91,11 +93,15 @@ class Publisher:
         self._on_delivered = on_delivered
         self._prefix = prefix
         self._most_unacknowledged = most_unacknowledged
-        self._failure: str | None = None
+        self._party = Party.of(properties)
+        self._failure: DeltaplaneError | None = None
         self._names: dict[str, str] = {}
 
     def publish(self, records: Iterable[Outgoing]) -> None:
-        """Hand records over in order. Raises :class:`DeliveryFailed` if any delivery so far has failed."""
+        """Hand records over in order.
+
+        Raises :class:`DeliveryFailed` if any delivery so far has failed, :class:`NotAllowed` if the brokers refuse it.
+        """
         for record in records:
             self._produce(record)
         if len(self._producer) > self._most_unacknowledged:
@@ -129,11 +135,19 @@ class Publisher:
             latency, topic = message.latency(), message.topic()
             if latency is not None and topic is not None:
                 self._on_delivered(topic, latency)
-        elif self._failure is None:
-            self._failure = f"publish to {message.topic()}-{message.partition()}: {error}"
+        elif self._failure is None or is_refusal(error):
+            self._failure = self._fault(error, f"{message.topic()}", f"{message.partition()}")
+
+    def _fault(self, error: object, topic: str, partition: str) -> DeltaplaneError:
+        if is_refusal(error):
+            return self._party.may_not("Write", f"topic {topic}", error)
+        return DeliveryFailed(f"publish to {topic}-{partition}: {error}")
 
     def publish_and_wait(self, record: Outgoing) -> int:
-        """Publish one record and return its offset, once every in-sync replica has it."""
+        """Publish one record and return its offset, once every in-sync replica has it.
+
+        Raises :class:`DeliveryFailed` and :class:`NotAllowed`.
+        """
         place: list[int] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -155,16 +169,18 @@ class Publisher:
         return place[0]
 
     def check(self) -> None:
-        """Serve delivery reports. Raises :class:`DeliveryFailed` if any delivery so far has failed."""
+        """Serve delivery reports. Raises what has failed of the deliveries so far, as :meth:`publish` does."""
         self._producer.poll(0)
         if self._failure is not None:
-            raise DeliveryFailed(self._failure)
+            raise self._failure
 
     def flush(self, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
         """Wait until everything is acknowledged. Raises :class:`DeliveryFailed` if it is not in time."""
         left = self._producer.flush(timeout_seconds)
         if left and self._failure is None:
-            self._failure = f"publish: {left} records were not acknowledged within {timeout_seconds:g} s"
+            self._failure = DeliveryFailed(
+                f"publish: {left} records were not acknowledged within {timeout_seconds:g} s"
+            )
         self.check()
 
     def abandon(self) -> None:
@@ -180,30 +196,15 @@ class LogReader:
         # A group id is required by the client and never used: nothing is committed, nothing is subscribed to.
         own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
         self._consumer = Consumer({**properties, **own})
+        self.batch_ends = BatchEnds({**properties, **own})
         self._prefix = prefix
-        self._servers = properties.get("bootstrap.servers", "")
-
-    def partitions(self, topic: str, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> int:
-        """How many partitions a topic has. Raises :class:`LogUnavailable` where there is none, or no broker answers."""
-        name = f"{self._prefix}.{topic}"
-        try:
-            described = self._consumer.list_topics(name, timeout=timeout_seconds).topics[name]
-        except KafkaException as fault:
-            raise LogUnavailable(
-                f"kafka: no broker at {self._servers} tells of topic {name} within {timeout_seconds:g} s:"
-                f" {_text(fault)}; check that it runs, its address (--broker, --central-broker), and the properties"
-                " security.protocol, sasl.… and ssl.…"
-            ) from None
-        if described.error is not None:
-            raise LogUnavailable(
-                f"kafka: topic {name}: {described.error.str()}; make the stream's topics with: deltaplane topics create"
-            )
-        return len(described.partitions)
+        self._party = Party.of(properties)
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """The first offset a partition still has, and the one its next record will get.
 
-        A broker that is away for a moment is waited for. Raises :class:`LogUnavailable`.
+        A broker that is away for a moment is waited for. Raises :class:`LogUnavailable`, and :class:`NotAllowed` where
+        the brokers do not allow it.
         """
         place = TopicPartition(f"{self._prefix}.{topic}", partition)
         began = time.monotonic()
@@ -212,6 +213,7 @@ class LogReader:
             try:
                 low, high = self._consumer.get_watermark_offsets(place, timeout=left, cached=False)
             except KafkaException as fault:
+                self._refuse(fault, place.topic)
                 if time.monotonic() >= began + _patience(fault):
                     raise LogUnavailable(
                         f"{place.topic}-{partition}: {_text(fault)}; is the topic there, and the broker?"
@@ -219,6 +221,17 @@ class LogReader:
                 time.sleep(RETRY_SECONDS)
             else:
                 return low, high
+
+    def _refuse(self, fault: KafkaException, topic: str) -> None:
+        """Raise :class:`NotAllowed` where that is what is behind a fault: a topic one may not see has no partitions."""
+        error: object = fault.args[0] if fault.args else None
+        if isinstance(error, KafkaError) and error.code() in _UNKNOWN:
+            try:
+                error = self._consumer.list_topics(topic, timeout=SETTLING_SECONDS).topics[topic].error
+            except KafkaException:
+                return
+        if is_refusal(error):
+            raise self._party.may_not("Read", f"topic {topic}", error)
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
         """Records from ``start`` (or from the beginning, if that is later) up to but not including ``stop``.
@@ -230,32 +243,42 @@ class LogReader:
         if start >= stop:
             return
         name = f"{self._prefix}.{topic}"
-        self._consumer.assign([TopicPartition(name, partition, start)])
+        self._consumer.assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
         until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
         try:
-            while True:
-                for message in self._consumer.consume(500, timeout=0.05):
-                    # The end is an event of its own: compaction may leave a gap there, which no record shows.
-                    at_end = _is_end(message)
-                    if not at_end and is_passing(message):
-                        continue
-                    if not at_end:
-                        raise_if_error(message)
+            while time.monotonic() <= until:
+                for message in self._heard(500, 0.05):
                     offset = message.offset()
-                    assert offset is not None, "a record and the end of a partition have an offset"
-                    if offset >= stop or at_end:
+                    assert offset is not None, "a record, the end of a partition and a bad batch have an offset"
+                    # The end is an event of its own: compaction may leave a gap there, which no record shows.
+                    if offset >= stop or _is_end(message):
                         return
-                    yield record_of(message, self._prefix)
+                    yield self._record(message, self._consumer.assign)
                     if offset + 1 >= stop:
                         return
                     until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
-                if time.monotonic() > until:
-                    raise LogUnavailable(
-                        f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
-                        f" {start} to {stop}; is the broker there?"
-                    )
+            raise LogUnavailable(
+                f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
+                f" {start} to {stop}; is the broker there?"
+            )
         finally:
             self._consumer.unassign()
+
+    def _heard(self, most: int, timeout_seconds: float) -> Iterator[Message]:
+        """What one poll brings, without what passes by itself; errors that do not are raised."""
+        for message in once(self._consumer.consume(most, timeout=timeout_seconds)):
+            if _is_end(message) or does_not_unpack(message):
+                yield message
+            elif not is_passing(message) and not _is_of_group(message):
+                raise_if_error(message, self._party)
+                yield message
+
+    def _record(self, message: Message, go_on: Callable[[list[TopicPartition]], object]) -> Record:
+        """A message as a record. One that says that a batch does not unpack: what stands in its place."""
+        if not does_not_unpack(message):
+            return record_of(message, self._prefix)
+        go_on([self.batch_ends.behind(message)])
+        return stand_in(record_of(message, self._prefix))
 
     def follow(self, places: Sequence[tuple[str, int, int]]) -> None:
         """Begin to deliver (topic, partition, from offset on) through :meth:`poll`."""
@@ -268,12 +291,15 @@ class LogReader:
 
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
         """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then."""
-        messages = [
-            message for message in self._consumer.consume(most, timeout=timeout_seconds) if not is_passing(message)
+        return [
+            self._record(message, self._seek)
+            for message in list(self._heard(most, timeout_seconds))
+            if not _is_end(message)
         ]
-        for message in messages:
-            raise_if_error(message)
-        return [record_of(message, self._prefix) for message in messages]
+
+    def _seek(self, places: list[TopicPartition]) -> None:
+        for place in places:
+            self._consumer.seek(place)
 
     def lags(self) -> dict[tuple[str, int], int]:
         """Records still to be delivered by (topic, partition), as far as the client knows; it asks no broker."""
@@ -299,6 +325,12 @@ def _is_end(message: Message) -> bool:
     return error is not None and error.name() == "_PARTITION_EOF"
 
 
+def _is_of_group(message: Message) -> bool:
+    """Whether a message says that the client's group is closed to it: a reader by offset has no use for its group."""
+    error = message.error()
+    return error is not None and error.name() == "GROUP_AUTHORIZATION_FAILED"
+
+
 def _patience(fault: KafkaException) -> float:
     """For how many seconds a call may be made again: a broker is away, or leadership is moving."""
     error = fault.args[0] if fault.args else None
@@ -320,11 +352,16 @@ def is_passing(message: Message) -> bool:
     return error is not None and error.code() in _PASSING
 
 
-def raise_if_error(message: Message) -> None:
-    """Raise :class:`LogUnavailable` where a message is an error that reading cannot go on after."""
+def raise_if_error(message: Message, party: Party = ANYBODY) -> None:
+    """Raise :class:`LogUnavailable` where a message is an error that reading cannot go on after.
+
+    :class:`NotAllowed` where ``party`` may not read what it tried to read.
+    """
     error = message.error()
     if error is None:
         return
+    if is_refusal(error):
+        raise party.may_not("Read", f"topic {message.topic()}" if message.topic() else f"group {party.group}", error)
     raise LogUnavailable(
         f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); where the offset is out of range,"
         " retention has eaten records that are still needed"

@@ -25,6 +25,7 @@ from deltaplane_services.kafka.log import (
     is_passing,
     raise_if_error,
 )
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.metrics_export import MergerMetrics
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Output, Record
@@ -45,6 +46,7 @@ class MergerClients:
     consumer: Callable[[], Consumer]
     publisher: Callable[[], Publisher]
     reader: Callable[[], LogReader]
+    party: Party = ANYBODY
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class MergerService:
         try:
             self._turn(most, timeout_seconds)
         except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
+            refuse_fatal(fault.args, self._clients.party)
             self._failures += 1
             if self._failures > FAILURES_IN_A_ROW:
                 raise LogUnavailable(f"kafka: {fault}") from fault
@@ -154,7 +157,7 @@ class MergerService:
     def _turn(self, most: int, timeout_seconds: float) -> None:
         for message in self._election.consume(100, timeout=0.0 if self._has_place else timeout_seconds):
             if not is_passing(message):
-                raise_if_error(message)
+                raise_if_error(message, self._clients.party)
         if self._has_place:
             if self.processor is None:
                 self.processor = self._begin()

@@ -17,6 +17,7 @@ from deltaplane.model import Model
 from deltaplane_services.blend_tables import blend_shares, candidates_table
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.plain import plain
 from deltaplane_services.processors.records import MODELS
 from deltaplane_services.settings import ServiceSettings
 
@@ -99,13 +100,14 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
 
 def print_model(model: Model, definition: StreamDefinition) -> None:
     """A model as a table on standard output."""
-    table = Table(title=f"{definition.name}, {model_line(model)}", title_justify="left")
+    table = Table(title=plain(f"{definition.name}, {model_line(model)}"), title_justify="left")
     if model.plane is not None:
         sides = model.plane.classes if model.plane.positive is None else (model.plane.positive,)
         table.add_column("feature")
         for side in sides:
-            table.add_column(side, justify="right")
+            table.add_column(plain(side), justify="right")
         for name, weights in zip(definition.plane_features, model.plane.weights.T.tolist(), strict=True):
-            table.add_row(name, *(f"{weight:.6g}" for weight in weights))
+            table.add_row(plain(name), *(f"{weight:.6g}" for weight in weights))
         table.add_row("bias", *(f"{bias:.6g}" for bias in model.plane.biases.tolist()))
-    rich.console.Console(highlight=False).print(table)
+    # The names of features and classes are text, and never read as markup.
+    rich.console.Console(highlight=False, markup=False, emoji=False).print(table)

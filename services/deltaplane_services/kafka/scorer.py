@@ -26,8 +26,10 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import ScorerMetrics
-from deltaplane_services.processors.records import QUERIES
+from deltaplane_services.processors.records import QUERIES, Record
 from deltaplane_services.processors.scorer import ScorerProcessor
 
 logger = logging.getLogger(__name__)
@@ -44,6 +46,7 @@ class ScorerClients:
     consumer: Callable[[], Consumer]
     publisher: Callable[[], Publisher]
     reader: Callable[[], LogReader]
+    party: Party = ANYBODY
 
 
 class ScorerService:
@@ -70,6 +73,7 @@ class ScorerService:
         try:
             self._turn(most, timeout_seconds)
         except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
+            refuse_fatal(fault.args, self._clients.party)
             self._failures += 1
             if self._failures > FAILURES_IN_A_ROW:
                 raise LogUnavailable(f"kafka: {fault}") from fault
@@ -94,13 +98,19 @@ class ScorerService:
         messages = [m for m in self._consumer.consume(most, timeout=timeout_seconds) if not is_passing(m)]
         if not messages:
             return
-        for message in messages:
-            raise_if_error(message)
-        output = self.processor.process([record_of(message, self._definition.name) for message in messages])
+        output = self.processor.process([self._record(message) for message in once(messages)])
         self._watch.answered(output)
         self._publisher.publish((*output.first, *output.then))
         self._publisher.flush()
         self._commit(messages)
+
+    def _record(self, message: Message) -> Record:
+        """A query. What stands in the place of a batch that does not unpack is one that cannot be answered."""
+        if not does_not_unpack(message):
+            raise_if_error(message, self._clients.party)
+            return record_of(message, self._definition.name)
+        self._consumer.seek(self._queries.batch_ends.behind(message))
+        return stand_in(record_of(message, self._definition.name))
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Go on behind the last query that was answered; at the beginning of what there is where none was."""

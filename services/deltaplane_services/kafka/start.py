@@ -1,68 +1,128 @@
-"""What must be so before a command begins: brokers that answer, topics that are there, models of the same definition.
+"""What must be so before a command begins: brokers that answer, topics and rights that are there, models that fit.
 
 Asked once, at the start, so that a mistake in the configuration is one message, and not a service that waits for ever.
+Which rights a command needs is written in :mod:`access`; which it has, the brokers say themselves.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AdminClient, TopicDescription
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.access import ROLES, Operation
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka_properties import ClusterName
-from deltaplane_services.processors.records import (
-    CHECKPOINTS,
-    DEAD_LETTERS,
-    DELTAS,
-    MODELS,
-    PREDICTIONS,
-    QUERIES,
-    RECEIPTS,
-    RETIREMENTS,
-    SAMPLES,
-    TOPICS,
-)
+from deltaplane_services.kafka.log import LogUnavailable
+from deltaplane_services.kafka.membership import NotAllowed, Party, is_refusal
+from deltaplane_services.kafka_properties import ClusterName, client_refused, without_secrets
+from deltaplane_services.processors.records import MODELS, TOPICS
 from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.topic_plans import topic_name
 
 START_TIMEOUT_SECONDS = 10.0
 """How long a broker may take to answer the first question. A supervisor that starts brokers and services together
 starts a service again that came too early."""
 
-NEEDED: Mapping[str, Mapping[ClusterName, tuple[str, ...]]] = {
-    "worker": {
-        "site": (SAMPLES, RETIREMENTS, RECEIPTS, DEAD_LETTERS),
-        "central": (DELTAS, CHECKPOINTS, MODELS),
-    },
-    "merger": {"central": (DELTAS, CHECKPOINTS, MODELS, DEAD_LETTERS)},
-    "scorer": {"central": (MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS)},
-    "produce": {"site": (SAMPLES, RETIREMENTS)},
-    "retire": {"site": (RETIREMENTS, RECEIPTS), "central": (MODELS,)},
-    "model": {"central": (MODELS,)},
-    "audit": {"site": (SAMPLES, RETIREMENTS), "central": (DELTAS, CHECKPOINTS, MODELS)},
-}
-"""The topics that a command reads or writes, by cluster."""
+CLUSTERS: tuple[ClusterName, ...] = ("site", "central")
 
 
-def check_stream(settings: ServiceSettings, command: str) -> None:
-    """Raise what keeps a command from beginning.
+def check_stream(settings: ServiceSettings, role: str) -> None:
+    """Raise what keeps a command of a role from beginning.
 
-    :class:`LogUnavailable` for brokers that do not answer and topics that are missing, :class:`DeltaplaneError` for
-    topics of another number of partitions, :class:`DefinitionMismatch` where the stream's models are of another
-    definition.
+    :class:`LogUnavailable` for brokers that do not answer and topics that are missing, :class:`NotAllowed` where rights
+    are missing, all of them by name, :class:`DeltaplaneError` for topics of another number of partitions,
+    :class:`DefinitionMismatch` where the stream's models are of another definition.
     """
-    for cluster, topics in NEEDED[command].items():
-        log = reader(settings, cluster)
+    for cluster in CLUSTERS:
+        check_topics(settings, cluster, ROLES[role].topics(cluster), role)
+    if "Read" in ROLES[role].topics("central").get(MODELS, ()):
+        log = reader(settings, "central")
         try:
-            for topic in topics:
-                expected = 1 if TOPICS[topic].single else settings.definition.partitions
-                found = log.partitions(topic, START_TIMEOUT_SECONDS)
-                if found != expected:
-                    raise DeltaplaneError(
-                        f"kafka: topic {settings.definition.name}.{topic} has {found} partitions, expected {expected};"
-                        " use the definition that the stream was made with, or see: deltaplane topics check"
-                    )
-            if MODELS in topics:
-                ModelFollower(log, settings.definition)
+            ModelFollower(log, settings.definition)
         finally:
             log.close()
+
+
+def check_topics(
+    settings: ServiceSettings, cluster: ClusterName, wanted: Mapping[str, tuple[Operation, ...]], role: str
+) -> None:
+    """Raise where one of these topics of a cluster is missing, or is not to be used as wanted."""
+    if not wanted:
+        return
+    missing: list[str] = []
+    party = Party.of(settings.admin_properties(cluster))
+    for topic, described in _Described(settings, cluster, wanted).topics.items():
+        name = topic_name(settings.definition, topic)
+        if described is None:
+            missing += [f"{operation} topic {name}" for operation in wanted[topic]]
+            continue
+        expected = 1 if TOPICS[topic].single else settings.definition.partitions
+        if len(described.partitions) != expected:
+            raise DeltaplaneError(
+                f"kafka: topic {name} has {len(described.partitions)} partitions, expected {expected};"
+                " use the definition that the stream was made with, or see: deltaplane topics check"
+            )
+        # A broker that does not tell leaves it to the first record.
+        allowed = None if not described.authorized_operations else {a.name for a in described.authorized_operations}
+        missing += [f"{o} topic {name}" for o in wanted[topic] if allowed is not None and o.upper() not in allowed]
+    if missing:
+        raise NotAllowed(
+            f"kafka: {party.who} may not {', '.join(missing)}; a {role} needs that: deltaplane topics acls --principal"
+            f" {role}=User:NAME prints what to allow"
+        )
+
+
+class _Described:
+    """Topics as a cluster describes them to this client; None where it may not know. Raises :class:`LogUnavailable`."""
+
+    def __init__(self, settings: ServiceSettings, cluster: ClusterName, topics: Mapping[str, object]) -> None:
+        self._properties = settings.admin_properties(cluster)
+        self._servers = settings.cluster(cluster).broker
+        self._last_error, self._turned_away = "", False
+        try:
+            given: dict[str, Any] = {**self._properties, "error_cb": self._note, "log_level": 0}
+            client = AdminClient(given)
+        except (KafkaException, TypeError, ValueError) as fault:
+            raise client_refused(fault, self._properties, cluster) from None
+        of_name = {topic_name(settings.definition, topic): topic for topic in topics}
+        futures = client.describe_topics(
+            TopicCollection(list(of_name)), include_authorized_operations=True, request_timeout=START_TIMEOUT_SECONDS
+        )
+        self.topics: dict[str, TopicDescription | None] = {}
+        for name, future in futures.items():
+            while not future.done() and not self._turned_away:
+                client.poll(0.05)
+            try:
+                self.topics[of_name[name]] = future.result(0.0 if self._turned_away else None)
+            except (KafkaException, TimeoutError) as fault:
+                client.poll(0)
+                self._refuse(fault, name)
+                self.topics[of_name[name]] = None
+
+    def _note(self, error: KafkaError) -> None:
+        # "All brokers are down" says less than the error before it.
+        if error.name() != "_ALL_BROKERS_DOWN" or not self._last_error:
+            self._last_error = error.str()
+        # What a password or a certificate is refused for does not pass by itself.
+        self._turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
+
+    def _refuse(self, fault: KafkaException | TimeoutError, name: str) -> None:
+        """Raise what is behind a fault, unless it is that this client may not know."""
+        error = fault.args[0] if fault.args else None
+        if is_refusal(error):
+            return
+        if isinstance(error, KafkaError) and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise LogUnavailable(
+                f"kafka: topic {name}: {error.str()}; make the stream's topics with: deltaplane topics create"
+            ) from None
+        said = error.str() if isinstance(error, KafkaError) else str(fault)
+        said = without_secrets(self._last_error or said, self._properties)
+        raise LogUnavailable(
+            f"kafka: no broker at {self._servers} tells of topic {name} within {START_TIMEOUT_SECONDS:g} s: {said};"
+            " check that it runs, its address (--broker, --central-broker), and the properties security.protocol,"
+            " sasl.… and ssl.…"
+        ) from None

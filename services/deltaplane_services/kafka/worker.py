@@ -32,7 +32,8 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
-from deltaplane_services.kafka.membership import refuse_fatal
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import WorkerMetrics
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Output, Record
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
@@ -51,15 +52,13 @@ REVOCATION_FLUSH_SECONDS = 3.0
 """The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
 
 SLEPT_SECONDS = 2.0
-"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more. Its
-deltas would be dropped by every reader, but its receipts would stand over those of the new owner."""
+"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more."""
 
 BYTES_AT_ONCE = 2 * 2**20
-"""About so many bytes are taken from the log at once, in as many records as that makes: a poll that waits for more
-large batches only makes deltas later, and takes memory."""
+"""About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
 
-HELD_RECORDS = 20_000
-"""Samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
+HELD_BYTES = 256 * 2**20
+"""Bytes of samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +73,21 @@ class WorkerClients:
     central_publisher: Callable[[], Publisher]
     site_reader: Callable[[], LogReader]
     central_reader: Callable[[], LogReader]
+    party: Party = ANYBODY
 
 
 @dataclass
 class _Source:
     """A source in this process: its state, the number of the tile that it publishes next, and whether it is held back.
 
-    ``rebuild_to`` is the offset of samples at which its rebuild is over; what lies behind it must wait in memory.
+    Samples from ``rebuild_to`` on wait in memory, ``held_bytes`` of them, until its rebuild is over.
     """
 
     processor: WorkerProcessor
     next_tile: int
     rebuild_to: int
     held_back: bool = False
+    held_bytes: int = 0
 
 
 class Worker:
@@ -106,10 +107,9 @@ class Worker:
     ) -> None:
         self.definition = definition
         self._watch = watch or WorkerMetrics(definition, site)
-        self._joined = False
-        self._site = site
-        self._name = name
-        self._clients = clients
+        # Whether the consumer stands before a batch that does not unpack.
+        self._joined = self._go_on = False
+        self._site, self._name, self._clients = site, name, clients
         self._lives = 0
         self._sources: dict[int, _Source] = {}
         self._waiting: list[int] = []
@@ -242,7 +242,7 @@ class Worker:
         """Poll once, process what came.
 
         What may pass (a broker away, a delivery that failed) is waited out. Raises it where it has not passed in ten
-        minutes, :class:`DeltaGap` where the log has lost what is needed, :class:`MembershipLost`.
+        minutes, :class:`DeltaGap` where the log has lost what is needed, :class:`MembershipLost`, :class:`NotAllowed`.
         """
         try:
             try:
@@ -250,7 +250,7 @@ class Worker:
             except (DeliveryFailed, LogUnavailable) as fault:
                 self._recover(fault)
         except KafkaException as fault:
-            refuse_fatal(fault.args)
+            refuse_fatal(fault.args, self._clients.party)
             self._recover(LogUnavailable(f"kafka: {fault}"))
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
@@ -274,8 +274,11 @@ class Worker:
             # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
             source.next_tile += len(output.then)
             self._publish(output)
-            self._hold_back(source)
+            self._hold_back(source, samples)
         self._publisher.check()
+        if self._go_on:
+            self._go_on = False
+            self._read_on()
         if may_take and self._waiting:
             # One at a time, and a poll in between: the group may have thought better of it.
             self._take(self._waiting[0])
@@ -283,14 +286,19 @@ class Worker:
     def _sorted(self, messages: Sequence[Message]) -> dict[int, tuple[list[Record], list[Record]]]:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
-        refuse_fatal(message.error() for message in messages)
+        refuse_fatal((message.error() for message in messages), self._clients.party)
         size = 0
-        for message in messages:
-            if message.error() is not None:
-                if is_passing(message):
-                    continue
-                raise_if_error(message)
+        for message in once(messages):
+            error = message.error()
+            if error is not None and is_passing(message):
+                continue
             record = record_of(message, self.definition.name)
+            if error is not None and does_not_unpack(message):
+                place = self._site_log.batch_ends.behind(message)
+                logger.warning("%s: offsets %d to %d do not unpack", place.topic, record.offset, place.offset - 1)
+                record, self._go_on = stand_in(record), True
+            elif error is not None:
+                raise_if_error(message, self._clients.party)
             size += len(record.value or b"")
             if record.partition in self._sources:
                 batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
@@ -328,12 +336,13 @@ class Worker:
         places = [TopicPartition(self._topic(RETIREMENTS), partition, retirements)]
         if not source.held_back:
             places.append(TopicPartition(self._topic(SAMPLES), partition, samples))
-        return places
+        return [self._site_log.batch_ends.from_there(place) for place in places]
 
-    def _hold_back(self, source: _Source) -> None:
+    def _hold_back(self, source: _Source, samples: Sequence[Record]) -> None:
         """Read no more samples of a source that waits for retirements with too many of them, until it is rebuilt."""
-        waiting = 0 if source.processor.serving else source.processor.position[0] - source.rebuild_to
-        if source.held_back != (waiting > HELD_RECORDS):
+        if not source.processor.serving:
+            source.held_bytes += sum(len(one.value or b"") for one in samples if one.offset >= source.rebuild_to)
+        if source.held_back != (not source.processor.serving and source.held_bytes > HELD_BYTES):
             source.held_back = not source.held_back
             self._read_on()
 
@@ -350,16 +359,14 @@ class Worker:
         A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
         topic, among it that a partition does not exist.
         """
-        now = time.monotonic()
-        self._failures = 1 if now - self._failed_at > CALM_SECONDS else self._failures + 1
-        self._failed_at = now
+        now, calm = time.monotonic(), time.monotonic() - self._failed_at > CALM_SECONDS
+        self._failures, self._failed_at = 1 if calm else self._failures + 1, now
         if self._failures > RECOVERIES_IN_A_ROW:
             raise fault
         pause = min(SHORTEST_PAUSE_SECONDS * 2 ** (self._failures - 1), LONGEST_PAUSE_SECONDS)
         self._try_at = now + pause
-        logger.warning(
-            "%s; claiming again in %.1f s (failure %d of %d)", fault, pause, self._failures, RECOVERIES_IN_A_ROW
-        )
+        left = f"failure {self._failures} of {RECOVERIES_IN_A_ROW}"
+        logger.warning("%s; claiming again in %.1f s (%s)", fault, pause, left)
         self._site_publisher.abandon()
         self._publisher.abandon()
         self._close_readers()
@@ -368,9 +375,8 @@ class Worker:
 
     def _wait_for_claim(self, partitions: Iterable[int]) -> None:
         """Stop work on some sources until they have been claimed again."""
-        partitions = list(partitions)
-        self._set_aside(partitions)
-        self._waiting = sorted({*self._waiting, *partitions})
+        self._waiting = sorted({*self._waiting, *(lost := list(partitions))})
+        self._set_aside(lost)
         self._read_on()
 
     # Models ----------------------------------------------------------------------------------------------------------

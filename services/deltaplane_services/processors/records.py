@@ -79,6 +79,14 @@ class Output:
     then: tuple[Outgoing, ...] = field(default=())
 
 
+ROW_BYTES = 256
+"""Bytes of a batch that the dead letter of one of its rows repeats. A batch may have 100,000 rows: as much of it for
+each as for a record that is refused whole would make gigabytes of letters of a few megabytes of rows."""
+
+REASON_CHARACTERS = 1000
+"""Characters of a reason. What is refused has a say in it: names, labels, ids."""
+
+
 def read_change(record: Record, dimension: int) -> Claim | Delta | SourceOrder:
     """What a record of the deltas topic says. Raises :class:`WireError`."""
     if isinstance(record.meaning, Delta):
@@ -122,7 +130,7 @@ def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: i
         offset=record.offset,
         row=row,
         kind=kind,
-        reason=reason,
+        reason=reason if len(reason) <= REASON_CHARACTERS else f"{reason[:REASON_CHARACTERS]}…",
         key=None if record.key is None else record.key[:limit_bytes],
         value=None if record.value is None else record.value[:limit_bytes],
         size=len(record.value or b""),
@@ -133,4 +141,5 @@ def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: i
 
 def refused_row(record: Record, refusal: Refusal, limit_bytes: int) -> Outgoing:
     """The dead letter of one row of a record that the stream does not admit."""
-    return dead_letter(record, refusal.kind, f"sample {refusal.id!r}: {refusal.reason}", limit_bytes, refusal.row)
+    reason = f"sample {refusal.id!r}: {refusal.reason}"
+    return dead_letter(record, refusal.kind, reason, min(limit_bytes, ROW_BYTES), refusal.row)

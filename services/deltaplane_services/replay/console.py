@@ -14,6 +14,7 @@ from rich.text import Text
 
 from deltaplane import metrics
 from deltaplane_services.blend_tables import blend_shares
+from deltaplane_services.plain import plain
 from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 
@@ -26,7 +27,8 @@ class Console:
     """Prints to standard output, or to standard error where that is needed for something else."""
 
     def __init__(self, *, to_error: bool) -> None:
-        self._console = rich.console.Console(stderr=to_error, highlight=False)
+        # What stood in a file is shown as text and never read as markup.
+        self._console = rich.console.Console(stderr=to_error, highlight=False, markup=False, emoji=False)
 
     @contextmanager
     def progress(self) -> Iterator[Callable[[Callable[[], Snapshot]], None]]:
@@ -85,26 +87,27 @@ def _overview(result: ReplayResult) -> Table:
     scores = metrics.summary(model.scores, positive)
     options = model.options
     table = Table(
-        title=f"{result.source}: {result.rows:,} rows, test-then-train", title_justify="left", show_header=False
+        title=plain(f"{result.source}: {result.rows:,} rows, test-then-train"), title_justify="left", show_header=False
     )
     table.add_column(style="cyan")
     table.add_column()
     rate = result.rows / result.seconds if result.seconds else math.nan
     table.add_row("time", f"{result.seconds:.2f} s, {rate:,.0f} rows/s")
-    table.add_row("G-mean", f"[bold]{number(scores.gmean)}[/]")
+    table.add_row("G-mean", Text(number(scores.gmean), "bold"))
     if positive is not None:
         table.add_row(
-            f"sensitivity ({positive})", f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}"
+            plain(f"sensitivity ({positive})"),
+            f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",
         )
         table.add_row(
             "F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}"
         )
     else:
         recalls = ", ".join(f"{label} {number(recall)}" for label, recall in list(scores.recalls.items())[:12])
-        table.add_row("recall by class", recalls)
+        table.add_row("recall by class", plain(recalls))
     table.add_row("accuracy", number(scores.accuracy))
     classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
-    table.add_row("imbalance ratio", f"{number(metrics.imbalance_ratio(model.counts), 2)}   ({classes})")
+    table.add_row("imbalance ratio", plain(f"{number(metrics.imbalance_ratio(model.counts), 2)}   ({classes})"))
     windows = ", ".join(map(str, definition.ladder.windows))
     table.add_row(
         "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"
@@ -126,7 +129,7 @@ def _overview(result: ReplayResult) -> Table:
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(
-            "grid rounding", f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})"
+            "grid rounding", plain(f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
         )
     return table
 
@@ -138,15 +141,16 @@ def _leaning(name: str, shares: dict[str, float]) -> str:
     return f"{SHARES_OF[name]} {', '.join(kept)}"
 
 
-def _outcomes(result: ReplayResult) -> str:
+def _outcomes(result: ReplayResult) -> Text:
     totals = result.model.totals
     names = ("applied", "expired", "duplicate", "replaced", "late", "annihilated", "retired id", "values filled in")
     parts = [f"{totals[name]:,} {name}" for name in names if totals.get(name)]
     if result.thinned:
         parts.append(f"{result.thinned:,} thinned out")
+    text = Text(", ".join(parts))
     if result.refusals.total:
-        parts.append(f"[yellow]{result.refusals.total:,} refused[/]")
-    return ", ".join(parts)
+        text.append(", " if parts else "").append(f"{result.refusals.total:,} refused", "yellow")
+    return text
 
 
 def _retirements(result: ReplayResult) -> str:
@@ -161,12 +165,11 @@ def _refusals(result: ReplayResult) -> Table:
     refusals = result.refusals
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in refusals.counts.most_common())
     shown = f"; the first {len(refusals.listed)}" if refusals.total > len(refusals.listed) else ""
-    table = Table(title=f"refused: {kinds}{shown}", title_justify="left", title_style="yellow")
+    table = Table(title=plain(f"refused: {kinds}{shown}"), title_justify="left", title_style="yellow")
     table.add_column("line", justify="right")
     table.add_column("reason")
     for item in refusals.listed:
-        # What stood in a file is shown as text and never read as markup.
-        table.add_row(f"{item.line_number:,}" if item.line_number else "–", Text(item.reason))
+        table.add_row(f"{item.line_number:,}" if item.line_number else "–", plain(item.reason))
     return table
 
 
@@ -186,8 +189,9 @@ def _digest(result: ReplayResult) -> Text:
         )
     if result.model.refusal is not None:
         text.append(
-            f"\nthe last good plane is shown (version {result.model.plane_version}): {result.model.refusal}", "yellow"
+            f"\nthe last good plane is shown (version {result.model.plane_version}): {plain(result.model.refusal)}",
+            "yellow",
         )
     if result.ended_early is not None:
-        text.append(f"\nended early: {result.ended_early}", "bold yellow")
+        text.append(f"\nended early: {plain(result.ended_early)}", "bold yellow")
     return text

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.prequential import Point
 from deltaplane.solver import Plane
 from deltaplane_services.blend_tables import blend_shares, candidates_table
+from deltaplane_services.plain import json_text
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.replay.toml import as_toml
 
@@ -177,7 +177,7 @@ def plain_summary(result: ReplayResult) -> dict[str, Any]:
 
 def write_json(result: ReplayResult, to: str) -> None:
     """Write the summary to a file, or to standard output where ``to`` is ``-``."""
-    text = json.dumps(plain_summary(result), indent=2, ensure_ascii=False) + "\n"
+    text = json_text(plain_summary(result)) + "\n"
     if to == "-":
         sys.stdout.write(text)
     else:

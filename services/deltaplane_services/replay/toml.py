@@ -18,7 +18,7 @@ def as_toml(tables: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in TOML; its strings, numbers, booleans and lists are written as in JSON."""
+    """A value in TOML; strings, numbers, booleans and lists are written as in JSON, which allows one character more."""
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{json.dumps(str(key))} = {_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value, ensure_ascii=False)
+        return "{ " + ", ".join(f"{_value(str(key))} = {_value(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

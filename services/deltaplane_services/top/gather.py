@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deltaplane.errors import DefinitionError
 from deltaplane_services.metrics_export import names
+from deltaplane_services.plain import plain
 
 TIMEOUT_SECONDS = 2.0
 """How long a service may take to answer before it counts as silent."""
@@ -156,7 +157,7 @@ class Gatherer:
             return Silence(_reason(fault, self._timeout))
         except ValueError as fault:
             return Silence(f"its answer is not metrics: {str(fault)[:100]}", stranger=True)
-        return Scrape(asked_at, series, status == http.HTTPStatus.OK, _printable(why.strip()[:MOST_WORDS]))
+        return Scrape(asked_at, series, status == http.HTTPStatus.OK, plain(why.strip()[:MOST_WORDS]))
 
     def _get(self, address: Address, path: str) -> tuple[int, str]:
         """Status and body. Raises OSError, HTTPException, ValueError (too much, or no text)."""
@@ -185,7 +186,7 @@ def parse(text: str) -> dict[str, list[Series]]:
     found: dict[str, list[Series]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            labels = {name: _printable(value) for name, value in sample.labels.items()}
+            labels = {name: plain(value) for name, value in sample.labels.items()}
             # A whole number of hundreds of digits is one, too.
             if abs(sample.value) <= sys.float_info.max:
                 found.setdefault(sample.name, []).append((labels, float(sample.value)))
@@ -211,11 +212,6 @@ def _is_number(text: str) -> bool:
         return not math.isnan(float(text))
     except ValueError:
         return False
-
-
-def _printable(text: str) -> str:
-    """A class or a reason may be any text, also one that would tell a terminal what to do."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _machines(place: Address) -> list[Address] | Silence:

@@ -1,0 +1,54 @@
+"""Text of strangers, made harmless before it is shown.
+
+Labels, ids, site names, reasons and whatever stood in a file come from people that nobody has vetted. A terminal takes
+some characters for commands (it changes its title, its colours, what it has shown, or answers as if somebody typed), a
+line break forges a line of a log, and a mark of direction turns a text around. None of that is left in what is printed;
+what cannot be printed is shown as �, or in JSON as the escape that means the same.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from typing import Any
+
+import typer
+
+STRANGE = "\N{REPLACEMENT CHARACTER}"
+
+
+def plain(text: str, keep: str = "") -> str:
+    """The text with every character that cannot be printed, but for those to keep, shown as �."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in keep else STRANGE for char in text)
+
+
+def echo(line: str, color: str | None = None, *, err: bool = False) -> None:
+    """Print one line, whatever is in it."""
+    typer.secho(plain(line), fg=color, err=err)
+
+
+def json_text(value: Any) -> str:
+    """The value as JSON in lines, letters as they are and all that cannot be printed as an escape."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if text.isprintable() else re.sub(r"[^ -~\n]", _escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found[0]
+    return char if char.isprintable() else json.dumps(char)[1:-1]
+
+
+class PlainFormatter(logging.Formatter):
+    """One line a message, whatever is in it; only the lines of a traceback are lines of their own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name that the standard library has.
+        """The line of a record."""
+        record.message = plain(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """The traceback of a record."""
+        return plain(super().formatException(ei), keep="\n")
