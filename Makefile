@@ -12,11 +12,12 @@ PYTHON ?=
 SEED ?=
 KILLS ?= 30
 SEEDS ?= 1000
+INPUTS ?= 1000000
 EVENTS ?=
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos simulate format lock clean
+.PHONY: help demo test chaos simulate fuzz format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +36,9 @@ chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that
 
 simulate: $(READY) ## Live through many seeded histories of crashes and check each (SEEDS=1000, or SEED=... EVENTS=...)
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(EVENTS),--events $(EVENTS))
+
+fuzz: $(READY) ## Damage messages and files, and see that each is read or refused (INPUTS=1000000, SEED=...)
+	PYTHONPATH=tests $(BIN)/python -m fuzz --inputs $(INPUTS) $(if $(SEED),--seed $(SEED))
 
 format: $(READY) ## Lay out the code as `make test` wants it
 	$(BIN)/ruff check --fix

@@ -18,10 +18,10 @@ from deltaplane.delta import Rebuild
 from deltaplane.features import NO_MAP, FeatureMap
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
+from deltaplane.options import SolverOptions
 from deltaplane.partition import Partition, Step
 from deltaplane.reference import Reference
 from deltaplane.sample import AdmittedSamples, Retirement, Samples, admit
-from deltaplane.solver import SolverOptions
 from deltaplane.window import NO_WATERMARK
 
 FAR_AHEAD_MILLISECONDS = 2**40

@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane_benchmarks.speed.commands import register
 
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
 
 HELP = "The papers' tables and figures, and real streams, done again: ours beside theirs."
 app = typer.Typer(help=HELP, no_args_is_help=True)
+
+register(app)
 
 NEEDED = ("sklearn", "rich", "pyarrow")
 

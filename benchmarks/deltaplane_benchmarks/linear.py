@@ -9,7 +9,8 @@ import numpy.typing as npt
 
 from deltaplane.grid import Grid, fit_grid
 from deltaplane.metrics import Confusion, Measures, summary
-from deltaplane.solver import Plane, SolverOptions, solve
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane, solve
 from deltaplane.statistics import Statistics, moments_by_class
 from deltaplane_benchmarks.data.formats import Floats, Texts
 

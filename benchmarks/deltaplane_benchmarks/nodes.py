@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 from deltaplane.statistics import Statistics
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.data.formats import Floats, Texts

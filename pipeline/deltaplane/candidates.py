@@ -28,7 +28,8 @@ from scipy.special import log_ndtr
 
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid
-from deltaplane.solver import Grams, Plane, Problem, SolverOptions
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Grams, Plane, Problem
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -193,6 +194,15 @@ class Fitted(NamedTuple):
     refusals: tuple[str, ...]
 
 
+class _Uncut(NamedTuple):
+    """Planes of one window, by their choices of C, and the ``means`` and ``deviations`` that :func:`best_cut` takes."""
+
+    window: int
+    choices: list[int]
+    means: Floats
+    deviations: Floats
+
+
 def fit(
     ladder: Sequence[Grams],
     longest: int,
@@ -219,35 +229,48 @@ def fit(
         refusals=(),
     )
     refusals: list[str] = []
-    condition = 1.0
+    condition, repeated = 1.0, []
+    uncut: dict[str, list[_Uncut]] = {target: [] for target in targets}
     for window, grams in enumerate(ladder):
         if window and grams == ladder[window - 1]:
             # A stream that is shorter than both windows: what was solved need not be solved again.
-            for table in (fitted.weights, fitted.biases, fitted.sigmas):
-                for values in table.values():
-                    values[window] = values[window - 1]
+            repeated.append(window)
             continue
         try:
-            problem = whole if window == longest else Problem(grams, grid, positive)
+            problem = whole if grams == ladder[longest] else Problem(grams, grid, positive)
         except SolveRefused as refused:
             refusals.append(str(refused))
             continue
-        condition = max(condition, _fit_window(problem, window, options, prior, fitted, refusals))
+        worst, faults = _fit_window(_Task(problem, window, options, prior), fitted, uncut)
+        condition, refusals = max(condition, worst), refusals + faults
+    for target, parts in uncut.items():
+        _cut(fitted.biases[target], parts)
+    for window in repeated:
+        for table in (fitted.weights, fitted.biases, fitted.sigmas):
+            for values in table.values():
+                values[window] = values[window - 1]
     if not any(np.isfinite(biases).any() for biases in fitted.biases.values()):
         reason = refusals[0] if refusals else f"no window has {CLASS_ROWS} rows of two classes, got {whole.counts}"
         raise SolveRefused(f"no candidate of {shape[0]} windows and {shape[1]} choices could be solved: {reason}")
     return fitted._replace(condition=condition, refusals=tuple(refusals))
 
 
-def _fit_window(
-    problem: Problem,
-    window: int,
-    options: Sequence[SolverOptions],
-    prior: Plane | None,
-    fitted: Fitted,
-    refusals: list[str],
-) -> float:
-    """Put the planes of one window into the tables; the worst condition estimate."""
+class _Task(NamedTuple):
+    """What is to be solved for one window."""
+
+    problem: Problem
+    window: int
+    options: Sequence[SolverOptions]
+    prior: Plane | None
+
+
+def _fit_window(task: _Task, fitted: Fitted, uncut: dict[str, list[_Uncut]]) -> tuple[float, list[str]]:
+    """Put the planes of one window into the tables, their second cut still to be made.
+
+    Returns the worst condition estimate, and why planes were refused.
+    """
+    problem, window, options, prior = task
+    refusals: list[str] = []
     condition = 1.0
     enough = [target for target in fitted.weights if _rows_enough(problem.counts, target)]
     solved: list[int] = []
@@ -270,8 +293,18 @@ def _fit_window(
         means, deviations = problem.projections(
             target, fitted.weights[target][window, solved], fitted.biases[target][window, solved, 0]
         )
-        fitted.biases[target][window, solved, 1] += best_cut(means, deviations)
-    return condition
+        uncut[target].append(_Uncut(window, solved, means, deviations))
+    return condition, refusals
+
+
+def _cut(biases: Floats, parts: list[_Uncut]) -> None:
+    """Move the second cut of planes of several windows to where their G-mean is best, all at once."""
+    if not parts:
+        return
+    cuts = best_cut(np.concatenate([part.means for part in parts]), np.concatenate([part.deviations for part in parts]))
+    for part in parts:
+        biases[part.window, part.choices, 1] += cuts[: len(part.choices)]
+        cuts = cuts[len(part.choices) :]
 
 
 def _rows_enough(counts: Mapping[str, int], target: str) -> bool:

@@ -28,9 +28,10 @@ from deltaplane.features import TABLE_KEYS as MAP_KEYS
 from deltaplane.grid import Grid
 from deltaplane.ladder import AUTOMATIC_LONGEST, Window, WindowLadder
 from deltaplane.message_size import MessageSize
+from deltaplane.options import SolverOptions
 from deltaplane.prior import TABLE_KEYS as PRIOR_KEYS
 from deltaplane.prior import prior_of, prior_table
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.tables import (
     UNIT_MILLISECONDS,
     check_text,
@@ -412,6 +413,8 @@ def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
 def _solver(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
     C = choices[len(choices) // 2] if choices else number(table.get("C"), "solver.C")
     weighting = table.get("weighting", "default")
+    if isinstance(weighting, Mapping):
+        weighting = {name: number(weight, f"solver.weighting.{name}") for name, weight in weighting.items()}
     return SolverOptions(
         kind=table.get("kind", "wlpsvm"),
         weighting="default" if weighting == "auto" or isinstance(weighting, list) else weighting,

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from deltaplane import limits
 from deltaplane.candidates import Trials
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.metrics import Confusion
@@ -174,6 +175,8 @@ def accept(
         )
     statistics = state.statistics + record.change
     statistics.check_rows_exist(where)
+    scores, counts = state.scores + record.scores, _added(state.counts, record.counts)
+    _check_counts(where, record, scores, counts)
     return (
         SourceState(
             source=state.source,
@@ -183,12 +186,23 @@ def accept(
             samples_position=tile.samples_to,
             retirements_position=tile.retirements_to,
             rebuild=record.rebuild,
-            scores=state.scores + record.scores,
-            counts=_added(state.counts, record.counts),
+            scores=scores,
+            counts=counts,
             dropped=state.dropped,
         ),
         Verdict.ACCEPTED,
     )
+
+
+def _check_counts(where: str, delta: Delta, scores: Confusion, counts: Mapping[str, int]) -> None:
+    """Refuse counts that no tile can have: their sums would not fit the messages that carry them, for ever after."""
+    impossible = {name: count for name, count in delta.counts.items() if count < 0 or counts[name] > limits.COUNT}
+    impossible |= {f"score {pair}": 0 for pair in delta.scores.counts if scores.counts[pair] > limits.COUNT}
+    if impossible:
+        raise StateMismatch(
+            f"{where}: expected counts from 0, and up to {limits.COUNT} in all, got others of {sorted(impossible)[:5]};"
+            " another than a worker made them; rebuild from the log"
+        )
 
 
 def _obey(state: SourceState, order: SourceOrder) -> tuple[SourceState, Verdict]:

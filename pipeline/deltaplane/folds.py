@@ -33,7 +33,7 @@ from deltaplane.centring import layout_of, moved
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid, Placed
 from deltaplane.moments import Moments
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -10,6 +10,7 @@ The grid is fitted once on the first rows of a stream (or configured), frozen, a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -39,6 +40,7 @@ class Grid:
 
     steps: Floats
     offsets: Floats
+    offsets_in_steps: Floats = field(init=False, repr=False)
     _inverse_steps: Floats = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -66,6 +68,7 @@ class Grid:
         offsets.flags.writeable = False
         object.__setattr__(self, "steps", steps)
         object.__setattr__(self, "offsets", offsets)
+        object.__setattr__(self, "offsets_in_steps", offsets / steps)
         object.__setattr__(self, "_inverse_steps", 1.0 / steps)  # Exact, since steps are powers of two.
 
     def __eq__(self, other: object) -> bool:
@@ -90,13 +93,18 @@ class Grid:
         """
         assert values.ndim == 2, "a grid places rows [n, d]"
         assert values.shape[1] == self.features, "rows and grid have different numbers of features"
+        placed = np.empty(values.shape)
+        fits = True
         with np.errstate(invalid="ignore", over="ignore"):
-            placed = np.subtract(values, self.offsets, dtype=np.float64)
-            placed *= self._inverse_steps
-            np.rint(placed, out=placed)
-            placed += 0.0  # Turns -0.0 into 0.0, so that equal rows have equal bytes.
-            # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
-            if not placed.size or (placed.max() < limits.GRID_RANGE and placed.min() > -limits.GRID_RANGE):
+            for rows in _blocks(len(values)):  # So that a block is still in the cache for the next step.
+                block = placed[rows]
+                np.subtract(values[rows], self.offsets, out=block)
+                block *= self._inverse_steps
+                np.rint(block, out=block)
+                block += 0.0  # Turns -0.0 into 0.0, so that equal rows have equal bytes.
+                # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
+                fits = fits and bool(block.max() < limits.GRID_RANGE and block.min() > -limits.GRID_RANGE)
+            if fits:
                 return placed, np.ones(len(values), dtype=np.bool_)
             inside = np.asarray((np.abs(placed) < limits.GRID_RANGE).all(axis=1))
         return placed, inside
@@ -122,13 +130,18 @@ class Grid:
 
     def rounding_error(self, values: Floats, placed: Placed) -> Floats:
         """Largest distance |x - grid value| a feature, float64[d], in the features' own units."""
-        if not len(values):
-            return np.zeros(self.features)
-        distances = self.values(placed)
-        np.subtract(values, distances, out=distances)
-        np.abs(distances, out=distances)
-        largest: Floats = distances.max(axis=0)
+        largest: Floats = np.zeros(self.features)
+        for rows in _blocks(len(values)):
+            distances = self.values(placed[rows])
+            np.subtract(values[rows], distances, out=distances)
+            np.abs(distances, out=distances)
+            np.maximum(largest, distances.max(axis=0), out=largest)
         return largest
+
+
+def _blocks(rows: int) -> Iterator[slice]:
+    """Rows in runs that are short enough for the cache."""
+    return (slice(start, start + limits.BLOCK_ROWS) for start in range(0, rows, limits.BLOCK_ROWS))
 
 
 def fit_grid(rows: Floats) -> Grid:

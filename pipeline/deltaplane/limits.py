@@ -86,6 +86,10 @@ BATCH_ROWS = 100_000
 MESSAGE_BYTES = 64 * 2**20
 """Bytes of one message before compression; a definition whose deltas cannot fit is refused at start."""
 
+COUNT = 2**48
+"""Rows of a class, and rows counted under an outcome or a score, of one source: 2**15 sources add up below 2**63, which
+is what the schemas hold. At a million rows a second it takes nine years."""
+
 DELTA_BYTES_BESIDE = 64 * 2**10
 """Bytes of a delta beside its Gram matrices and scores: names, positions, and counts by outcome."""
 
@@ -106,6 +110,7 @@ assert GRID_RANGE <= 2**31, "a grid value must fit int32"
 assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of the grid"
 assert 2 * STEP_LARGEST * GRID_RANGE <= 2.0**1023, "the range of the largest step about its offset must be finite"
 assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole numbers must have headroom at a step of 1"
+assert BLOCK_ROWS * GRID_RANGE < EXACT_PRODUCT, "a block's sums must be exact"
 assert BLOCK_ROWS * 2 * 2 ** (2 * SPLIT_BITS) < EXACT_PRODUCT, "a split block's partial sums must be exact"
 assert EVENT_TIME_MILLISECONDS + WINDOW_LENGTH < 2**63, "event time plus the longest window must fit int64"
 assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 4 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (
@@ -114,6 +119,7 @@ assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 4 * (2 * LABEL_BYTES + CE
 assert ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
 assert len(b"not ") < LABEL_BYTES, "the class of all others must be a label"
 assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"
+assert COUNT * PARTITIONS * 2**5 <= 2**63, "counts of the partitions of 32 sites must add up within int64"
 assert INT64_ROWS * GRID_RANGE**2 < 2**63, "products of few rows must fit int64"
 assert DEAD_LETTER_BYTES < MESSAGE_BYTES, "a dead letter must fit a message"
-assert 2 ** (2 * GRID_BITS) * BLOCK_ROWS < EXACT_PRODUCT, "a block of ordinary rows must take the fast path"
+assert 2 ** (2 * GRID_BITS) * BLOCK_ROWS < EXACT_PRODUCT // 2, "a block of ordinary rows must take the fast path"

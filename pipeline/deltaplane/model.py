@@ -16,7 +16,8 @@ import numpy.typing as npt
 from deltaplane.candidates import Blend
 from deltaplane.delta import Source
 from deltaplane.metrics import Confusion
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.window import NO_WATERMARK
 
 Floats = npt.NDArray[np.float64]

@@ -10,9 +10,10 @@ ever. Kept as integers they form a group, and these laws hold *bitwise*:
     (a + b) - b == a                  and be taken back without a trace           → windows, unlearning
     of(rows) == of(part) + of(rest)   however the rows are cut into batches       → any batch size
 
-Speed comes from BLAS all the same: rows are integer-valued float64, and a float product is *exact* while
-``rows * max|q|**2 < 2**53``, because then every partial sum is a representable integer, whatever the kernel does.
-Blocks too large in magnitude are split ``q = high * 2**15 + low`` and recombined from three exact products.
+Speed comes from BLAS all the same: rows are integer-valued float64, and a float product is *exact* while every
+feature's sum of squares stays below 2**53, because then every partial sum of every entry is a representable integer
+(Cauchy and Schwarz), whatever the kernel does; and the sums of squares are in the product itself. Blocks too large in
+magnitude are split ``q = high * 2**15 + low`` and recombined from three exact products.
 """
 
 from __future__ import annotations
@@ -41,6 +42,13 @@ def _triangle(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp
     unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
     packed.flags.writeable = unpack.flags.writeable = False
     return packed, unpack
+
+
+@functools.lru_cache(maxsize=64)
+def _ends(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Positions in the packed triangle of the last column, which are sums, and of the diagonal, sums of squares."""
+    unpack = _triangle(dimension)[1]
+    return unpack[:, -1].copy(), unpack.diagonal().copy()
 
 
 class Moments:
@@ -92,6 +100,13 @@ class Moments:
         """One entry as an exact Python integer."""
         at = _triangle(self.dimension)[1][i, j]
         return (int(self.high[at]) << 64) + int(self.low[at])
+
+    def within_grid(self) -> bool:
+        """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
+        rows, at = float(self.count), _ends(self.dimension)
+        sums, squares = (self.high[part] * 2.0**64 + self.low[part] for part in at)
+        reach = rows * float(limits.GRID_RANGE)
+        return bool(np.abs(sums).max() <= reach and squares.min() >= 0.0 and squares.max() <= reach * limits.GRID_RANGE)
 
     def __add__(self, other: Moments) -> Moments:
         assert self.dimension == other.dimension, "statistics of different features were added"
@@ -182,6 +197,17 @@ def _round_wide(high: High, low: Low) -> Floats:
     return np.where(negative, -rounded, rounded)
 
 
+def _bordered(product: Floats, block: Floats) -> Floats:
+    """float64[D, D] of ``product`` float64[d, d] and the products of the rows of a block with their column of -1."""
+    features = len(product)
+    whole = np.empty((features + 1, features + 1))
+    whole[:-1, :-1] = product
+    # Fewer rows than a block has, of numbers below the grid's range, add up to what is exact, too.
+    whole[:-1, -1] = np.full(len(block), -1.0) @ block
+    whole[-1, -1] = len(block)
+    return whole
+
+
 class MomentsSum:
     """A running sum of Gram matrices: the one mutable thing here, for adding many blocks without copying."""
 
@@ -199,26 +225,30 @@ class MomentsSum:
         """Add the Gram matrix of grid rows [n, d], block by block."""
         assert placed.shape[1:] == (self.dimension - 1,), "rows and statistics have different numbers of features"
         for start in range(0, len(placed), limits.BLOCK_ROWS):
-            block = placed[start : start + limits.BLOCK_ROWS]
-            extended = np.empty((len(block), self.dimension))
-            extended[:, :-1] = block
-            extended[:, -1] = -1.0
-            self._add_block(extended)
+            self._add_block(placed[start : start + limits.BLOCK_ROWS].astype(np.float64, copy=False))
 
     def _add_block(self, block: Floats) -> None:
-        """Add ``blockᵀ block`` of integer-valued float64[n, D], n ≤ BLOCK_ROWS."""
+        """Add the Gram matrix of integer-valued float64[n, d], n ≤ BLOCK_ROWS, with its column of -1.
+
+        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
+        Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+        """
+        product = block.T @ block
+        if product.diagonal().max(initial=0.0) < limits.EXACT_PRODUCT / 2:
+            self._add_product(_bordered(product, block), 0)
+            return
         largest = max(block.max(), -block.min())
         assert largest < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
-        if len(block) * largest * largest < limits.EXACT_PRODUCT:
-            self._add_product(block.T @ block, 0)
-            return
         scale = 2.0**limits.SPLIT_BITS
         upper = np.floor(block / scale)
         lower = block - upper * scale
         cross = upper.T @ lower
-        self._add_product(upper.T @ upper, 2 * limits.SPLIT_BITS)
-        self._add_product(cross + cross.T, limits.SPLIT_BITS)
-        self._add_product(lower.T @ lower, 0)
+        squares = np.zeros((self.dimension, self.dimension))
+        squares[:-1, :-1] = upper.T @ upper
+        self._add_product(squares, 2 * limits.SPLIT_BITS)
+        squares[:-1, :-1] = cross + cross.T
+        self._add_product(squares, limits.SPLIT_BITS)
+        self._add_product(_bordered(lower.T @ lower, block), 0)
 
     def _add_product(self, product: Floats, shift: int) -> None:
         """Add ``product * 2**shift``, an exact integer-valued float64[D, D] below 2**53 in magnitude."""

@@ -156,11 +156,11 @@ class Partition:
         late = None if seen is None else self._late(samples, seen)
         ids, codes = samples.ids, self._recode(samples)
         resolved = _Resolved()
-        if late is not None or not (
-            self._buffer.holds_none_of(ids) and len(set(ids)) == len(ids) and self._retirements.holds_none_of(ids)
-        ):
+        ordinary = late is None and self._retirements.holds_none_of(ids)
+        new = ordinary and self._buffer.point_if_new(ids)
+        if not new:
             resolved = self._resolve(Arrivals(samples, codes, self._buffer.next, late, seen), counts)
-        first_new = self._buffer.append(ids, samples.placed, codes, samples.event_times, samples.offsets)
+        first_new = self._buffer.append(ids, samples.placed, codes, samples.event_times, samples.offsets, new=new)
         self._edges.announce(first_new, samples.event_times)
         if resolved.dead_rows:
             self._buffer.set_dead(first_new + np.array(sorted(resolved.dead_rows), dtype=np.int64))

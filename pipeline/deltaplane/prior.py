@@ -13,7 +13,7 @@ import numpy as np
 
 from deltaplane.errors import DefinitionError
 from deltaplane.solver import Plane
-from deltaplane.tables import list_of, numbers, strings
+from deltaplane.tables import label, list_of, numbers, strings
 
 TABLE_KEYS = frozenset({"classes", "positive", "features", "weights", "biases"})
 
@@ -27,7 +27,7 @@ def prior_of(table: Mapping[str, Any], features: Sequence[str]) -> Plane | None:
     if not table:
         return None
     classes = tuple(strings(table.get("classes", ()), "prior.classes"))
-    positive = table.get("positive")
+    positive = None if table.get("positive") is None else label(table["positive"], "prior.positive")
     named = strings(table.get("features", list(features)), "prior.features")
     if len(classes) < 2 or list(classes) != sorted(set(classes)) or (positive is not None and len(classes) != 2):
         raise DefinitionError(f"prior.classes: expected two or more in sorted order (two with positive), got {classes}")
@@ -37,6 +37,8 @@ def prior_of(table: Mapping[str, Any], features: Sequence[str]) -> Plane | None:
         raise DefinitionError(
             f"prior.features: the stream has no feature {unknown[0]!r}; take a plane of the same features and map"
         )
+    if len(set(named)) < len(named):
+        raise DefinitionError(f"prior.features: expected names that differ, got {len(named)} of {len(set(named))}")
     planes = len(classes) if positive is None else 1
     rows = [numbers(row, "prior.weights") for row in list_of(table.get("weights", ()), "prior.weights")]
     biases = numbers(table.get("biases", ()), "prior.biases")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +47,14 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def at(self, offset: int, log_time: int) -> Samples:
+        """These as the one record at an offset of the log, appended at ``log_time`` milliseconds."""
+        count = len(self)
+        offsets, times = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        offsets.fill(offset)
+        times.fill(log_time)
+        return replace(self, offsets=offsets, rows=np.arange(count, dtype=np.int64), log_times=times)
 
 
 @dataclass(frozen=True)

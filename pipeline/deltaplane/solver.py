@@ -21,71 +21,24 @@ import functools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
 from deltaplane.centring import Positions, layout_of, moved
-from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
+from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
+from deltaplane.options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Grams = Mapping[str, Moments]
-Kind = Literal["wlpsvm", "lpsvm", "lssvm"]
-Weighting = Literal["default", "inverse", "none", "balanced"] | Mapping[str, float]
-Bias = Literal["default", "regularised", "free", "none"]
 
 _SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
 """LAPACK's own bound for singular to working precision: below it no digit of the plane is known."""
-
-
-@dataclass(frozen=True)
-class SolverOptions:
-    """Which plane to solve for. Raises :class:`DefinitionError` on options that cannot be used, or not together.
-
-    - ``kind``: ``wlpsvm`` (papers 1 and 4), ``lpsvm`` (the same with σ = 1), ``lssvm`` (paper 2, eq. 2; ρ is 1/C).
-    - ``weighting``: ``inverse`` (σ of a side is the other side's share; paper 1, eq. 17), ``none`` (σ = 1),
-      ``balanced`` (σ = n / (2 n_side)), or a weight for each class label. By default ``inverse`` for ``wlpsvm``, else
-      ``none``.
-    - ``C``: the papers' C, finite and above zero. ``standardize``: penalise in standardized units, or in raw ones.
-    - ``bias``: ``regularised`` (b is penalised like w; the LPSVMs have no other), or for ``lssvm`` ``none`` (its
-      default, paper 2: no bias in the units that ``standardize`` chooses) or ``free`` (Suykens: b is not penalised).
-
-    Defaults are resolved on creation: options that mean the same are equal.
-    """
-
-    kind: Kind = "wlpsvm"
-    weighting: Weighting = "default"
-    C: float = 1.0
-    standardize: bool = True
-    bias: Bias = "default"
-
-    def __post_init__(self) -> None:
-        _check_choice("kind", self.kind, ("wlpsvm", "lpsvm", "lssvm"))
-        _check_choice("bias", self.bias, ("default", "regularised", "free", "none"))
-        if self.bias == "default":
-            object.__setattr__(self, "bias", "none" if self.kind == "lssvm" else "regularised")
-        elif (self.kind == "lssvm") == (self.bias == "regularised"):
-            raise DefinitionError(
-                f"solver: kind {self.kind!r} cannot have bias {self.bias!r}; 'wlpsvm' and 'lpsvm' have 'regularised', "
-                "'lssvm' has 'free' or 'none'; leave the bias out, or change the kind"
-            )
-        if isinstance(self.weighting, Mapping):
-            object.__setattr__(self, "weighting", _checked_weights(self.weighting))
-        else:
-            _check_choice("weighting", self.weighting, ("default", "inverse", "none", "balanced"))
-        if self.weighting == "default":
-            object.__setattr__(self, "weighting", "inverse" if self.kind == "wlpsvm" else "none")
-        elif self.kind == "lpsvm" and self.weighting != "none":
-            raise DefinitionError(
-                f"solver: kind 'lpsvm' has no class weights, got {self.weighting!r}; use 'wlpsvm', or weighting 'none'"
-            )
-        _check_choice("standardize", self.standardize, (True, False))
-        object.__setattr__(self, "C", _positive_number("C", self.C))
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,6 +129,7 @@ class Problem:
         # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
         self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:-1]
         self._pairs: dict[str, tuple[Floats, Floats]] = {}
+        self._ready: dict[tuple[object, ...], list[_System]] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -197,7 +151,7 @@ class Problem:
         the rows of ``target``, the second of all others. It takes no pass over rows: both are in the Gram matrices.
         """
         inside = weights * self._grid.steps
-        middle = self._centre[:-1] + self._grid.offsets / self._grid.steps
+        middle = self._centre[:-1] + self._grid.offsets_in_steps
         shift = inside @ middle - biases
         means, squares = np.empty((len(weights), 2)), np.empty((len(weights), 2))
         for side, gram in enumerate(self._pair(target)):
@@ -219,7 +173,7 @@ class Problem:
         condition = 1.0
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
             units = self._units(options)
-            for system in self._systems(targets, options):
+            for system in self._systems_of(targets, options):
                 at, start = system.planes, None
                 if prior is not None:
                     start = np.vstack([(weights[at] * self._grid.steps).T, biases[at]])
@@ -261,6 +215,15 @@ class Problem:
             rest = others[0] if len(others) == 1 else self._total - self._live[target]
             self._pairs[target] = self._gram(self._live[target]), self._gram(rest)
         return self._pairs[target]
+
+    def _systems_of(self, targets: tuple[str, ...], options: SolverOptions) -> list[_System]:
+        """The linear systems without their penalty: the same for every C, and kept for the next."""
+        weighting = options.weighting
+        key = (weighting if isinstance(weighting, str) else tuple(weighting.items()), options.standardize)
+        if key not in self._ready:
+            fraction = self._fraction if options.standardize else None
+            self._ready[key] = [_at_mean(system, fraction) for system in self._systems(targets, options)]
+        return self._ready[key]
 
     def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
         """The linear systems to solve: just one where a class weighs the same in every plane."""
@@ -312,15 +275,15 @@ class Problem:
         """What the penalty means for a plane in the coordinates used inside."""
         steps, ridge = self._grid.steps, 1.0 / options.C
         middle, penalty = np.ones(len(self._centre)), np.zeros(len(self._centre))
-        middle[:-1] = self._centre[:-1] + self._grid.offsets / steps
+        middle[:-1] = self._centre[:-1] + self._grid.offsets_in_steps
         if options.standardize:
             penalty[:-1] = self._variances * ridge
             penalty[-1] = ridge if options.bias == "regularised" else 0.0
             fitted = len(middle) - 1 if options.bias == "none" else len(middle)
-            return _Units(self._fraction, middle + self._fraction, penalty, fitted, None)
+            return _Units(middle + self._fraction, penalty, fitted, None)
         penalty[:-1] = ridge / steps / steps
         slack = {"regularised": options.C, "none": 0.0}.get(options.bias)
-        return _Units(None, middle, penalty, len(middle), slack)
+        return _Units(middle, penalty, len(middle), slack)
 
 
 class _System(NamedTuple):
@@ -334,17 +297,27 @@ class _System(NamedTuple):
 
 
 class _Units(NamedTuple):
-    """The units of the penalty, seen from inside: rows are still to be moved by ``fraction`` float64[D], or by nothing.
+    """The units of the penalty, seen from inside.
 
     The raw bias of a plane inside is ``middle · plane``, float64[D]. ``penalty`` float64[D] goes on the diagonal.
     Unknowns from ``fitted`` on stay zero. ``slack``: C where the *raw* bias is penalised, 0 where it is forbidden.
     """
 
-    fraction: Floats | None
     middle: Floats
     penalty: Floats
     fitted: int
     slack: float | None
+
+
+def _at_mean(system: _System, fraction: Floats | None) -> _System:
+    """The system for rows moved by ``fraction`` float64[D], from the centre to the mean itself; None moves nothing."""
+    if fraction is None:
+        return system
+    # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
+    gram = system.gram
+    pair = np.array([gram[-1] + (gram[-1, -1] / 2.0) * fraction, fraction])
+    gram += pair.T @ pair[::-1]
+    return system._replace(right_sides=system.right_sides + fraction[:, None] * system.right_sides[-1])
 
 
 def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, float]:
@@ -352,12 +325,7 @@ def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple
 
     Returns the change float64[D, p] inside, that of the raw biases float64[p], and the condition estimate.
     """
-    gram, right_sides = system.gram, system.right_sides
-    if units.fraction is not None:
-        # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
-        pair = np.array([gram[-1] + (gram[-1, -1] / 2.0) * units.fraction, units.fraction])
-        gram += pair.T @ pair[::-1]
-        right_sides = right_sides + units.fraction[:, None] * right_sides[-1]
+    gram, right_sides = system.gram.copy(), system.right_sides
     if start is not None:
         right_sides = right_sides - gram @ start
     gram.ravel()[:: len(gram) + 1] += units.penalty
@@ -422,21 +390,3 @@ def _check_live(live: Grams, counts: Mapping[str, int], grid: Grid, positive: st
             f"solve: expected Gram matrices of dimension {grid.features + 1}, as the grid, got {sorted(dimensions)}; "
             "use the grid that the rows were placed on"
         )
-
-
-def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
-    if not any(type(value) is type(choice) and value == choice for choice in choices):
-        raise DefinitionError(f"solver: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
-
-
-def _positive_number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < math.inf:
-        raise DefinitionError(f"solver: {name} must be a finite number above zero, got {value!r}")
-    return float(value)
-
-
-def _checked_weights(weights: Mapping[str, float]) -> dict[str, float]:
-    """Explicit class weights as a dictionary of floats, sorted by label."""
-    if not weights or not all(isinstance(label, str) for label in weights):
-        raise DefinitionError(f"solver: explicit weights must be given by class label (text), got {dict(weights)!r}")
-    return {label: _positive_number(f"the weight of class {label!r}", weights[label]) for label in sorted(weights)}

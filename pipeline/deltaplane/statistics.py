@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane import limits
 from deltaplane.errors import StateMismatch
 from deltaplane.grid import Placed
 from deltaplane.moments import Moments
@@ -81,12 +82,19 @@ class Statistics:
         return {label: moments.count for label, moments in self.grams(window).items()}
 
     def check_rows_exist(self, what: str) -> None:
-        """Raise :class:`StateMismatch` where a class holds fewer than no rows, or sums of no rows."""
+        """Raise :class:`StateMismatch` where a class holds fewer than no rows, or sums of no rows, or sums that no
+        rows of a grid can have.
+        """
         for (window, label), moments in self._moments.items():
-            if moments.count <= 0:
+            if not 0 < moments.count <= limits.COUNT:
                 raise StateMismatch(
                     f"{what}: class {label!r} in window {window} has sums over {moments.count} rows,"
-                    " expected at least 1; a row was taken out that never was in; rebuild from the log"
+                    f" expected 1 to {limits.COUNT}; a row was taken out that never was in; rebuild from the log"
+                )
+            if not moments.within_grid():
+                raise StateMismatch(
+                    f"{what}: class {label!r} in window {window} has sums that {moments.count} rows of values below"
+                    " 2**30 cannot have; another than a worker made them; rebuild from the log"
                 )
 
     def digest(self, fingerprint: bytes) -> str:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
@@ -88,12 +89,24 @@ class RowBuffer:
     def __len__(self) -> int:
         return self.next - self.first
 
-    def append(self, ids: Sequence[str], placed: Floats, codes: Int32s, times: Int64s, offsets: Int64s) -> int:
-        """Add n rows after the last, all current, and point their ids at them; the first new slot is returned."""
+    def append(
+        self,
+        ids: Sequence[str],
+        placed: Floats,
+        codes: Int32s,
+        times: Int64s,
+        offsets: Int64s,
+        *,
+        new: bool = False,
+    ) -> int:
+        """Add n rows after the last, all current, and point their ids at them; the first new slot is returned.
+
+        ``new``: :meth:`point_if_new` has pointed them already.
+        """
         count = len(ids)
         begin = self._start + len(self)
         if begin + count > len(self._codes):
-            self._move(max(2 * (len(self) + count), 64))
+            self._move(_with_room(len(self) + count))
             begin = len(self)
         end = begin + count
         self._rows[begin:end] = placed
@@ -103,9 +116,24 @@ class RowBuffer:
         self._current[begin:end] = True
         slot = self.next
         self._ids.extend(ids)
-        self._slot_of.update(zip(ids, range(slot, slot + count), strict=True))
+        if not new:
+            self._slot_of.update(zip(ids, range(slot, slot + count), strict=True))
         self.next += count
         return slot
+
+    def point_if_new(self, ids: Sequence[str]) -> bool:
+        """Point the ids of a batch at the slots it will take, where none is held and all differ; else change nothing.
+
+        This is the common case, done in one pass that the interpreter does not see; ``append`` is then told ``new``.
+        """
+        slots = range(self.next, self.next + len(ids))
+        pointed = list(map(self._slot_of.setdefault, ids, slots))
+        if pointed == list(slots):
+            return True
+        for sample_id, slot, own in zip(ids, pointed, slots, strict=True):
+            if slot == own:
+                del self._slot_of[sample_id]
+        return False
 
     def _move(self, capacity: int) -> None:
         """Copy the live part of every column to the front of a new array."""
@@ -120,14 +148,16 @@ class RowBuffer:
 
     def let_go(self, until: int) -> None:
         """Forget every slot below ``until``."""
-        for at in range(self.first, until):
-            sample_id = self._ids[self._start + at - self.first]
-            if self._slot_of.get(sample_id) == at:
-                del self._slot_of[sample_id]
+        begin = self._start
         self._start += until - self.first
+        gone = self._ids[begin : self._start]
+        slots = list(map(self._slot_of.pop, gone, repeat(-1)))
+        if max(slots) >= until:
+            # Some have a later version, which stays.
+            self._slot_of.update((i, slot) for i, slot in zip(gone, slots, strict=True) if slot >= until)
         self.first = until
         if self._start > 1024 + len(self):
-            self._move(max(2 * len(self), 64))
+            self._move(_with_room(len(self)))
 
     def renumber(self, first: int) -> None:
         """Give the first held slot the number ``first`` and the others the following ones."""
@@ -140,16 +170,15 @@ class RowBuffer:
         """The slot of the last version of an id, if it is held."""
         return self._slot_of.get(sample_id)
 
-    def holds_none_of(self, ids: Sequence[str]) -> bool:
-        """True when no id of a batch is held."""
-        return self._slot_of.keys().isdisjoint(ids)
-
     def at(self, slots: Int64s) -> npt.NDArray[np.intp]:
         """Places in the columns of some slots."""
         return slots - (self.first - self._start)
 
     def rows(self, slots: Int64s) -> npt.NDArray[np.int32]:
-        """Grid rows int32[n, d] of some slots."""
+        """Grid rows int32[n, d] of some slots; not copied where they lie side by side, and then only to be read."""
+        if len(slots) and int(slots[-1]) - int(slots[0]) == len(slots) - 1 and (slots[1:] > slots[:-1]).all():
+            begin = int(slots[0]) - self.first + self._start
+            return self._rows[begin : begin + len(slots)]
         return self._rows[self.at(slots)]
 
     def codes(self, slots: Int64s) -> Int32s:
@@ -197,6 +226,11 @@ class RowBuffer:
         """Whether a slot holds this very grid row, class and event time."""
         at = slot - self.first + self._start
         return bool(self._codes[at] == code and self._times[at] == time and np.array_equal(self._rows[at], placed))
+
+
+def _with_room(rows: int) -> int:
+    """Room for half as many rows again: each row is then copied about twice in its life."""
+    return max(rows + rows // 2, 64)
 
 
 _Run = tuple[Int64s, Int64s]

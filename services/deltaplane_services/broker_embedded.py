@@ -33,8 +33,8 @@ class _Log:
         self._records: list[Record] = []
         self._keys: set[bytes | None] = set()
 
-    def append(self, key: bytes | None, value: bytes | None, log_time: int) -> int:
-        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, value))
+    def append(self, key: bytes | None, value: bytes | None, log_time: int, meaning: object) -> int:
+        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, value, meaning))
         self.end += 1
         if self._compacted:
             self._keys.add(key)
@@ -72,10 +72,11 @@ class _Log:
 
 
 class EmbeddedBroker:
-    """The topics of one stream on one site."""
+    """The topics of one stream on one site; with ``keep_meaning`` records carry what they were encoded from."""
 
-    def __init__(self, partitions: int) -> None:
+    def __init__(self, partitions: int, *, keep_meaning: bool = False) -> None:
         self.partitions = partitions
+        self._keep_meaning = keep_meaning
         self._logs = {
             (topic, partition): _Log(topic, partition, compacted=settings.compacted)
             for topic, settings in TOPICS.items()
@@ -84,7 +85,8 @@ class EmbeddedBroker:
 
     def append(self, outgoing: Outgoing, log_time: int) -> int:
         """Append a record at ``log_time`` (milliseconds since the epoch); its offset is the acknowledgement."""
-        return self._logs[outgoing.topic, outgoing.partition].append(outgoing.key, outgoing.value, log_time)
+        meaning = outgoing.meaning if self._keep_meaning else None
+        return self._logs[outgoing.topic, outgoing.partition].append(outgoing.key, outgoing.value, log_time, meaning)
 
     def append_all(self, records: Iterable[Outgoing], log_time: int) -> None:
         """Append several records in order."""

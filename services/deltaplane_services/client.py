@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.model import Model
 from deltaplane.sample import Retirement, Samples, partition_of
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
-from deltaplane_services.kafka.clients import publisher, reader
+from deltaplane_services.kafka.clients import reader, sample_publisher
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
@@ -44,7 +44,7 @@ class SampleProducer:
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._definition = settings.definition
-        self._publisher = publisher(settings, "site")
+        self._publisher = sample_publisher(settings)
 
     def send(self, sample_id: str, event_time_milliseconds: int, label: str, features: Sequence[float]) -> None:
         """Publish one sample. Raises :class:`DefinitionError` for another number of features than the stream has."""
@@ -59,11 +59,12 @@ class SampleProducer:
         event_times_milliseconds: npt.NDArray[np.int64],
         labels: Sequence[str],
         features: Floats,
+        feature_type: Literal["float32", "float64"] = "float64",
     ) -> None:
         """Publish n samples (features float64[n, d]), as one message for each partition they fall into.
 
-        Raises :class:`DefinitionError` for another number of features than the stream has, or columns that differ in
-        length.
+        ``feature_type``: float32 halves the message; values are rounded to it. Raises :class:`DefinitionError` for
+        another number of features than the stream has, or columns that differ in length.
         """
         if features.ndim != 2 or not len(ids) == len(event_times_milliseconds) == len(labels) == len(features):
             raise DefinitionError(
@@ -88,7 +89,7 @@ class SampleProducer:
                 nothing,
                 nothing,
             )
-            value = write_sample_batch(samples, self._definition.data_fingerprint)
+            value = write_sample_batch(samples, self._definition.data_fingerprint, feature_type)
             self._publisher.publish((Outgoing(SAMPLES, partition, None, value),))
 
     def retire(self, sample_id: str, reason: str) -> None:

@@ -135,6 +135,9 @@ Some managed clusters allow no more, and 8 MB are 18,000 rows of 54 features."""
 FETCH_BYTES = 16 * MEGABYTE
 """Bytes that a consumer asks for at once, and that it holds unread. Measured: 720,000 records of 450 bytes a second,
 as with four times as much."""
+LINGER_MILLISECONDS = 5
+"""How long a sample waits for company before it is sent; a flush does not wait."""
+
 PRODUCER_QUEUE_BYTES = 32 * MEGABYTE
 """Bytes that a producer holds unsent; more where two of the largest messages need more."""
 
@@ -233,19 +236,22 @@ def floors(definition: StreamDefinition) -> dict[str, int]:
     }
 
 
-def producer(broker: str, given: Mapping[str, str], definition: StreamDefinition) -> KafkaProperties:
+def producer(
+    broker: str, given: Mapping[str, str], definition: StreamDefinition, cluster: ClusterName = "central"
+) -> KafkaProperties:
     """An idempotent producer: acknowledged by all replicas, compressed, with a bounded queue.
 
-    No lingering: batches form while a request is under way, and a lone delta is not kept waiting. Where no partition is
-    named it is CRC-32 of the key, as the topics' contract says, so that a retirement finds its sample.
+    Rows stay on the cluster of their site and are many, so there lz4 spares the processor; deltas may cross a thin
+    link and are few, so there :func:`compression` spares bytes. Measured with broker, producer, worker and merger on
+    two cores, 54 features: 228,000 rows/s with lz4, 170,000 with zstd.
     """
     largest = largest_record_bytes(definition)
     ours = {
         "enable.idempotence": True,
         "acks": "all",
         "partitioner": "consistent",
-        "compression.type": compression(),
-        "linger.ms": 0,
+        "compression.type": "lz4" if cluster == "site" else compression(),
+        "linger.ms": LINGER_MILLISECONDS if cluster == "site" else 0,
         "message.max.bytes": largest,
         "queue.buffering.max.kbytes": max(PRODUCER_QUEUE_BYTES, 2 * largest) // KILOBYTE,
     }

@@ -26,6 +26,7 @@ from deltaplane_services.processors.records import (
     RETIREMENTS,
     SAMPLES,
     Output,
+    read_published_model,
 )
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.scorer import ScorerProcessor
@@ -37,11 +38,16 @@ MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits."""
+    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits.
+
+    ``decode``: readers decode every record, as they must where a broker lies between; without it they are handed what
+    the bytes were encoded from, which is the same.
+    """
 
     site: str = "local"
     records_per_poll: int = 500
     keep_log: bool = False
+    decode: bool = True
     seed: int = 0
 
 
@@ -83,7 +89,7 @@ class EmbeddedRunner:
     def __init__(self, definition: StreamDefinition, workers: int = 1, options: RunnerOptions | None = None) -> None:
         self.definition = definition
         self.options = options or RunnerOptions()
-        self.broker = EmbeddedBroker(definition.partitions)
+        self.broker = EmbeddedBroker(definition.partitions, keep_meaning=not self.options.decode)
         self.merger = MergerProcessor(definition)
         self.scorer = ScorerProcessor(definition)
         self._random = random.Random(self.options.seed)  # noqa: S311 - an order to poll in is no secret.
@@ -180,7 +186,7 @@ class EmbeddedRunner:
         if models:
             self._model_position = models[-1].offset + 1
             # Readers take what the topic carries, not what the merger meant.
-            model = read_model(models[-1].value)
+            model = read_published_model(models[-1])
             self.scorer.see_model(model)
             for worker in self._workers:
                 for processor in worker.sources.values():

@@ -75,7 +75,7 @@ class Knobs:
     checkpoint_seconds: float = _knob(10.0, 0.1, 3600.0)
     """The merger writes checkpoints at most once in this time. Longer is less written, and a slower restart."""
 
-    poll_records: int = _knob(500, 1, 10_000)
+    poll_records: int = _knob(1000, 1, 10_000)
     """Records taken from a source at once. More is more rows a second, and later deltas."""
 
     poll_timeout_seconds: float = _knob(0.05, 0.001, 10.0)
@@ -153,7 +153,7 @@ class ServiceSettings:
     def producer_properties(self, cluster: ClusterName) -> KafkaProperties:
         """All of a ``confluent_kafka.Producer`` but its callbacks; see :func:`kafka_properties.producer`."""
         at = self.cluster(cluster)
-        return kafka.producer(at.broker, at.properties, self.definition)
+        return kafka.producer(at.broker, at.properties, self.definition, cluster)
 
     def consumer_properties(self, cluster: ClusterName, group: str, instance: str = "") -> KafkaProperties:
         """All of a ``confluent_kafka.Consumer`` but its callbacks; see :func:`kafka_properties.consumer`.
@@ -365,7 +365,7 @@ def _properties_of(cluster: ClusterName, layers: Iterable[_Given], definition: S
         for wanted in ("", cluster):
             found |= {name: value for (scope, name), value in layer.properties.items() if scope == wanted}
     for name, least in kafka.floors(definition).items():
-        if name in found and not (found[name][0].strip().isdigit() and int(found[name][0]) >= least):
+        if name in found and not (re.fullmatch("[0-9]{1,18}", found[name][0].strip()) and int(found[name][0]) >= least):
             raise DefinitionError(
                 f"{found[name][1]}: {name} must be at least {least}, which the largest record of stream"
                 f" {definition.name!r} needs, got {found[name][0][:50]!r}"

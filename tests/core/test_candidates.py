@@ -16,7 +16,8 @@ from deltaplane.candidates import FADE_ROWS, Blend, Choice, Fitted, Trials, best
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
-from deltaplane.solver import Plane, SolverOptions, solve
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane, solve
 
 Floats = npt.NDArray[np.float64]
 OPTIONS = tuple(SolverOptions(C=C) for C in (0.001, 0.1, 10.0))

@@ -19,7 +19,7 @@ from deltaplane.definition import ClassDefinition, StreamDefinition, Tables
 from deltaplane.errors import DefinitionError
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowKind, WindowLadder
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 
 TABLES: Tables = {
     "name": "power",

@@ -350,3 +350,20 @@ def test_a_grid_does_not_change_with_the_arrays_it_was_made_of() -> None:
     assert grid == Grid(np.ones(2), np.zeros(2))
     with pytest.raises(ValueError, match="read-only"):
         grid.steps[0] = 2.0
+
+
+@pytest.mark.parametrize("rows", [0, 1, limits.BLOCK_ROWS - 1, limits.BLOCK_ROWS, 2 * limits.BLOCK_ROWS + 3])
+@pytest.mark.parametrize("odd", [None, np.nan, 1e300])
+def test_many_rows_are_placed_as_each_alone(rows: int, odd: float | None) -> None:
+    random = np.random.default_rng(rows)
+    values = random.normal(scale=100.0, size=(rows, 2))
+    grid = Grid(np.array([2.0**-10, 0.25]), np.array([1.0, 0.0]))
+    if odd is not None and rows:
+        values[rows // 2, 1] = odd
+    placed, fits = grid.place(values)
+    alone = [grid.place(values[row : row + 1]) for row in range(rows)]
+    assert fits.tolist() == [bool(fit[0]) for _, fit in alone]
+    assert all(np.array_equal(placed[row], one[0]) for row, (one, fit) in enumerate(alone) if fit[0])
+    kept, kept_placed = values[fits], placed[fits]
+    largest = [grid.rounding_error(kept[row : row + 1], kept_placed[row : row + 1]) for row in range(len(kept))]
+    assert np.array_equal(grid.rounding_error(kept, kept_placed), np.max([np.zeros(2), *largest], axis=0))

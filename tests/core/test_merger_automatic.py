@@ -13,7 +13,7 @@ from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.merger import Merger, plane_of
 from deltaplane.model import Model
 from deltaplane.moments import Moments
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_model, write_model
 from strategies_streams import definition_of

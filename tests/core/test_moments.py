@@ -64,25 +64,26 @@ def test_every_entry_is_the_product_of_integers(rows: strategies.Integers) -> No
 
 
 @pytest.mark.parametrize(
-    ("rows", "largest", "path"),
+    ("large", "ones", "largest", "path"),
     [
-        (8, 2**20, PLAIN),
-        (8, LARGEST, SPLIT),
-        (8, 2**25 - 1, PLAIN),
-        (8, 2**25, SPLIT),
-        (1024, 2**21, PLAIN),
-        (1024, 2**22, SPLIT),
-        (512, 2**22 - 1, PLAIN),
-        (512, 2**22, SPLIT),
+        (1, 7, 2**20, PLAIN),
+        (1, 7, LARGEST, SPLIT),
+        (1, 7, 2**26 - 1, PLAIN),
+        (1, 7, 2**26, SPLIT),
+        (1024, 0, 2**21 - 1, PLAIN),
+        (1024, 0, 2**21, SPLIT),
+        (256, 256, 2**22 - 1, PLAIN),
+        (256, 256, 2**22, SPLIT),
     ],
 )
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_block_is_split_exactly_when_a_plain_product_might_round(
-    monkeypatch: pytest.MonkeyPatch, rows: int, largest: int, path: set[int], sign: int
+def test_a_block_is_split_as_soon_as_its_sums_of_squares_reach_half_of_what_is_exact(
+    monkeypatch: pytest.MonkeyPatch, large: int, ones: int, largest: int, path: set[int], sign: int
 ) -> None:
-    block = np.ones((rows, 2), dtype=np.int64)
-    block[-1] = sign * largest
-    assert (rows * largest**2 < limits.EXACT_PRODUCT) == (path == PLAIN)
+    block = np.ones((large + ones, 2), dtype=np.int64)
+    block[ones:] = sign * largest
+    block[ones::2, 1] *= -1
+    assert (large * largest**2 + ones < limits.EXACT_PRODUCT // 2) == (path == PLAIN)
     assert shifts_taken(monkeypatch, block) == path
 
 

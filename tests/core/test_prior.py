@@ -13,8 +13,9 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError
 from deltaplane.merger import fit_candidates, plane_of
 from deltaplane.moments import Moments
+from deltaplane.options import SolverOptions
 from deltaplane.prior import prior_of, prior_table
-from deltaplane.solver import Plane, SolverOptions, solve
+from deltaplane.solver import Plane, solve
 from deltaplane.statistics import Statistics
 from strategies_streams import definition_of
 

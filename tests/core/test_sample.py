@@ -15,8 +15,8 @@ from deltaplane import limits
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
+from deltaplane.options import SolverOptions
 from deltaplane.sample import Samples, admit, partition_of
-from deltaplane.solver import SolverOptions
 
 HOUR = 3_600_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,9 @@ from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.metrics import Confusion, gmean
 from deltaplane.moments import Moments
-from deltaplane.solver import Plane, Problem, SolverOptions, solve
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane, Problem, solve
+from exact_planes import exact_plane
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[np.str_]
@@ -177,32 +179,6 @@ def test_a_prior_of_nothing_changes_nothing_and_a_strong_one_changes_everything(
 
 
 # Accuracy ------------------------------------------------------------------------------------------------------------
-
-
-as_fractions = np.vectorize(Fraction, otypes=[object])
-
-
-def exact_plane(placed: Floats, own: npt.NDArray[np.bool_], grid: Grid, options: SolverOptions) -> Floats:
-    """[w; b] in raw units, in rational arithmetic, rounded at the very end; for inverse weights or none."""
-    X = as_fractions(grid.offsets) + as_fractions(grid.steps) * as_fractions(placed)
-    middle, spread = as_fractions(np.zeros(X.shape[1])), as_fractions(np.ones(X.shape[1]))
-    if options.standardize:
-        middle = X.sum(axis=0) / len(X)
-        spread = ((X - middle) ** 2).sum(axis=0) / len(X)
-    unknowns = X.shape[1] + (options.bias != "none")
-    E = np.column_stack([X - middle, as_fractions(-np.ones(len(X)))])[:, :unknowns]
-    sigma = as_fractions(np.ones(len(own)))
-    if options.weighting == "inverse":
-        share = Fraction(int(own.sum()), len(own))
-        sigma[own], sigma[~own] = 1 - share, share
-    penalty = np.append(spread, as_fractions(options.bias == "regularised"))[:unknowns] / Fraction(options.C)
-    system = np.column_stack([(E.T * sigma) @ E + np.diag(penalty), (E.T * sigma) @ np.where(own, 1, -1)])
-    for i in range(unknowns):  # Gauss and Jordan; a positive definite matrix needs no pivots.
-        system[i] = system[i] / system[i, i]
-        for row in set(range(unknowns)) - {i}:
-            system[row] = system[row] - system[row, i] * system[i]
-    w, b = system[: len(middle), -1], system[-1, -1] if unknowns > len(middle) else Fraction(0)
-    return np.append(w, b + w @ middle).astype(np.float64)
 
 
 @pytest.mark.parametrize("mean_over_deviation", [0, 10, 1e3, 1e6, 1e8])
@@ -396,6 +372,20 @@ def test_equal_statistics_give_equal_bytes_however_they_came_about(seed: int, op
     one, other = solve(whole, make_grid(), options), solve({**parts, "gone": Moments.zero(5)}, make_grid(), options)
     assert (one.classes, one.sigmas, one.condition) == (other.classes, other.sigmas, other.condition)
     assert one.weights.tobytes() + one.biases.tobytes() == other.weights.tobytes() + other.biases.tobytes()
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{}, {"standardize": False}, {"weighting": {"x": 2.0, "y": 1.0, "z": 0.5}}, {"kind": "lssvm", "bias": "free"}],
+)
+def test_a_problem_solved_before_gives_the_bytes_of_one_that_was_not(others: dict[str, Any]) -> None:
+    statistics, grid = grams(*make_rows(3, {"x": 20, "y": 9, "z": 14})), make_grid()
+    again = Problem(statistics, grid)
+    for options in (SolverOptions(C=0.1), SolverOptions(C=0.1, **others), SolverOptions(C=10.0, **others)):
+        first, second = Problem(statistics, grid).solve(options), again.solve(options)
+        assert first.weights.tobytes() == second.weights.tobytes()
+        assert first.biases.tobytes() == second.biases.tobytes()
+        assert first.condition == second.condition
 
 
 @SEEDS

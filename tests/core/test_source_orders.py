@@ -14,7 +14,7 @@ from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
 from deltaplane.merger import Merger
 from deltaplane.moments import Moments
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_claim_or_delta, write_source_order
 from deltaplane_services.processors.worker import WorkerProcessor

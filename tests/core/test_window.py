@@ -31,6 +31,31 @@ def buffer_of(*milliseconds: int) -> RowBuffer:
     return buffer
 
 
+def test_ids_are_pointed_at_their_slots_only_where_all_are_new() -> None:
+    buffer = buffer_of(1, 2, 3)
+    assert not buffer.point_if_new(["a", "s1"])
+    assert not buffer.point_if_new(["a", "b", "a"])
+    assert [buffer.slot_of(sample_id) for sample_id in ("a", "b", "s1")] == [None, None, 1]
+    assert buffer.point_if_new(["a", "b"])
+    buffer.append(["a", "b"], np.ones((2, 1)), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50), new=True)
+    assert [buffer.slot_of(sample_id) for sample_id in ("a", "b", "s1")] == [3, 4, 1]
+
+
+def test_an_id_whose_later_version_stays_is_not_forgotten_with_the_earlier_one() -> None:
+    buffer = buffer_of(1, 2, 3)
+    buffer.append(["s0", "s2"], np.ones((2, 1)), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50))
+    buffer.let_go(2)
+    assert [buffer.slot_of(f"s{number}") for number in range(3)] == [3, None, 4]
+    buffer.let_go(4)
+    assert [buffer.slot_of(f"s{number}") for number in range(3)] == [None, None, 4]
+
+
+@pytest.mark.parametrize("slots", [[0, 1, 2], [2, 1, 0], [1], [], [0, 2], [2, 1, 3, 0]])
+def test_rows_are_those_of_the_slots_in_the_order_asked_for(slots: list[int]) -> None:
+    buffer = buffer_of(1, 2, 3, 4)
+    assert buffer.rows(times(*slots)).ravel().tolist() == slots
+
+
 def test_a_count_window_gives_up_the_oldest_slot_for_each_new_one() -> None:
     #  slots  0 1 2 3 4 5
     #             [- - -]      the last three of six

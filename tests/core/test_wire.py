@@ -365,3 +365,17 @@ def test_examples_are_what_the_tests_take_them_for() -> None:
     assert same(EXAMPLES["checkpoint"].value, CHECKPOINT)
     assert not same(MODEL, dataclasses.replace(MODEL, plane=dataclasses.replace(PLANE, biases=np.array([0.0]))))
     assert not same(BATCH, changed(features=BATCH.features + 0.0))
+
+
+@pytest.mark.parametrize(
+    "ids", [["a1", "b2"], ["a\0", "b\0"], ["é", "b1"], ["a", "bb"], ["", ""], ["x" * 256], ["\0", "a"]]
+)
+def test_ids_of_a_batch_come_back_whatever_their_lengths_and_characters(ids: list[str]) -> None:
+    count = len(ids)
+    numbers = np.arange(count, dtype=np.int64)
+    samples = Samples(
+        ids, numbers, ("x",), np.zeros(count, dtype=np.int32), np.ones((count, 1)), numbers, numbers, numbers
+    )
+    read = read_samples(write_sample_batch(samples, DATA), 1, DATA, 0, 0)
+    assert list(read.ids) == ids
+    assert all(type(sample_id) is str for sample_id in read.ids)

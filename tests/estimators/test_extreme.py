@@ -13,8 +13,8 @@ from deltaplane.errors import DefinitionError
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused
 from deltaplane.features import FeatureMap
 from deltaplane.ladder import Window, WindowLadder
+from deltaplane.options import SolverOptions
 from deltaplane.reference import exact_moments
-from deltaplane.solver import SolverOptions
 from deltaplane.statistics import Statistics
 from estimators.estimator_rows import GRID, random_rows, state_of
 

@@ -14,7 +14,8 @@ from deltaplane.errors import SolveRefused
 from deltaplane.folds import CANDIDATES, FOLDS, choose_c, folds_of, row_hashes
 from deltaplane.grid import Grid, fit_grid
 from deltaplane.moments import Moments
-from deltaplane.solver import SolverOptions, solve
+from deltaplane.options import SolverOptions
+from deltaplane.solver import solve
 from estimators.estimator_rows import Floats, Labels, Rows, random_rows
 
 OPTIONS = [

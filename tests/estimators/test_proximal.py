@@ -12,8 +12,8 @@ from deltaplane.errors import DefinitionError, DefinitionMismatch, DeltaplaneErr
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused, SlidingProximalSVM
 from deltaplane.grid import Grid, fit_grid
 from deltaplane.ladder import Window, WindowLadder
+from deltaplane.options import SolverOptions
 from deltaplane.reference import exact_moments
-from deltaplane.solver import SolverOptions
 from deltaplane.statistics import Statistics
 from estimators.estimator_rows import GRID, Floats, Labels, random_rows, state_of
 

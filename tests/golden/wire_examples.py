@@ -15,9 +15,10 @@ from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceS
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
+from deltaplane.options import SolverOptions
 from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt
 from deltaplane.sample import Retirement, Samples
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane.wire import (
     read_checkpoint,

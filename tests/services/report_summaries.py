@@ -36,6 +36,7 @@ def span(at: int, counts: Mapping[str, int], recalls: Mapping[str, float], **cha
         "weights_of": [list(counts)[-1]],
         "sigmas": {label: 1.0 / len(counts) for label in counts},
         "version": at + 1,
+        "blend": None,
         "lately": {"rows_from": 0, "gmean": gmean, "recalls": dict(recalls)},
     } | changed
 

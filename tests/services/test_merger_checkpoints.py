@@ -8,7 +8,7 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 from deltaplane.statistics import Statistics
 from deltaplane.wire import write_claim, write_delta
 from deltaplane_services.processors.merger import MergerProcessor

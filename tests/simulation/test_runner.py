@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 
 import numpy as np
 import pytest
@@ -30,11 +30,14 @@ from deltaplane_services.processors.records import (
     CHECKPOINTS,
     DEAD_LETTERS,
     DELTAS,
+    MODELS,
     PREDICTIONS,
     QUERIES,
     RETIREMENTS,
     SAMPLES,
     Outgoing,
+    read_change,
+    read_published_samples,
 )
 from deltaplane_services.processors.recovery import accepted_state, last_claim
 from deltaplane_services.processors.worker import WorkerProcessor
@@ -386,3 +389,50 @@ def test_a_worker_restores_what_was_accepted_before_its_own_claim_and_nothing_af
     nothing = SourceState(source, Statistics(definition.dimension))
     records = broker.fetch(DELTAS, 0, 0)
     assert [accepted_state(definition, nothing, records, at).sequence for at in range(4)] == [0, 1, 2, 3]
+
+
+def plain(value: object) -> object:
+    """What a value consists of, arrays as their bytes, in a form that compares."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Statistics):
+        return [(key, moments.to_bytes()) for key, moments in value.items()]
+    if is_dataclass(value):
+        return [(field.name, plain(getattr(value, field.name))) for field in fields(value)]
+    if isinstance(value, Mapping):
+        return [(plain(key), plain(inner)) for key, inner in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    return value
+
+
+@pytest.mark.parametrize("windows", [("40",), ("50ms",), ("10", "60")])
+def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(windows: tuple[str, ...]) -> None:
+    definition = definition_of(*windows, partitions=2, features=2)
+    logs = []
+    for decode in (True, False):
+        runner = EmbeddedRunner(definition, 1, RunnerOptions(keep_log=True, decode=decode))
+        rows = rows_of(5)
+        for start in range(0, len(rows), 7):
+            for partition in range(2):
+                mine = tuple(row for row in rows[start : start + 7] if partition_of(row.id, 2) == partition)
+                if mine:
+                    samples = samples_of([mine], 0, 2)
+                    value = write_sample_batch(samples, definition.data_fingerprint)
+                    runner.broker.append(Outgoing(SAMPLES, partition, None, value, samples), NOW + 10_000)
+            runner.round(NOW + 10_000)
+        logs.append({topic: runner.broker.fetch_topic(topic) for topic in (SAMPLES, DELTAS, MODELS, DEAD_LETTERS)})
+    decoded, spared = logs
+    for topic, records in spared.items():
+        assert [record.value for record in records] == [record.value for record in decoded[topic]]
+        assert not any(record.meaning for record in decoded[topic])
+    for record in spared[SAMPLES]:
+        read = read_published_samples(record._replace(meaning=None), definition)
+        assert plain(read_published_samples(record, definition)) == plain(read)
+    changes = [record for record in spared[DELTAS] if record.meaning is not None]
+    assert len(changes) == len(spared[DELTAS]) - 2  # All but the claims.
+    for record in changes:
+        assert plain(record.meaning) == plain(read_change(record._replace(meaning=None), definition.dimension))
+    assert spared[MODELS]
+    for record in spared[MODELS]:
+        assert plain(record.meaning) == plain(read_model(record.value))

@@ -20,6 +20,7 @@ CORE_ORDER = (
     "centring",
     "statistics",
     "metrics",
+    "options",
     "solver",
     "candidates",
     "tables",

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane.grid import Grid, fit_grid
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment

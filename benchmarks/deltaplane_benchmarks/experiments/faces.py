@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from deltaplane.grid import Grid, fit_grid
 from deltaplane.metrics import Confusion, accuracy
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from deltaplane.estimators import ProximalSVM
 from deltaplane.grid import fit_grid
 from deltaplane.metrics import Measures
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet

@@ -20,8 +20,8 @@ from deltaplane.delta import Delta
 from deltaplane.grid import fit_grid
 from deltaplane.ladder import AUTOMATIC_LONGEST, WindowLadder
 from deltaplane.limits import GRID_FIT_ROWS
+from deltaplane.options import SolverOptions
 from deltaplane.sample import Samples
-from deltaplane.solver import SolverOptions
 from deltaplane.wire import read_claim_or_delta, write_sample_batch
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet

@@ -11,7 +11,7 @@ from deltaplane.estimators.rows import Floats, RowSpace
 from deltaplane.features import FeatureMap, fit_table
 from deltaplane.folds import FOLDS
 from deltaplane.grid import Grid
-from deltaplane.solver import Kind, Weighting
+from deltaplane.options import Kind, Weighting
 
 
 class ExtremeSVM(ProximalSVM):

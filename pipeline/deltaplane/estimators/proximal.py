@@ -13,7 +13,7 @@ from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.estimators.rows import RowsRefused, impossible, several
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
 from deltaplane.grid import Grid
-from deltaplane.solver import Bias, Kind, Weighting
+from deltaplane.options import Bias, Kind, Weighting
 
 
 class ProximalSVM(StatisticsClassifier):

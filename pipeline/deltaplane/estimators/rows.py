@@ -21,7 +21,7 @@ from deltaplane.folds import folds_of
 from deltaplane.grid import Grid, Placed
 from deltaplane.ladder import Window, WindowLadder
 from deltaplane.moments import Moments
-from deltaplane.solver import SolverOptions
+from deltaplane.options import SolverOptions
 from deltaplane.statistics import Statistics, moments_by_class
 
 Floats = npt.NDArray[np.float64]

@@ -14,7 +14,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.estimators.rows import Floats, Labelled
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
 from deltaplane.grid import Grid
-from deltaplane.solver import Bias, Kind, Weighting
+from deltaplane.options import Bias, Kind, Weighting
 
 
 class SlidingProximalSVM(StatisticsClassifier):

@@ -23,7 +23,8 @@ from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows import Floats, Labelled, RowSpace, RowsRefused, text_of
 from deltaplane.folds import FOLDS, Choice, choose_c
 from deltaplane.grid import Grid, fit_grid
-from deltaplane.solver import Bias, Kind, Plane, Problem, SolverOptions, Weighting
+from deltaplane.options import Bias, Kind, SolverOptions, Weighting
+from deltaplane.solver import Plane, Problem
 from deltaplane.statistics import Statistics
 
 Labels = npt.NDArray[Any]

@@ -47,6 +47,10 @@ def trials_of(fields: Fields | None) -> Trials | None:
         rows[target] = _array("delta", part, "rows", "<i8", (windows, len(choices), 2)).astype(np.int64)
         if (hits[target] < 0).any() or (hits[target] > rows[target][:, :, None, :]).any():
             raise WireError(f"delta: expected trials of class {target!r} with at most as many hits as rows, got others")
+        if (rows[target] > limits.COUNT).any():
+            raise WireError(
+                f"delta: expected trials of class {target!r} with at most {limits.COUNT} rows, got {rows[target].max()}"
+            )
     _check_once("delta", fields["targets"])
     return Trials(choices, hits, rows)
 

@@ -34,6 +34,11 @@ _PARSED: Mapping[str, Any] = {name: fastavro.parse_schema(schema) for name, sche
 _NAME_OF_HEADER = {header: name for name, header in _HEADERS.items()}
 
 
+def header(name: str) -> bytes:
+    """The first bytes of every message of a record."""
+    return _HEADERS[name]
+
+
 def write_record(name: str, fields: Mapping[str, Any]) -> bytes:
     """The message of one record.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
@@ -12,12 +13,14 @@ from deltaplane import limits
 from deltaplane.errors import WireError
 from deltaplane.records import Query
 from deltaplane.sample import Retirement, Samples
-from deltaplane.wire.frame import Fields, check_fingerprint, read_record, write_record
+from deltaplane.wire.frame import Fields, check_fingerprint, header, read_record, write_record
+from deltaplane.wire.singles import SingleSamples, encoded_sample
 
 Floats = npt.NDArray[np.float64]
 
 _COLUMN_TYPES: dict[str, str] = {"float32": "<f4", "float64": "<f8"}
 _LARGEST_UINT16 = 2**16 - 1
+FINGERPRINT_BYTES = 16
 
 # Samples -------------------------------------------------------------------------------------------------------------
 
@@ -26,16 +29,27 @@ def write_sample(
     sample_id: str, event_time: int, label: str, features: Iterable[float], data_fingerprint: bytes
 ) -> bytes:
     """One ``Sample`` message; ``event_time`` in milliseconds since the epoch, ``features`` d raw values."""
-    return write_record(
-        "sample",
-        {
-            "fingerprint": data_fingerprint,
-            "id": sample_id,
-            "event_time": event_time,
-            "label": label,
-            "features": list(features),
-        },
-    )
+    values = list(features)
+    try:
+        message = encoded_sample(header("sample") + data_fingerprint, sample_id, event_time, label, values)
+    except (AttributeError, OverflowError, TypeError, UnicodeEncodeError, struct.error):
+        message = b""
+    if len(data_fingerprint) == FINGERPRINT_BYTES and 0 < len(message) <= limits.MESSAGE_BYTES:
+        return message
+    # The general encoder says what is wrong, or knows better.
+    fields = {
+        "fingerprint": data_fingerprint,
+        "id": sample_id,
+        "event_time": event_time,
+        "label": label,
+        "features": values,
+    }
+    return write_record("sample", fields)
+
+
+def single_samples(features: int, data_fingerprint: bytes) -> SingleSamples:
+    """Gathers ``Sample`` messages of d = ``features``; what it does not take, :func:`read_samples` reads or refuses."""
+    return SingleSamples(header("sample") + data_fingerprint, features)
 
 
 def write_sample_batch(
@@ -179,7 +193,8 @@ def _column(fields: Fields, name: str, kind: str, items: int) -> npt.NDArray[Any
 
 
 def _ids(fields: Fields, rows: int) -> list[str]:
-    ends = np.cumsum(_column(fields, "id_lengths", "<u2", rows), dtype=np.int64).tolist()
+    lengths = _column(fields, "id_lengths", "<u2", rows)
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
     data: bytes = fields["ids"]
     if ends[-1] != len(data):
         raise WireError(f"sample_batch: the id lengths add up to {ends[-1]} bytes, got {len(data)} bytes of ids")
@@ -187,6 +202,11 @@ def _ids(fields: Fields, rows: int) -> list[str]:
     try:
         if data.isascii():
             text = data.decode("ascii")
+            length = int(lengths[0])
+            # Texts of one length are cut at a third of the cost; an array, though, would drop zeros at their ends.
+            if length and ends[-1] == rows * length and "\0" not in text and (lengths == length).all():
+                cut: list[str] = np.array([text]).view(f"U{length}").tolist()
+                return cut
             return [text[start:end] for start, end in zip(starts, ends, strict=True)]
         return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
     except UnicodeDecodeError as fault:

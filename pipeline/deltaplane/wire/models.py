@@ -8,7 +8,8 @@ import numpy as np
 
 from deltaplane.errors import DefinitionError, WireError
 from deltaplane.model import Model, SourcePosition
-from deltaplane.solver import Plane, SolverOptions
+from deltaplane.options import SolverOptions
+from deltaplane.solver import Plane
 from deltaplane.wire.blends import blend_fields, blend_of
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of
@@ -77,7 +78,7 @@ def _options(fields: Fields) -> SolverOptions:
             standardize=fields["standardize"],
             bias=fields["bias"],
         )
-    except (ValueError, RecursionError, DefinitionError) as fault:
+    except (ValueError, OverflowError, RecursionError, DefinitionError) as fault:
         raise WireError(f"model: expected solver options of this version, got others ({fault})") from fault
 
 

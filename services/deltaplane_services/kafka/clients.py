@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from deltaplane_services.access import MERGERS, SCORERS, WORKERS, group_name
-from deltaplane_services.kafka.log import Delivered, LogReader, Publisher, nobody
+from deltaplane_services.kafka.log import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, LogReader, Publisher, nobody
 from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger import MergerClients
 from deltaplane_services.kafka.scorer import ScorerClients
@@ -43,6 +43,12 @@ def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Del
     """A publisher to one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
     name = settings.definition.name
     return _made(lambda given: Publisher(given, name, on_delivered), settings.producer_properties(cluster), cluster)
+
+
+def sample_publisher(settings: ServiceSettings) -> Publisher:
+    """A publisher of samples and retirements to the site's cluster. Raises as :func:`publisher` does."""
+    name, most = settings.definition.name, MOST_UNACKNOWLEDGED_SAMPLES
+    return _made(lambda given: Publisher(given, name, nobody, most), settings.producer_properties("site"), "site")
 
 
 def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:

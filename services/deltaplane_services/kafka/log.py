@@ -21,6 +21,10 @@ Delivered = Callable[[str, float], None]
 REQUEST_TIMEOUT_SECONDS = 30.0
 RETRY_SECONDS = 0.25
 MOST_UNACKNOWLEDGED = 256
+MOST_UNACKNOWLEDGED_SAMPLES = 10_000
+"""Of a producer of samples, which are many and small: with fewer it would wait for a round trip to the broker most of
+the time. Bytes have a bound of their own in the client."""
+
 SETTLING_SECONDS = 5.0
 """How long a topic that was just made may be unknown to a broker."""
 
@@ -73,14 +77,25 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 
 
 class Publisher:
-    """An idempotent producer that remembers the first delivery that failed and refuses to go on after it."""
+    """An idempotent producer that remembers the first delivery that failed and refuses to go on after it.
 
-    def __init__(self, properties: Properties, prefix: str, on_delivered: Delivered = nobody) -> None:
+    It waits for acknowledgements once more than ``most_unacknowledged`` records are without one.
+    """
+
+    def __init__(
+        self,
+        properties: Properties,
+        prefix: str,
+        on_delivered: Delivered = nobody,
+        most_unacknowledged: int = MOST_UNACKNOWLEDGED,
+    ) -> None:
         self._producer = Producer(dict(properties))
         self._on_delivered = on_delivered
         self._prefix = prefix
+        self._most_unacknowledged = most_unacknowledged
         self._party = Party.of(properties)
         self._failure: DeltaplaneError | None = None
+        self._names: dict[str, str] = {}
 
     def publish(self, records: Iterable[Outgoing]) -> None:
         """Hand records over in order.
@@ -89,14 +104,17 @@ class Publisher:
         """
         for record in records:
             self._produce(record)
-        if len(self._producer) > MOST_UNACKNOWLEDGED:
+        if len(self._producer) > self._most_unacknowledged:
             self.flush()
         self.check()
 
     def _produce(self, record: Outgoing) -> None:
-        topic = f"{self._prefix}.{record.topic}"
+        topic = self._names.get(record.topic)
+        if topic is None:
+            topic = self._names.setdefault(record.topic, f"{self._prefix}.{record.topic}")
         while True:
-            self.check()
+            if self._failure is not None:
+                raise DeliveryFailed(self._failure)
             try:
                 self._producer.produce(
                     topic, value=record.value, key=record.key, partition=record.partition, on_delivery=self._delivered
@@ -104,17 +122,21 @@ class Publisher:
             except BufferError:
                 # The local queue is full: the network is the limit, so wait for it.
                 self._producer.poll(0.1)
+                self.check()
             except KafkaException as fault:
                 raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
             else:
                 return
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None and (self._failure is None or is_refusal(error)):
+        if error is None:
+            if self._on_delivered is nobody:
+                return
+            latency, topic = message.latency(), message.topic()
+            if latency is not None and topic is not None:
+                self._on_delivered(topic, latency)
+        elif self._failure is None or is_refusal(error):
             self._failure = self._fault(error, f"{message.topic()}", f"{message.partition()}")
-        latency, topic = message.latency(), message.topic()
-        if error is None and latency is not None and topic is not None:
-            self._on_delivered(topic, latency)
 
     def _fault(self, error: object, topic: str, partition: str) -> DeltaplaneError:
         if is_refusal(error):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from deltaplane_services.kafka.clients import publisher
+from deltaplane_services.kafka.clients import sample_publisher
 from deltaplane_services.readers import RowBlock, open_rows, rechunk
 from deltaplane_services.replay.clock import refuse_bogus_times
 from deltaplane_services.replay.feed import Feed
@@ -35,7 +35,7 @@ def produce(settings: ServiceSettings, options: ReplayOptions) -> Produced:
     """
     # Says what is missing for these options, such as a column with the time.
     complete_definition(options, settings.definition.features, None)
-    out = publisher(settings, "site")
+    out = sample_publisher(settings)
     refusals = Refusals()
     feed = Feed(settings.definition, options)
     started = time.monotonic()

@@ -35,14 +35,7 @@ from deltaplane_services.kafka.log import (
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import WorkerMetrics
-from deltaplane_services.processors.records import (
-    CHECKPOINTS,
-    DELTAS,
-    RETIREMENTS,
-    SAMPLES,
-    Output,
-    Record,
-)
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Output, Record
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.worker import WorkerProcessor
 
@@ -59,8 +52,10 @@ REVOCATION_FLUSH_SECONDS = 3.0
 """The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
 
 SLEPT_SECONDS = 2.0
-"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more. Its
-deltas would be dropped by every reader, but its receipts would stand over those of the new owner."""
+"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more."""
+
+BYTES_AT_ONCE = 2 * 2**20
+"""About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
 
 HELD_BYTES = 256 * 2**20
 """Bytes of samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
@@ -121,6 +116,8 @@ class Worker:
         self._kept: dict[int, _Source] = {}
         self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
+        # Bytes of a record lately; large until known otherwise.
+        self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
         self._connect()
         self._consumer = clients.consumer()
@@ -259,6 +256,7 @@ class Worker:
     def _turn(self, most: int, timeout_seconds: float) -> None:
         began = time.monotonic()
         may_take = bool(self._waiting) and began >= self._try_at
+        most = max(1, min(most, int(BYTES_AT_ONCE / self._record_bytes)))
         messages = self._consumer.consume(most, timeout=0.0 if may_take else timeout_seconds)
         # Looked at before anything can fail: that the group has shut this member out is said once, and never again.
         batches = self._sorted(messages)
@@ -289,18 +287,23 @@ class Worker:
         """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
         batches: dict[int, tuple[list[Record], list[Record]]] = {}
         refuse_fatal((message.error() for message in messages), self._clients.party)
+        size = 0
         for message in once(messages):
-            if is_passing(message):
+            error = message.error()
+            if error is not None and is_passing(message):
                 continue
             record = record_of(message, self.definition.name)
-            if does_not_unpack(message):
+            if error is not None and does_not_unpack(message):
                 place = self._site_log.batch_ends.behind(message)
                 logger.warning("%s: offsets %d to %d do not unpack", place.topic, record.offset, place.offset - 1)
                 record, self._go_on = stand_in(record), True
-            else:
+            elif error is not None:
                 raise_if_error(message, self._clients.party)
+            size += len(record.value or b"")
             if record.partition in self._sources:
                 batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
+        if messages:
+            self._record_bytes = max(1.0, size / len(messages))
         return batches
 
     def _is_torn(self, source: _Source, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
@@ -356,16 +359,14 @@ class Worker:
         A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
         topic, among it that a partition does not exist.
         """
-        now = time.monotonic()
-        self._failures = 1 if now - self._failed_at > CALM_SECONDS else self._failures + 1
-        self._failed_at = now
+        now, calm = time.monotonic(), time.monotonic() - self._failed_at > CALM_SECONDS
+        self._failures, self._failed_at = 1 if calm else self._failures + 1, now
         if self._failures > RECOVERIES_IN_A_ROW:
             raise fault
         pause = min(SHORTEST_PAUSE_SECONDS * 2 ** (self._failures - 1), LONGEST_PAUSE_SECONDS)
         self._try_at = now + pause
-        logger.warning(
-            "%s; claiming again in %.1f s (failure %d of %d)", fault, pause, self._failures, RECOVERIES_IN_A_ROW
-        )
+        left = f"failure {self._failures} of {RECOVERIES_IN_A_ROW}"
+        logger.warning("%s; claiming again in %.1f s (%s)", fault, pause, left)
         self._site_publisher.abandon()
         self._publisher.abandon()
         self._close_readers()
@@ -374,9 +375,8 @@ class Worker:
 
     def _wait_for_claim(self, partitions: Iterable[int]) -> None:
         """Stop work on some sources until they have been claimed again."""
-        partitions = list(partitions)
-        self._set_aside(partitions)
-        self._waiting = sorted({*self._waiting, *partitions})
+        self._waiting = sorted({*self._waiting, *(lost := list(partitions))})
+        self._set_aside(lost)
         self._read_on()
 
     # Models ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from deltaplane.merger import Merger
 from deltaplane.model import Model
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
-from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_checkpoint, write_model
+from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     MODELS,
@@ -24,6 +24,7 @@ from deltaplane_services.processors.records import (
     Output,
     Record,
     dead_letter,
+    read_change,
     source_key,
 )
 
@@ -81,7 +82,7 @@ class MergerProcessor:
                 continue
             self._next_offsets[record.partition] = record.offset + 1
             try:
-                change = read_claim_or_delta(record.value, self.definition.dimension)
+                change = read_change(record, self.definition.dimension)
                 # A checkpoint may be ahead of that of another source in the same partition.
                 if record.offset < self._skip_below.get(change.source, 0):
                     continue
@@ -105,7 +106,7 @@ class MergerProcessor:
         if model is None:
             return Output()
         self.model = model
-        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model)),))
+        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model), model),))
 
     def checkpoints(self) -> Output:
         """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from deltaplane.delta import Source
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Claim, Delta, Source, SourceOrder
+from deltaplane.model import Model
 from deltaplane.records import DeadLetter
-from deltaplane.sample import Refusal
-from deltaplane.wire import write_dead_letter
+from deltaplane.sample import Refusal, Samples
+from deltaplane.wire import read_claim_or_delta, read_model, read_samples, write_dead_letter
 
 SAMPLES = "samples"
 RETIREMENTS = "retirements"
@@ -45,7 +47,10 @@ TOPICS: Mapping[str, TopicSettings] = {
 
 
 class Record(NamedTuple):
-    """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch."""
+    """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch.
+
+    ``meaning`` is what decoding ``value`` would give, where a broker in the same process has passed it on; else None.
+    """
 
     topic: str
     partition: int
@@ -53,15 +58,17 @@ class Record(NamedTuple):
     log_time: int
     key: bytes | None
     value: bytes | None
+    meaning: object = None
 
 
 class Outgoing(NamedTuple):
-    """A record to be published."""
+    """A record to be published; ``meaning`` is what ``value`` was encoded from, for readers in this process."""
 
     topic: str
     partition: int
     key: bytes | None
     value: bytes | None
+    meaning: object = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,26 @@ each as for a record that is refused whole would make gigabytes of letters of a 
 
 REASON_CHARACTERS = 1000
 """Characters of a reason. What is refused has a say in it: names, labels, ids."""
+
+
+def read_change(record: Record, dimension: int) -> Claim | Delta | SourceOrder:
+    """What a record of the deltas topic says. Raises :class:`WireError`."""
+    if isinstance(record.meaning, Delta):
+        return record.meaning
+    return read_claim_or_delta(record.value, dimension)
+
+
+def read_published_model(record: Record) -> Model:
+    """The model in a record of the models topic. Raises :class:`WireError`."""
+    return record.meaning if isinstance(record.meaning, Model) else read_model(record.value)
+
+
+def read_published_samples(record: Record, definition: StreamDefinition) -> Samples:
+    """The samples in a record. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
+    if isinstance(record.meaning, Samples):
+        return record.meaning.at(record.offset, record.log_time)
+    features, fingerprint = len(definition.features), definition.data_fingerprint
+    return read_samples(record.value, features, fingerprint, record.offset, record.log_time)
 
 
 def source_key(source: Source) -> bytes:

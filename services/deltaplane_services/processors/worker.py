@@ -32,7 +32,7 @@ from deltaplane.scoring import score
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import (
     read_retirement,
-    read_samples,
+    single_samples,
     write_claim,
     write_delta,
     write_receipt,
@@ -44,6 +44,7 @@ from deltaplane_services.processors.records import (
     Output,
     Record,
     dead_letter,
+    read_published_samples,
     receipt_key,
     refused_row,
     source_key,
@@ -85,6 +86,7 @@ class WorkerProcessor:
         self.writer = writer
         self.partition = Partition(definition, source.partition)
         self.rounding_error = np.zeros(len(definition.features))
+        self._singles = single_samples(len(definition.features), definition.data_fingerprint)
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = 0
@@ -265,19 +267,18 @@ class WorkerProcessor:
         counts: Counter[str] = Counter()
         letters: list[Outgoing] = []
         parts: list[Samples] = []
+        singles = self._singles
         for record in samples:
+            if singles.take(record.value, record.offset, record.log_time):
+                continue
+            if len(singles):
+                parts.append(singles.samples())
             try:
-                parts.append(
-                    read_samples(
-                        record.value,
-                        len(self.definition.features),
-                        self.definition.data_fingerprint,
-                        record.offset,
-                        record.log_time,
-                    )
-                )
+                parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
                 letters.append(self._refuse(record, fault, counts))
+        if len(singles):
+            parts.append(singles.samples())
         admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition)
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
         letters.extend(_row_letters(samples, refusals))
@@ -340,7 +341,7 @@ class WorkerProcessor:
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
-        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta))
+        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta), delta)
         return Output(tuple(first), (then,))
 
     def _late_letters(self, batch: _Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:

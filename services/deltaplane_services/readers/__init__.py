@@ -7,8 +7,19 @@ formats, and ``reader``, which chooses among them. ``rechunk`` regroups what the
 
 from __future__ import annotations
 
+from deltaplane_services.readers.ahead import ReadAhead
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
 from deltaplane_services.readers.rows import FORMATS, ReaderError, ReaderOptions, RefusedRow, RowBlock
 
-__all__ = ["FORMATS", "ReaderError", "ReaderOptions", "RefusedRow", "RowBlock", "RowReader", "open_rows", "rechunk"]
+__all__ = [
+    "FORMATS",
+    "ReadAhead",
+    "ReaderError",
+    "ReaderOptions",
+    "RefusedRow",
+    "RowBlock",
+    "RowReader",
+    "open_rows",
+    "rechunk",
+]

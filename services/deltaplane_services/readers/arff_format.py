@@ -64,7 +64,7 @@ class ArffDialect:
         cells = list(self.left_out)
         given = set()
         for word, value in words_of_sparse_row(text):
-            if not word.isascii() or not word.isdigit() or int(word[:18]) >= len(cells):
+            if not word.isascii() or not word.isdigit() or len(word) > 18 or int(word) >= len(cells):
                 raise ValueError(f"{clip(word, 40)!r} is not the number of an attribute, 0 to {len(cells) - 1}")
             position = int(word)
             if position in given:

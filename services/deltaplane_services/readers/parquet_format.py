@@ -50,9 +50,10 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         columns = pq.read_metadata(source.seekable_stream()).num_columns
         buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, columns)))
         file = pq.ParquetFile(source.seekable_stream(), pre_buffer=False, buffer_size=buffer_bytes)
-    except (pa.ArrowException, OSError) as error:
+        names = file.schema_arrow.names
+    except (pa.ArrowException, OSError, ValueError) as error:  # The last of a name that is not UTF-8.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
-    layout = choose_columns(file.schema_arrow.names, options, source.name)
+    layout = choose_columns(names, options, source.name)
     rows = _ParquetRows(file, layout, options, source)
     rows.refuse_columns_without_numbers()
     if not file.metadata.num_rows:
@@ -93,6 +94,8 @@ class _ParquetRows:
             self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
             yield self._block(batch, first_row)
             first_row += batch.num_rows
+        if first_row == 1:
+            raise ReaderError(f"{self._name} says that it has rows, and none is there. Fetch or write it again.")
 
     def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
         import pyarrow as pa
@@ -151,7 +154,11 @@ def _texts(column: Any) -> list[str]:
     import pyarrow as pa
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    texts = [_text(value) for value in encoded.dictionary.to_pylist()]
+    try:
+        values = encoded.dictionary.to_pylist()
+    except UnicodeDecodeError:
+        values = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    texts = [_text(value) for value in values]
     return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
 
 
@@ -214,4 +221,12 @@ def _one_by_one(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]
 def _text_of_row(batch: Any, row: int) -> str:
     """The first cells of a row."""
     names = batch.schema.names[:_SHOWN_CELLS]
-    return printable(", ".join(f"{name}={batch.column(name)[row].as_py()}" for name in names))
+    return printable(", ".join(f"{name}={_cell(batch.column(name), row)}" for name in names))
+
+
+def _cell(column: Any, row: int) -> object:
+    """A value as it is shown, also where it says to be text and is none."""
+    try:
+        return column[row].as_py()
+    except UnicodeDecodeError:
+        return _texts(column[row : row + 1])[0]

@@ -71,7 +71,7 @@ class Feed:
         batches = list(self._partitioned(block))
         for batch in batches:
             value = write_sample_batch(batch.samples, self.definition.data_fingerprint)
-            records.append(Outgoing(SAMPLES, batch.partition, None, value))
+            records.append(Outgoing(SAMPLES, batch.partition, None, value, batch.samples))
         return records, Published(batches, retired, self.now)
 
     def finish(self) -> tuple[list[Outgoing], Published]:

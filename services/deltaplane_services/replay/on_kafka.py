@@ -64,7 +64,7 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
         with ExitStack() as undo:
             undo.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _interrupt))
             if not run.keep_topics:
-                undo.callback(_delete_topics, settings)
+                undo.callback(delete_topics, settings)
             for finding in create_topics(settings).findings:
                 raise DeltaplaneError(f"kafka: {finding}")
             directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="deltaplane-")))
@@ -85,7 +85,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _delete_topics(settings: ServiceSettings) -> None:
+def delete_topics(settings: ServiceSettings) -> None:
     """Delete the topics of a stream that was made for one replay; those that are left are named, not fatal."""
     admin = AdminClient(settings.admin_properties("site"))
     names = [f"{settings.definition.name}.{topic}" for topic in TOPICS]

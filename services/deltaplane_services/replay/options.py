@@ -16,6 +16,7 @@ from deltaplane.definition import StreamDefinition, check_keys
 from deltaplane.errors import DefinitionError
 from deltaplane.features import fit_table
 from deltaplane.grid import Grid, fit_grid
+from deltaplane.tables import flag, label, numbers, strings, text, whole
 from deltaplane_services.readers import ReaderOptions
 
 INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
@@ -88,13 +89,32 @@ def load_tables(path: Path | None) -> Tables:
         raise DefinitionError(f"definition: there is no file {str(path)!r}; check the path") from None
     except (OSError, UnicodeDecodeError) as fault:
         raise DefinitionError(f"definition: {str(path)!r} cannot be read: {fault}") from fault
-    except tomllib.TOMLDecodeError as fault:
-        raise DefinitionError(f"definition: {str(path)!r} is not TOML: {fault}") from fault
+    except (ValueError, RecursionError) as fault:
+        # Besides what is no TOML: a number of more digits than Python converts, and lists within lists without end.
+        raise DefinitionError(f"definition: {str(path)!r} is not TOML: {str(fault)[:200]}") from fault
     check_keys(tables)
-    for key in tables.get("input", {}):
-        if key not in INPUT_KEYS:
-            raise DefinitionError(f"definition: unknown key 'input.{key}'; known are {', '.join(INPUT_KEYS)}")
+    _check_input(tables.get("input", {}))
     return tables
+
+
+def _check_input(table: Any) -> None:
+    """Refuse what says nothing of how a file is read: an unknown key, or a value of another type."""
+    if not isinstance(table, Mapping):
+        raise DefinitionError(f"input: expected a table of keys, got {table!r}")
+    for key, value in table.items():
+        where = f"input.{key}"
+        if key not in INPUT_KEYS:
+            raise DefinitionError(f"definition: unknown key {where!r}; known are {', '.join(INPUT_KEYS)}")
+        if key in ("label", "id", "time"):
+            label(value, where)
+        elif key == "ignore":
+            strings([value] if isinstance(value, str) else value, where)
+        elif key == "header":
+            flag(value, where)
+        elif key == "number_of_features":
+            whole(value, where)
+        else:
+            text(value, where)
 
 
 def read_prior(path: Path) -> Tables:
@@ -106,18 +126,21 @@ def read_prior(path: Path) -> Tables:
     except (ValueError, RecursionError) as fault:
         raise DefinitionError(f"prior: {str(path)!r} is not JSON ({fault})") from fault
     model = value.get("model", value) if isinstance(value, dict) else None
-    if not isinstance(model, dict) or not model.get("classes"):
+    lists: list[Any] = [model.get(key) for key in ("classes", "features", "weights")] if isinstance(model, dict) else []
+    if not isinstance(model, dict) or not all(isinstance(item, list) and item for item in lists):
         raise DefinitionError(
             f"prior: {str(path)!r} holds no plane; give what 'model export' or 'replay --json' has written"
         )
-    several = isinstance(model.get("weights", [None])[0], list)
-    positive = model["classes"][-1] if not several and model.get("positive") is None else model.get("positive")
+    classes, features, weights = lists
+    several = isinstance(weights[0], list)
+    positive = classes[-1] if not several and model.get("positive") is None else model.get("positive")
     positive = value.get("positive") or positive if "model" in value else positive
+    biases = model.get("biases", model.get("bias"))
     table = {
-        "classes": model["classes"],
-        "features": model["features"],
-        "weights": model["weights"] if several else [model["weights"]],
-        "biases": model["biases"] if "biases" in model else model["bias"] if several else [model["bias"]],
+        "classes": classes,
+        "features": features,
+        "weights": weights if several else [weights],
+        "biases": biases if isinstance(biases, list) else [biases],
     }
     return table if positive is None else {**table, "positive": positive}
 
@@ -135,14 +158,15 @@ def lay_over(tables: Mapping[str, Any], section: str, **values: Any) -> Tables:
 def reader_options(options: ReplayOptions) -> ReaderOptions:
     """How the file is to be read."""
     table = options.input
-    names = options.tables.get("features", {}).get("names")
+    names = strings(options.tables.get("features", {}).get("names", ()), "features.names")
     ignored = table.get("ignore", ())
+    named = {key: None if table.get(key) is None else str(table[key]) for key in ("label", "id", "time")}
     return ReaderOptions(
-        label=None if table.get("label") is None else str(table["label"]),
-        id=table.get("id"),
-        time=table.get("time"),
+        label=named["label"],
+        id=named["id"],
+        time=named["time"],
         features=tuple(names) if names else None,
-        ignored=(ignored,) if isinstance(ignored, str) else tuple(ignored),
+        ignored=(ignored,) if isinstance(ignored, str) else tuple(map(str, ignored)),
         format=table.get("format"),
         missing="keep" if options.tables.get("features", {}).get("missing") == "offset" else "refuse",
         number_of_features=table.get("number_of_features"),
@@ -162,8 +186,11 @@ def _fitted(tables: Tables, first: npt.NDArray[np.float64]) -> Tables:
     if "steps" not in tables.get("grid", {}):
         grid = fit_grid(first)
         tables = lay_over(tables, "grid", steps=grid.steps.tolist(), offsets=grid.offsets.tolist())
-    steps, offsets = tables["grid"]["steps"], tables["grid"].get("offsets", [0.0] * first.shape[1])
-    grid = Grid(np.array(steps, dtype=np.float64), np.array(offsets, dtype=np.float64))
+    steps = numbers(tables["grid"]["steps"], "grid.steps")
+    offsets = numbers(tables["grid"].get("offsets", [0.0] * len(steps)), "grid.offsets")
+    grid = Grid(np.array(steps), np.array(offsets))
+    if grid.features != first.shape[1]:
+        raise DefinitionError(f"grid: expected {first.shape[1]} steps, one a feature, got {grid.features}")
     return lay_over(tables, "feature_map", **fit_table(tables.get("feature_map", {}), grid, first))
 
 
@@ -175,7 +202,8 @@ def complete_definition(
     ``first`` are its first rows float64[n, d], where :func:`needs_first_rows`: what is missing is fitted on them.
     """
     tables: Tables = dict(options.tables)
-    tables = lay_over(tables, "features", names=list(tables.get("features", {}).get("names", features)))
+    names = strings(tables.get("features", {}).get("names", list(features)), "features.names")
+    tables = lay_over(tables, "features", names=names)
     if first is not None:
         tables = _fitted(tables, first)
     window = tables.get("window", {})

@@ -49,7 +49,9 @@ class EmbeddedPipeline:
 
     def __init__(self, definition: StreamDefinition, seed: int) -> None:
         # A round must take all of a chunk, so that the next chunk meets a model that contains it.
-        self._runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, seed=seed))
+        self._runner = EmbeddedRunner(
+            definition, options=RunnerOptions(records_per_poll=2**31, seed=seed, decode=False)
+        )
 
     @property
     def model(self) -> Model | None:

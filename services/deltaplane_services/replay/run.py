@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TextIO
 
 import numpy as np
@@ -24,7 +25,7 @@ from deltaplane.model import Model
 from deltaplane.prequential import Point, PrequentialSeries
 from deltaplane.records import DeadLetter
 from deltaplane_services.processors.records import SAMPLES, Outgoing
-from deltaplane_services.readers import ReaderError, RowBlock, RowReader, open_rows, rechunk
+from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
 from deltaplane_services.replay.clock import refuse_bogus_times
 from deltaplane_services.replay.feed import Feed, Published
 from deltaplane_services.replay.options import ReplayOptions, complete_definition, needs_first_rows, reader_options
@@ -88,27 +89,28 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
     Raises :class:`DeltaplaneError` with a message for the user where the file or the options cannot be used. An
     interrupt (Ctrl-C) ends the replay early with the result so far.
     """
-    with open_rows(options.source, reader_options(options)) as reader:
+    with open_rows(options.source, reader_options(options)) as reader, ExitStack() as stack:
         blocks: Iterator[RowBlock] = reader
+        if Path(options.source).is_file():  # A pipe may keep its reader waiting, and nobody could end it.
+            blocks = stack.enter_context(ReadAhead(reader))
         first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
         rows = np.vstack([block.features for block in first]) if first else None
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if definition.ladder.longest_milliseconds is not None:
             blocks = refuse_bogus_times(blocks, definition.max_skew_milliseconds)
-        with ExitStack() as stack:
-            note = stack.enter_context(options.retired_ids.open("w", encoding="utf-8")) if options.retired_ids else None
-            pipeline = open_pipeline(definition)
-            stack.callback(pipeline.close)
-            run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
-            try:
-                run.feed(rechunk(blocks, options.chunk))
-            except KeyboardInterrupt:
-                run.ended_early = "interrupted"
-            except ReaderError as fault:
-                # The rows before the damage stand, and are worth their summary.
-                run.ended_early = str(fault)
-            return run.finish()
+        note = stack.enter_context(options.retired_ids.open("w", encoding="utf-8")) if options.retired_ids else None
+        pipeline = open_pipeline(definition)
+        stack.callback(pipeline.close)
+        run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
+        try:
+            run.feed(rechunk(blocks, options.chunk))
+        except KeyboardInterrupt:
+            run.ended_early = "interrupted"
+        except ReaderError as fault:
+            # The rows before the damage stand, and are worth their summary.
+            run.ended_early = str(fault)
+        return run.finish()
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:

@@ -71,7 +71,7 @@ def _plane(run: Run) -> str:
     weighting = run.model.get("weighting")
     parts = [str(run.model.get("kind", "")), weighting if isinstance(weighting, str) else "explicit weights"]
     c = run.model.get("C")
-    return ", ".join([*parts, f"C = {c:g}" if isinstance(c, int | float) else f"C = {c}"])
+    return ", ".join([*parts, f"C = {c:g}" if isinstance(c, float) else f"C = {c}"])
 
 
 def best(runs: Runs) -> set[tuple[str, str]]:

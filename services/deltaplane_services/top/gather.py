@@ -8,7 +8,10 @@ containers) is asked at each of its addresses; taken as one, it would show now t
 from __future__ import annotations
 
 import http.client
+import math
+import re
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +35,9 @@ MOST_THREADS = 32
 MOST_WORDS = 500
 """Characters of ``/readyz`` that are kept."""
 
+OURS = tuple(value for value in vars(names).values() if isinstance(value, names.Metric))
+"""Every metric that a service of this version may have."""
+
 Series = tuple[Mapping[str, str], float]
 
 
@@ -48,7 +54,7 @@ class Address:
         host, colon, port = text.strip().rpartition(":")
         inside = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         is_host = bool(inside) and not set(inside) & set("/[]@ ") and (":" not in inside or inside != host)
-        if not (colon and is_host and port.isascii() and port.isdigit() and 0 < int(port) < 65_536):
+        if not (colon and is_host and re.fullmatch("[0-9]{1,5}", port) and 0 < int(port) < 65_536):
             raise DefinitionError(f"--at: expected HOST:PORT such as 127.0.0.1:9108, got {text[:100]!r}")
         return cls(inside, int(port))
 
@@ -143,9 +149,9 @@ class Gatherer:
             asked_at = time.monotonic()
             if status != http.HTTPStatus.OK:
                 return Silence(f"/metrics answers {status}", stranger=True)
-            series = parse(text)
-            if names.BUILD.name not in series:
-                return Silence("its metrics are not Deltaplane's", stranger=True)
+            series = read_metrics(text)
+            if isinstance(series, Silence):
+                return series
             status, why = self._get(address, "/readyz")
         except (OSError, http.client.HTTPException) as fault:
             return Silence(_reason(fault, self._timeout))
@@ -173,13 +179,39 @@ class Gatherer:
 
 
 def parse(text: str) -> dict[str, list[Series]]:
-    """Name to the series of an exposition in Prometheus's text format. Raises ValueError."""
+    """Name to the series of an exposition in Prometheus's text format. Raises ValueError.
+
+    A value that is no number, or infinite, says that nothing is known: its series is left out.
+    """
     found: dict[str, list[Series]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = {name: plain(value) for name, value in sample.labels.items()}
-            found.setdefault(sample.name, []).append((labels, float(sample.value)))
+            # A whole number of hundreds of digits is one, too.
+            if abs(sample.value) <= sys.float_info.max:
+                found.setdefault(sample.name, []).append((labels, float(sample.value)))
     return found
+
+
+def read_metrics(text: str) -> dict[str, list[Series]] | Silence:
+    """As :func:`parse`, or why this is no page of a service of ours. Raises ValueError where it is none at all."""
+    series = parse(text)
+    if names.BUILD.name not in series:
+        return Silence("its metrics are not Deltaplane's", stranger=True)
+    for metric in OURS:
+        for ending in ("", "_sum", "_count", "_bucket"):
+            wanted = {"stream", *metric.labels, *(("le",) if ending == "_bucket" else ())}
+            for labels, _ in series.get(metric.name + ending, ()):
+                if labels.keys() != wanted or not _is_number(labels.get("le", "0")):
+                    return Silence(f"its {metric.name} has not the labels of this version", stranger=True)
+    return series
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
 
 
 def _machines(place: Address) -> list[Address] | Silence:

@@ -1,0 +1,9 @@
+"""How fast, and with which answers: ``bench throughput``, ``bench latency``, ``bench statistics``.
+
+Every figure stands beside the digest of what was learned and whether that is the digest of the batch: a fast wrong
+answer is no answer. Machines differ and are shared, so every table also gives processor time a row, which a busy
+neighbour disturbs least.
+
+Read: ``figures`` (a table, as text and JSON), ``rows`` (the stream), then ``statistics``, ``embedded``, ``processes``,
+``throughput``, ``latency``, and ``commands``.
+"""

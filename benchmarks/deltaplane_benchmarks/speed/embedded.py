@@ -1,0 +1,115 @@
+"""``bench throughput``: replays in one process, by window, chunk and mode, on a file or on rows made from a seed."""
+
+from __future__ import annotations
+
+import csv
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from json import loads
+from pathlib import Path
+from typing import Any
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane_benchmarks.speed.rows import LABELS, make_rows
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One way to replay: ``window`` and ``choice_of_c`` as on the command line, a model after every ``chunk`` rows."""
+
+    name: str
+    window: str
+    choice_of_c: str
+    chunk: int
+    features: int
+    rows: int
+
+
+SETTINGS = (
+    Setting("plain", "20000", "1", 1000, 54, 500_000),
+    Setting("window of 2,000", "2000", "1", 1000, 54, 500_000),
+    Setting("window of 200,000", "200000", "1", 1000, 54, 500_000),
+    Setting("automatic", "auto", "auto", 1000, 54, 500_000),
+    Setting("automatic", "auto", "auto", 100, 6, 100_000),
+    Setting("model after every row", "2000", "1", 1, 6, 10_000),
+)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """What one replay took, imports left out, and what it found."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_megabytes: float
+    rows: int
+    digest: str
+    verified: bool
+    gmean: float | None
+
+    @property
+    def rows_per_second(self) -> float:
+        """From the first row read to the last model."""
+        return self.rows / self.seconds
+
+
+@contextmanager
+def data_file(features: int, rows: int, seed: int) -> Iterator[Path]:
+    """A CSV file of rows made from a seed, with the label in ``y``."""
+    made = make_rows(rows, features, seed)
+    with tempfile.TemporaryDirectory(prefix="deltaplane-bench-") as directory:
+        place = Path(directory) / "rows.csv"
+        with place.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow([*(f"f{at}" for at in range(features)), "y"])
+            for values, code in zip(made.features.tolist(), made.codes.tolist(), strict=True):
+                writer.writerow([*(f"{value:g}" for value in values), LABELS[code]])
+        yield place
+
+
+def replay(file: Path, label: str, positive: str | None, setting: Setting, *, verify: bool = False) -> Replayed:
+    """One replay in a process of its own, so that its memory is its own. Raises :class:`DeltaplaneError`."""
+    flags = ["--label", label, "--window", setting.window, "--C", setting.choice_of_c, "--chunk", str(setting.chunk)]
+    flags += ["--positive", positive] if positive else []
+    flags += ["--verify"] if verify else []
+    line = [sys.executable, "-m", "deltaplane_services", "replay", str(file), *flags, "--json", "-"]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
+        output, errors = process.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if process.returncode:
+        raise DeltaplaneError(f"bench: the replay ended with {process.returncode}: {errors.strip()[-500:]}")
+    result: dict[str, Any] = loads(output)
+    return Replayed(
+        seconds=result["seconds"],
+        cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
+        peak_megabytes=after.ru_maxrss / 1024,
+        rows=result["rows"],
+        digest=result["digest"],
+        verified=bool(result.get("verified")),
+        gmean=result.get("gmean"),
+    )
+
+
+def best_of(repeats: int, file: Path, label: str, positive: str | None, setting: Setting) -> Replayed:
+    """The fastest of several; all must give one digest. Raises :class:`DeltaplaneError` where they do not."""
+    runs = [replay(file, label, positive, setting) for _ in range(repeats)]
+    if len({run.digest for run in runs}) > 1:
+        raise DeltaplaneError(f"bench: equal replays gave different digests: {sorted({run.digest for run in runs})}")
+    return min(runs, key=lambda run: run.seconds)
+
+
+def startup_seconds() -> float:
+    """Processor seconds that the command takes to do nothing: to be taken from those of a replay."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(
+        [sys.executable, "-c", "import deltaplane_services.cli, deltaplane_services.replay.run, pyarrow.csv"],
+        check=True,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

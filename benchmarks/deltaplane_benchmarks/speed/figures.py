@@ -1,0 +1,83 @@
+"""A table of measurements, for a person and as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from deltaplane import __version__
+from deltaplane.errors import DeltaplaneError
+
+Cell = str | int | float | None
+
+
+@dataclass
+class Figures:
+    """Rows of measurements under ``columns``: name to format, such as ``,.0f``; ``notes`` say how they were made."""
+
+    title: str
+    columns: dict[str, str]
+    rows: list[dict[str, Cell]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, *cells: Cell) -> None:
+        """One row, in the order of the columns."""
+        self.rows.append(dict(zip(self.columns, cells, strict=True)))
+
+    def show(self, console: Console) -> None:
+        """Print it."""
+        table = Table(title=self.title, title_justify="left")
+        for name in self.columns:
+            words = any(isinstance(row[name], str) for row in self.rows)
+            table.add_column(name, justify="left" if words else "right", overflow="fold")
+        for row in self.rows:
+            table.add_row(*(_text(row[name], form) for name, form in self.columns.items()))
+        console.print(table)
+        for note in self.notes:
+            console.print(f"  {note}", style="dim", markup=False)
+
+
+def _text(value: Cell, form: str) -> str:
+    if value is None:
+        return "–"
+    return value if isinstance(value, str) else format(value, form)
+
+
+def machine() -> dict[str, Any]:
+    """What every figure depends on."""
+    return {
+        "deltaplane": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+        "load": [round(value, 2) for value in os.getloadavg()],
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+
+
+def write_json(tables: Sequence[Figures], place: str) -> None:
+    """The tables as JSON to a file, or to standard output for ``-``."""
+    document = {
+        "schema": "deltaplane speed 1",
+        "machine": machine(),
+        "tables": [{"title": table.title, "rows": table.rows, "notes": table.notes} for table in tables],
+    }
+    text = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if place == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(place).write_text(text, "utf-8")
+    except OSError as fault:
+        raise DeltaplaneError(f"--json {place}: cannot be written: {fault.strerror}; give another file") from None

@@ -1,0 +1,129 @@
+"""``bench statistics``: exact Gram matrices against the plain float64 product of the same rows.
+
+Each row enters once and leaves once, class by class, as in a sliding window: rounding to the grid and the split into
+classes are part of it. The plain product does the same with floats, in blocks of the same length. Both are timed in
+turn, best of several, on one thread and on two.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from deltaplane import limits
+from deltaplane.grid import Grid, fit_grid
+from deltaplane.moments import Moments
+from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane_benchmarks.speed.rows import LABELS, Codes, Rows, make_rows
+
+Floats = npt.NDArray[np.float64]
+FEATURES = (8, 54, 256, 784)
+CHUNK_ROWS = 4096
+PEAK_SIZE = 1024
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Rows a second, each entering and leaving; ``peak``: share of the machine's dgemm that the exact way uses."""
+
+    features: int
+    rows: int
+    plain: float
+    exact: float
+    exact_two_threads: float
+    peak: float
+    digest: str
+    same_digest: bool
+
+
+def compare(features: int, rows: int, repeats: int, seed: int) -> Compared:
+    """Time both ways in turn. The digest is that of the rows that stay, and must not depend on how they were cut."""
+    table = make_rows(rows, features, seed)
+    grid = fit_grid(table.features[:10_000])
+    half = len(table) // 2
+    parts = [Rows(table.features[at], table.codes[at]) for at in (slice(0, half), slice(half, None))]
+    with threadpool_limits(1), ThreadPoolExecutor(2) as threads:
+        ways: Sequence[Callable[[], object]] = (
+            lambda: _plain(table),
+            lambda: exact(table, grid),
+            lambda: list(threads.map(lambda part: exact(part, grid), parts)),
+        )
+        best = [float("inf")] * len(ways)
+        for _ in range(repeats):
+            for way, run in enumerate(ways):
+                began = time.perf_counter()
+                run()
+                best[way] = min(best[way], time.perf_counter() - began)
+        peak = _peak_flops(repeats)
+    width = features + 1
+    plain, alone, two = (rows / seconds for seconds in best)
+    at_once = Statistics(
+        width, {(0, label): part for label, part in _moments(table.features, table.codes, grid).items()}
+    )
+    digest = at_once.digest(b"")
+    in_parts = Statistics(width)
+    for part in parts:
+        learned = _moments(part.features, part.codes, grid)
+        in_parts += Statistics(width, {(0, label): moments for label, moments in learned.items()})
+    return Compared(
+        features,
+        rows,
+        plain,
+        alone,
+        two,
+        2 * alone * width * (width + 1) / peak,
+        digest,
+        in_parts.digest(b"") == digest,
+    )
+
+
+def exact(rows: Rows, grid: Grid) -> bool:
+    """Every row enters and leaves, chunk by chunk; True where nothing is left."""
+    total = Statistics(rows.features.shape[1] + 1)
+    for start in range(0, len(rows), CHUNK_ROWS):
+        here = slice(start, start + CHUNK_ROWS)
+        placed, fits = grid.place(rows.features[here])
+        assert fits.all(), "the grid was fitted on such rows"
+        codes, kept = rows.codes[here], placed.astype(np.int32)
+        entering = {(0, label): part for label, part in moments_by_class(placed, codes, list(LABELS)).items()}
+        leaving = {(0, label): part for label, part in moments_by_class(kept, codes, list(LABELS)).items()}
+        total = total + Statistics(total.dimension, entering) - Statistics(total.dimension, leaving)
+    return total == Statistics(total.dimension)
+
+
+def _moments(features: Floats, codes: Codes, grid: Grid) -> dict[str, Moments]:
+    return moments_by_class(grid.place(features)[0], codes, list(LABELS))
+
+
+def _plain(rows: Rows) -> Floats:
+    """The same with float64 sums: what is left of them is not zero, but noise."""
+    width = rows.features.shape[1] + 1
+    total = np.zeros((len(LABELS), width, width))
+    for sign in (1.0, -1.0):
+        for start in range(0, len(rows), CHUNK_ROWS):
+            features, codes = rows.features[start : start + CHUNK_ROWS], rows.codes[start : start + CHUNK_ROWS]
+            for code in range(len(LABELS)):
+                mine = features[codes == code]
+                for at in range(0, len(mine), limits.BLOCK_ROWS):
+                    block = mine[at : at + limits.BLOCK_ROWS]
+                    extended = np.empty((len(block), width))
+                    extended[:, :-1] = block
+                    extended[:, -1] = -1.0
+                    total[code] += sign * (extended.T @ extended)
+    return total
+
+
+def _peak_flops(repeats: int) -> float:
+    """Floating-point operations a second of one large product on one thread."""
+    matrix, best = np.random.default_rng(0).standard_normal((PEAK_SIZE, PEAK_SIZE)), float("inf")
+    for _ in range(repeats):
+        began = time.perf_counter()
+        matrix @ matrix.T.copy()
+        best = min(best, time.perf_counter() - began)
+    return float(2 * PEAK_SIZE**3 / best)

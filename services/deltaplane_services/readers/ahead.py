@@ -1,0 +1,74 @@
+"""Read a file a few blocks ahead, in a thread of its own.
+
+Parsing text takes as long as everything that a pipeline does with the rows, and it happens in Arrow's code, which lets
+other threads run meanwhile. So one block is parsed while the one before it is learned. Order, blocks and faults are
+those of the reader itself: a fault comes after the blocks before it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Self
+
+from deltaplane_services.readers.rows import RowBlock
+
+BLOCKS_AHEAD = 2
+"""More would only take memory: both sides are busy with fewer."""
+
+
+class ReadAhead(Iterator[RowBlock]):
+    """The same blocks, read while the caller works on earlier ones. A context manager, which ends the thread.
+
+    Only for blocks that come without waiting for anybody, such as those of a file: leaving waits for the one in work.
+    """
+
+    def __init__(self, blocks: Iterable[RowBlock], most: int = BLOCKS_AHEAD) -> None:
+        self._blocks = blocks
+        self._most = most
+        self._changed = threading.Condition()
+        self._ready: deque[RowBlock] = deque()
+        self._fault: BaseException | None = None
+        self._ended = False
+        self._thread = threading.Thread(target=self._read, name="reader", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def __next__(self) -> RowBlock:
+        """The next block. Raises what the reader raised, once all blocks before it have been taken."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._ready or self._ended)
+            if self._ready:
+                self._changed.notify_all()
+                return self._ready.popleft()
+            fault, self._fault = self._fault, None
+        if fault is not None:
+            raise fault
+        raise StopIteration
+
+    def _read(self) -> None:
+        try:
+            for block in self._blocks:
+                with self._changed:
+                    self._changed.wait_for(lambda: len(self._ready) < self._most or self._ended)
+                    if self._ended:
+                        return
+                    self._ready.append(block)
+                    self._changed.notify_all()
+        except BaseException as fault:  # noqa: BLE001 - it is the caller's, and is raised there.
+            self._fault = fault
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
