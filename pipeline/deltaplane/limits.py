@@ -11,6 +11,9 @@ GRID_RANGE = 2**30
 GRID_BITS = 20
 """A fitted step leaves this many bits for the values seen, and thus a factor 1024 of headroom above them."""
 
+REFIT_BITS = 28
+"""A step that is widened for values beyond the grid leaves them this many bits, and a factor of four of headroom."""
+
 EXACT_PRODUCT = 2**53
 """Sums of integers below this are exact in float64, whatever order a BLAS kernel adds them in."""
 
@@ -108,6 +111,7 @@ DEAD_LETTER_BYTES = 4096
 
 assert GRID_RANGE <= 2**31, "a grid value must fit int32"
 assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of the grid"
+assert 2**REFIT_BITS <= GRID_RANGE // 4, "values beyond a grid must have headroom on the wider one"
 assert 2 * STEP_LARGEST * GRID_RANGE <= 2.0**1023, "the range of the largest step about its offset must be finite"
 assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole numbers must have headroom at a step of 1"
 assert BLOCK_ROWS * GRID_RANGE < EXACT_PRODUCT, "a block's sums must be exact"

@@ -14,6 +14,7 @@ from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli_access import topics_acls
 from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_copy import register as register_copy
+from deltaplane_services.cli_grid import grid_app
 from deltaplane_services.cli_kafka import register, topics_app
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
@@ -289,6 +290,7 @@ app.command("top")(live)
 register_copy(app)
 app.command("verify-receipt")(verify_receipt)
 app.add_typer(source_app, name="source")
+app.add_typer(grid_app, name="grid")
 for plugin in entry_points(group="deltaplane.commands"):
     _add_plugin(plugin)
 

@@ -29,6 +29,9 @@ def copy(
     kafka: KafkaProperty = None,
     idle_seconds: Idle = 5.0,
     wait: Wait = 0.0,
+    regrid: Annotated[
+        bool, typer.Option("--regrid", help="Onto another grid, of deltaplane grid refit; what it admits is copied.")
+    ] = False,
 ) -> None:
     """Copy the live rows of a stream, and what still comes, onto a new stream of the same features and grid.
 
@@ -37,7 +40,7 @@ def copy(
     """
     old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     new = resolve(to, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _copy(old, new, idle_seconds, wait)
+    _copy(old, new, idle_seconds, wait, regrid=regrid)
 
 
 def repartition(
@@ -120,11 +123,13 @@ def restore(
     _compare(saved.definition, settings, saved.digest, wait)
 
 
-def _copy(old: ServiceSettings, new: ServiceSettings, idle_seconds: float, wait: float) -> None:
+def _copy(
+    old: ServiceSettings, new: ServiceSettings, idle_seconds: float, wait: float, *, regrid: bool = False
+) -> None:
     from deltaplane_services.kafka.copying import copy_stream
 
     _make_topics(new)
-    copied: Copied = copy_stream(old, new, idle_seconds)
+    copied: Copied = copy_stream(old, new, idle_seconds, regrid=regrid)
     _tell(copied.counts)
     _compare(old.definition, new, None if copied.model is None else copied.model.digest, wait)
 
@@ -146,6 +151,9 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
     from deltaplane_services.kafka.copying import wait_for_digest
 
     by_count = any(window.kind == "count" for window in new.definition.ladder.windows)
+    if old.data_fingerprint != new.definition.data_fingerprint:
+        typer.echo("no digest to compare with: its grid is another; check the new stream with deltaplane audit")
+        return
     same_rows = old.ladder == new.definition.ladder and (not by_count or old.partitions == new.definition.partitions)
     if digest is None or not same_rows or old.ladder.pane_rows > 1:
         why = "rows came while it was copied" if digest is None else "its windows hold other rows"

@@ -80,9 +80,7 @@ def test_a_window_and_its_classes_are_listed_in_order() -> None:
 
 def test_rows_that_never_were_in_cannot_be_taken_out() -> None:
     of({(0, "a"): one(1)}).check_rows_exist("delta 3")
-    with pytest.raises(
-        StateMismatch, match="delta 3: class 'b' in window 1 has sums over -1 rows, expected at least 1"
-    ):
+    with pytest.raises(StateMismatch, match="delta 3: class 'b' in window 1 has sums over -1 rows, expected 1 to"):
         (of({(0, "a"): one(1)}) - of({(1, "b"): one(1)})).check_rows_exist("delta 3")
     with pytest.raises(StateMismatch, match="sums over 0 rows"):
         (of({(0, "a"): one(1)}) - of({(0, "a"): one(2)})).check_rows_exist("delta 3")

@@ -42,15 +42,21 @@ def main() -> int:
     lines = LinesSeen(decoders(), NO_DECODERS)
     said_at = time.monotonic()
 
+    kept = 0
+
     def said(findings: Findings) -> None:
-        nonlocal said_at
+        nonlocal said_at, kept
+        # A crash is told at once: a long run may be ended before its end.
+        for crash in findings.crashes[kept:]:
+            keep(console, crash, given.crashes / f"{seed}-{kept}.input")
+            kept += 1
         if time.monotonic() - said_at > REPORT_EVERY_SECONDS:
             said_at = time.monotonic()
             console.print(f"{findings.inputs:>9,} inputs, {findings.seconds:.0f} s, {len(findings.crashes)} crashes")
 
     findings = run(targets, given.inputs, seed, lines, said)
     show(console, findings, lines, unseen=given.unseen)
-    return keep(console, findings, given.crashes)
+    return int(bool(findings.crashes))
 
 
 def show(console: Console, findings: Findings, lines: LinesSeen, *, unseen: bool) -> None:
@@ -79,20 +85,14 @@ def show(console: Console, findings: Findings, lines: LinesSeen, *, unseen: bool
     )
 
 
-def keep(console: Console, findings: Findings, directory: Path) -> int:
-    """Write down each input that crashed, and say how to try it again."""
-    for number, crash in enumerate(findings.crashes):
-        directory.mkdir(parents=True, exist_ok=True)
-        path = directory / f"{findings.seed}-{number}.input"
-        path.write_bytes(crash.data)
-        console.print(f"CRASH of {crash.target}: {crash.what} at {crash.where}", style="red", markup=False)
-        console.print(
-            f"  again: PYTHONPATH=tests python -m fuzz --only '{crash.target}' --input {path}",
-            markup=False,
-            soft_wrap=True,
-        )
-        console.print("".join(crash.trace.splitlines(keepends=True)[-6:]), markup=False)
-    return int(bool(findings.crashes))
+def keep(console: Console, crash: Crash, path: Path) -> None:
+    """Write down an input that crashed, and say how to try it again."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(crash.data)
+    console.print(f"CRASH of {crash.target}: {crash.what} at {crash.where}", style="red", markup=False)
+    again = f"PYTHONPATH=tests python -m fuzz --only '{crash.target}' --input {path}"
+    console.print(f"  again: {again}", markup=False, soft_wrap=True)
+    console.print("".join(crash.trace.splitlines(keepends=True)[-6:]), markup=False)
 
 
 if __name__ == "__main__":

@@ -172,7 +172,7 @@ def run(
             if isinstance(came, Crash) and (came.target, came.what, came.where) not in known:
                 known.add((came.target, came.what, came.where))
                 findings.crashes.append(came)
-            if number % 1000 == 0:
+            if number % 1000 == 0 or (isinstance(came, Crash) and findings.crashes[-1] is came):
                 findings.seconds = time.monotonic() - began
                 said(findings)
     findings.seconds = time.monotonic() - began

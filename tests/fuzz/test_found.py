@@ -227,7 +227,22 @@ def test_text_in_parquet_that_is_no_text_is_shown_with_its_bytes_in_a_refused_ro
     data = data.replace(np.float64(2.0).tobytes(), np.float64("nan").tobytes())
     with open_rows(io.BytesIO(data), ReaderOptions(label="label")) as reader:
         refused = [row for block in reader for row in block.refused]
-    assert [(row.line_number, row.text) for row in refused] == [(2, "a=nan, label=D\\xffWN")]
+    assert [(row.line_number, row.text) for row in refused] == [(2, "a=nan, label=b'D\\xffWN'")]
+
+
+@pytest.mark.parametrize(("unit", "tick"), [("ns", 1), ("ms", 2**62), ("us", -(2**62)), ("s", 2**50)])
+def test_times_in_parquet_that_python_has_not_are_numbers_wherever_they_stand(unit: str, tick: int) -> None:
+    # A time of nanoseconds, as pandas writes them, was enough for a traceback.
+    times = pa.array([1, tick], pa.timestamp(unit))
+    out = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table({"a": [1.0, float("nan")], "when": times, "label": ["x", "y"]}), out)
+    for options in (ReaderOptions(label="label", id="when"), ReaderOptions(label="when", ignored=("label",))):
+        with open_rows(io.BytesIO(out.getvalue()), options) as reader:
+            (block,) = list(reader)
+        assert len(block) == 1
+        assert "when=" in block.refused[0].text
+    with pytest.raises(ReaderError, match="holds timestamp"):
+        open_rows(io.BytesIO(out.getvalue()), ReaderOptions(label="label"))
 
 
 def test_names_in_parquet_that_are_no_text_are_a_fault_of_the_file() -> None:

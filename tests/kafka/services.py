@@ -41,6 +41,7 @@ STREAM: Mapping[str, Any] = {
     "grid": {"steps": [2.0**-10] * 3},
     "classes": {"names": ["no", "yes"], "positive": "yes"},
     "window": {"length": "all"},
+    "solver": {"C": 1.0},
     "partitions": 2,
 }
 """The tables of a small stream; its grid spans about a million to both sides."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from deltaplane.reference import Reference
@@ -135,3 +136,33 @@ def test_a_copy_to_other_features_or_from_nothing_is_refused(
         assert "expected the features, grid and map" in stream.run("copy", "--to", other, code=2).stderr
         out = tmp_path / "other.toml"
         assert "is there already" in stream.run("repartition", "--partitions", "3", "--out", out, code=2).stderr
+
+
+def test_a_stream_whose_feature_outgrew_its_grid_goes_on_on_a_wider_one(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap, window={"length": "all"}) as stream:
+        stream.start("merger")
+        stream.start("worker")
+        rows = Rows(600, 11)
+        rows.features[300::10, 2] = 1e9 + np.arange(30)
+        with SampleProducer(stream.settings) as producer:
+            producer.send_batch(rows.ids, rows.times, rows.labels, rows.features)
+        stream.run("retire", "row-3", "row-310")
+        stream.wait_for_model(lambda m: m.totals.get("refused bad value", 0) == 30, "refused")
+        out = tmp_path / "wider.toml"
+        told = stream.run("grid", "refit", "--out", out).stdout
+        assert "30 rows were outside" in told
+        with stream_of(stream, out) as wider:
+            reference = Reference(wider.definition)
+            rows.tell(reference)
+            for sample_id in ("row-3", "row-310"):
+                reference.retire(sample_id)
+            told = stream.run("copy", "--regrid", "--to", out, "--idle-seconds", "1").stdout
+            assert "600 rows" in told
+            assert "its grid is another" in told
+            wider.start("merger")
+            wider.start("worker")
+            digest = reference.statistics().digest(wider.definition.data_fingerprint)
+            assert sum(wider.wait_for_digest(digest, "after").counts.values()) == 598
+            assert wider.run("audit").returncode == 0

@@ -16,6 +16,7 @@ CORE_ORDER = (
     "errors",
     "limits",
     "grid",
+    "refit",
     "moments",
     "centring",
     "statistics",

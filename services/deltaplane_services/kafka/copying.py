@@ -43,12 +43,12 @@ class Copied:
     model: Model | None
 
 
-def copy_stream(old: ServiceSettings, new: ServiceSettings, idle_seconds: float) -> Copied:
+def copy_stream(old: ServiceSettings, new: ServiceSettings, idle_seconds: float, *, regrid: bool = False) -> Copied:
     """Copy the live part of a stream's log at one site onto the empty topics of another stream.
 
     Raises :class:`CannotCopy` where there is nothing to copy, or the other stream is not empty.
     """
-    regroup = Regroup(old.definition, new.definition)
+    regroup = Regroup(old.definition, new.definition, regrid=regrid)
     _check_empty(new)
     out = publisher(new, "site")
 

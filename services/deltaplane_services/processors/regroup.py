@@ -1,7 +1,9 @@
 """A stream's samples and retirements on the topics of another stream, which may have more partitions or another name.
 
 A sample goes where its id says, and all versions of an id were in one partition in their order, so that they are in one
-again. Only what was admitted is passed on: a refused row would be judged by another clock. Statistics do not depend on
+again. Only what was admitted is passed on: a refused row would be judged by another clock. Onto a stream of
+another grid, what *that* admits is passed on, so that rows come in that the old grid had refused; their times are
+judged by when they came to the old one. Statistics do not depend on
 the rest of the order; a window of a *count* of rows shares its rows by partition, so with another number of partitions
 it holds other rows.
 """
@@ -15,21 +17,26 @@ import numpy as np
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.sample import Samples, admit, partition_of
-from deltaplane.wire import read_retirement, read_samples, write_sample_batch
+from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
 
 
 class Regroup:
     """Turns records of one stream into those of another; ``counts`` says of how many rows, and what was left out."""
 
-    def __init__(self, old: StreamDefinition, new: StreamDefinition) -> None:
-        if old.data_fingerprint != new.data_fingerprint:
+    def __init__(self, old: StreamDefinition, new: StreamDefinition, *, regrid: bool = False) -> None:
+        if regrid and old.features != new.features:
+            raise DefinitionMismatch(
+                f"stream {new.name!r}: expected the features of stream {old.name!r}, got others; the grid may differ"
+            )
+        if not regrid and old.data_fingerprint != new.data_fingerprint:
             raise DefinitionMismatch(
                 f"stream {new.name!r}: expected the features, grid and map of stream {old.name!r}, got others; rows can"
-                " only be copied between streams that place them alike: publish them anew instead"
+                " only be copied between streams that place them alike: say --regrid, or publish them anew"
             )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
+        self._judge = old if old.data_fingerprint == new.data_fingerprint else new
 
     def record(self, record: Record) -> list[Outgoing]:
         """What becomes of one record of the samples or the retirements; nothing of one that cannot be read."""
@@ -42,7 +49,7 @@ class Regroup:
     def _samples(self, record: Record) -> list[Outgoing]:
         features, fingerprint = len(self._old.features), self._old.data_fingerprint
         samples = read_samples(record.value, features, fingerprint, record.offset, record.log_time)
-        admitted, refusals = admit(samples, self._old)
+        admitted, refusals = admit(samples, self._judge)
         self.counts["refused rows"] += len(refusals)
         self.counts["rows"] += len(admitted)
         refused = {refusal.row for refusal in refusals}
@@ -52,7 +59,7 @@ class Regroup:
         )
         out = []
         for partition in np.unique(places).tolist():
-            value = write_sample_batch(_chosen(samples, kept[places == partition]), fingerprint)
+            value = write_sample_batch(_chosen(samples, kept[places == partition]), self._new.data_fingerprint)
             out.append(Outgoing(SAMPLES, partition, None, value))
         return out
 
@@ -61,7 +68,9 @@ class Regroup:
         retirement = read_retirement(record.value, len(old.features), old.data_fingerprint, record.offset)
         self.counts["retirements"] += 1
         partition = partition_of(retirement.id, self._new.partitions)
-        return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), record.value)]
+        same = self._judge is old
+        value = record.value if same else write_retirement(retirement, self._new.data_fingerprint)
+        return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)]
 
 
 def _chosen(samples: Samples, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Samples:

@@ -79,7 +79,7 @@ class _ParquetRows:
         bad = [name for name in self._layout.feature_names if not _holds_numbers(schema.field(name).type)]
         if not bad:
             return
-        first_values = (batch.column(0)[0].as_py() for batch in self._batches([bad[0]], 1))
+        first_values = (_cell(batch.column(0), 0) for batch in self._batches([bad[0]], 1))
         came = str(next(first_values, None))
         raise ReaderError(
             f"The column `{bad[0]}` of {self._name} holds {schema.field(bad[0]).type} where a feature must be a "
@@ -156,8 +156,8 @@ def _texts(column: Any) -> list[str]:
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     try:
         values = encoded.dictionary.to_pylist()
-    except UnicodeDecodeError:
-        values = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    except (ValueError, OverflowError):
+        values = [_cell(encoded.dictionary, at) for at in range(len(encoded.dictionary))]
     texts = [_text(value) for value in values]
     return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
 
@@ -225,8 +225,13 @@ def _text_of_row(batch: Any, row: int) -> str:
 
 
 def _cell(column: Any, row: int) -> object:
-    """A value as it is shown, also where it says to be text and is none."""
+    """A value as Python has it; the bytes of text that is none, the number of a time that Python has not."""
+    import pyarrow as pa
+
+    scalar = column[row]
     try:
-        return column[row].as_py()
+        return scalar.as_py()
     except UnicodeDecodeError:
-        return _texts(column[row : row + 1])[0]
+        return scalar.cast(pa.large_binary()).as_py()
+    except (ValueError, OverflowError):
+        return getattr(scalar, "value", scalar)
