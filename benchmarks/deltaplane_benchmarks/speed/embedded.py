@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import resource
 import subprocess
 import sys
@@ -78,17 +79,21 @@ def replay(file: Path, label: str, positive: str | None, setting: Setting, *, ve
     flags += ["--positive", positive] if positive else []
     flags += ["--verify"] if verify else []
     line = [sys.executable, "-m", "deltaplane_services", "replay", str(file), *flags, "--json", "-"]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603
-        output, errors = process.communicate()
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    if process.returncode:
-        raise DeltaplaneError(f"bench: the replay ended with {process.returncode}: {errors.strip()[-500:]}")
-    result: dict[str, Any] = loads(output)
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(line, stdout=output, stderr=errors)  # noqa: S603
+        # Of this process alone: the sums over all children would keep the peak of the largest so far.
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        errors.seek(0)
+        if process.returncode:
+            said = errors.read().strip()[-500:]
+            raise DeltaplaneError(f"bench: the replay ended with {process.returncode}: {said}")
+        result: dict[str, Any] = loads(output.read())
     return Replayed(
         seconds=result["seconds"],
-        cpu_seconds=after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime,
-        peak_megabytes=after.ru_maxrss / 1024,
+        cpu_seconds=used.ru_utime + used.ru_stime,
+        peak_megabytes=used.ru_maxrss / 1024,
         rows=result["rows"],
         digest=result["digest"],
         verified=bool(result.get("verified")),
