@@ -16,7 +16,9 @@ import numpy as np
 from deltaplane.definition import StreamDefinition
 from deltaplane.ladder import Window
 from deltaplane.tables import span
+from deltaplane_services.backup import Backup, BackupWriter
 from deltaplane_services.cli import _c, _weighting, _window
+from deltaplane_services.processors.records import Record
 from deltaplane_services.replay.options import (
     ImbalanceSchedule,
     ReplayOptions,
@@ -229,11 +231,29 @@ OPTION_SEEDS = (
 OPTION_WORDS = (b"\n", b",", b":", b"=", b";", b"all", b"auto", b"7d", b"ms", b"_", b"nan", b"1e400", b"site.", b"@")
 
 
+def _backup_seed() -> bytes:
+    path = SCRATCH / f"fuzz-{os.getpid()}.avro"
+    with BackupWriter(path, StreamDefinition.from_tables(tomllib.loads(PLAIN_GRID))) as writer:
+        writer.add([Record("samples", 0, at, 5, None, b"value") for at in range(20)])
+        writer.end("0123")
+    return path.read_bytes()
+
+
+def _backup(data: bytes) -> str:
+    path = SCRATCH / f"fuzz-{os.getpid()}.avro"
+    path.write_bytes(data)
+    for record in Backup(path).records():
+        if record.topic not in ("samples", "retirements"):
+            raise Broken("a record of another topic in a backup")
+    return "read"
+
+
 def targets() -> list[Target]:
     """Every reader of settings."""
     definitions = (FULL_DEFINITION, PLAIN_DEFINITION, WEIGHTED, (EXAMPLES / "deltaplane.toml").read_bytes())
     return [
         Target("definition", definitions, _definition, 0.3, TOML_WORDS, _assigned),
         Target("prior", PRIORS, _prior, 0.3, (b"[", b"]", b"{", b"}", b'"'), other_json),
+        Target("backup", (_backup_seed(),), _backup, 0.2),
         Target("options", OPTION_SEEDS, _options, 0.3, OPTION_WORDS, cells),
     ]
