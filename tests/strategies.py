@@ -296,12 +296,14 @@ def trials(draw: st.DrawFn) -> Trials:
 
 @st.composite
 def blends(draw: st.DrawFn, features: int) -> Blend:
-    """Candidates of any windows and choices of C, some of them missing."""
+    """Candidates of any windows and choices of C, some of them missing, but never all."""
     choices = tuple(draw(st.lists(st.builds(Choice, st.floats(1e-9, 1e9), TEXTS), min_size=1, max_size=3)))
     shape = (draw(st.integers(1, 3)), len(choices))
-    of = {}
-    for label in draw(st.sets(LABELS, max_size=3)):
-        there = np.where(draw(hnp.arrays(np.bool_, shape)), 1.0, np.nan)[..., None]
+    of: dict[str, Candidates] = {}
+    for label in draw(st.sets(LABELS, min_size=1, max_size=3)):
+        exist = draw(hnp.arrays(np.bool_, shape))
+        exist[0, 0] |= not of
+        there = np.where(exist, 1.0, np.nan)[..., None]
         weights = draw(hnp.arrays(np.float64, (*shape, features), elements=FINITE)) * there
         biases = draw(hnp.arrays(np.float64, (*shape, 2), elements=FINITE)) * there
         rows = draw(hnp.arrays(np.float64, (*shape, 2), elements=st.floats(0.0, 1e6)))

@@ -8,6 +8,7 @@ import os
 import random
 import tempfile
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ import numpy as np
 from deltaplane.definition import StreamDefinition
 from deltaplane.ladder import Window
 from deltaplane.tables import span
+from deltaplane_services.backup import Backup, BackupWriter
 from deltaplane_services.cli import _c, _weighting, _window
+from deltaplane_services.processors.records import Record
 from deltaplane_services.replay.options import (
     ImbalanceSchedule,
     ReplayOptions,
@@ -229,11 +232,52 @@ OPTION_SEEDS = (
 OPTION_WORDS = (b"\n", b",", b":", b"=", b";", b"all", b"auto", b"7d", b"ms", b"_", b"nan", b"1e400", b"site.", b"@")
 
 
+def _backup_of(records: Sequence[Record], digest: str | None) -> bytes:
+    path = SCRATCH / f"fuzz-{os.getpid()}.avro"
+    with BackupWriter(path, StreamDefinition.from_tables(tomllib.loads(PLAIN_GRID))) as writer:
+        writer.add(records)
+        writer.end(digest)
+    return path.read_bytes()
+
+
+def _other_backup(chance: random.Random, _: bytes) -> bytes:
+    """A whole file of other records, some of which belong in no backup."""
+    records = [
+        Record(
+            chance.choice(("samples", "samples", "samples", "retirements", "retirements", "end", "")),
+            chance.choice((0, 1, -1, 2**31 - 1)),
+            chance.choice((at, -1, 2**63 - 1)),
+            chance.choice((0, -(2**63))),
+            chance.choice((None, b"", chance.randbytes(9))),
+            chance.choice((None, chance.randbytes(30))),
+        )
+        for at in range(chance.randrange(4))
+    ]
+    return _backup_of(records, chance.choice((None, "", "0123", "\N{SNOWMAN}")))
+
+
+def _backup(data: bytes) -> str:
+    path = SCRATCH / f"fuzz-{os.getpid()}.avro"
+    path.write_bytes(data)
+    for record in Backup(path).records():
+        if record.topic not in ("samples", "retirements"):
+            raise Broken("a record of another topic in a backup")
+    return "read"
+
+
 def targets() -> list[Target]:
     """Every reader of settings."""
     definitions = (FULL_DEFINITION, PLAIN_DEFINITION, WEIGHTED, (EXAMPLES / "deltaplane.toml").read_bytes())
     return [
         Target("definition", definitions, _definition, 0.3, TOML_WORDS, _assigned),
         Target("prior", PRIORS, _prior, 0.3, (b"[", b"]", b"{", b"}", b'"'), other_json),
+        Target(
+            "backup",
+            (_backup_of([Record("samples", 0, 7, 5, None, b"value")], "0123"),),
+            _backup,
+            0.2,
+            (),
+            _other_backup,
+        ),
         Target("options", OPTION_SEEDS, _options, 0.3, OPTION_WORDS, cells),
     ]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from prometheus_client.exposition import generate_latest
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict
@@ -29,6 +31,8 @@ from deltaplane.wire import (
     write_source_order,
 )
 from deltaplane.wire.frame import read_record, write_record
+from deltaplane_services.kafka.models import model_as_json, model_line
+from deltaplane_services.metrics_export import MergerMetrics
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import DELTAS, QUERIES, RETIREMENTS, SAMPLES, Output, Record
 from deltaplane_services.processors.scorer import ScorerProcessor
@@ -279,6 +283,11 @@ def _asked(model: Model, query: Record) -> None:
         scorer.process([query])
     if model.blend is not None:
         model.blend.try_out(ROWS, np.array([0, 0, 0, 1, 1, 1]), LABELS)
+    metrics = MergerMetrics(STREAM)
+    metrics.model(model)
+    generate_latest(metrics.registry)
+    model_line(model)
+    json.dumps(model_as_json(model, STREAM))
 
 
 def _model_target() -> Target:

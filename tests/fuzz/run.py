@@ -40,7 +40,7 @@ DECODERS = (
     *("deltaplane.wire", "deltaplane.definition", "deltaplane.tables", "deltaplane.ladder", "deltaplane.prior"),
     *("deltaplane_services.readers", "deltaplane_services.replay.options", "deltaplane_services.settings"),
     *("deltaplane_services.report.record", "deltaplane_services.report.compare"),
-    *("deltaplane_services.top.gather", "deltaplane_services.top.frame"),
+    *("deltaplane_services.backup", "deltaplane_services.top.gather", "deltaplane_services.top.frame"),
 )
 """The modules whose lines lead the fuzzer, and are reported; packages with all that is in them."""
 

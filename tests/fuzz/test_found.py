@@ -23,6 +23,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.moments import Moments
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_model, write_claim, write_delta
+from deltaplane.wire.frame import read_record
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import DELTAS, Record
 from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows
@@ -58,6 +59,18 @@ def test_trials_of_more_rows_than_can_be_counted_are_refused() -> None:
     )
     with pytest.raises(WireError, match=f"at most {limits.COUNT} rows"):
         EXAMPLES["delta"].read(write_delta(replace(_delta(0), trials=trials)))
+
+
+def test_a_blend_of_no_plane_or_of_other_features_than_its_plane_is_refused() -> None:
+    _, fields = read_record(EXAMPLES["model_blended"].golden(), ("model",))
+    blend, whole = fields["blend"], fields["blend"]["targets"][0]
+    for targets, words in (
+        ([], "of one plane or more"),
+        ([{**whole, "biases": np.full(12, np.nan).tobytes()}], "of one plane or more"),
+        ([{**whole, "weights": np.zeros(18).tobytes()}], r"over the same features, got \[2, 3\]"),
+    ):
+        with pytest.raises(WireError, match=words):
+            read_model(with_fields("model_blended", blend={**blend, "targets": targets}))
 
 
 GRID_SQUARE = limits.GRID_RANGE**2

@@ -15,7 +15,7 @@ from deltaplane_services.report.record import read_run
 from services.test_replay import electricity, run_main, write_csv
 
 OPTIONS = ("--label", "target", "--positive", "1", "--time", "event_time", "--window", "500")
-PICTURES = ["confusion", "counts", "gmean", "imbalance", "recall", "sigmas", "weights"]
+PICTURES = ["blend", "confusion", "counts", "gmean", "imbalance", "recall", "sigmas", "weights"]
 
 
 @pytest.fixture

@@ -90,6 +90,8 @@ def blend_of(fields: Fields | None) -> Blend | None:
         _check_candidates(part["target"], candidates)
         of[part["target"]] = candidates
     _check_once("model", fields["targets"])
+    if not any(candidates.exist.any() for candidates in of.values()):
+        raise WireError("model: expected a blend of one plane or more, got none; publish a model that was solved")
     return Blend(choices, of)
 
 

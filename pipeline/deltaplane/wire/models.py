@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 
+from deltaplane.candidates import Blend
 from deltaplane.errors import DefinitionError, WireError
 from deltaplane.model import Model, SourcePosition
 from deltaplane.options import SolverOptions
@@ -48,12 +49,15 @@ def read_model(data: bytes | None) -> Model:
     """The ``Model`` of a message. Raises :class:`WireError`."""
     name, fields = read_record(data, ("model",))
     check_positions(name, fields, ("plane_version", "version"))
+    plane = None if fields["plane"] is None else _plane(fields["plane"])
+    blend = blend_of(fields["blend"])
+    _check_features(plane, blend)
     return Model(
         version=fields["version"],
         stream_fingerprint=fields["stream_fingerprint"],
         data_fingerprint=fields["data_fingerprint"],
         created=fields["created"],
-        plane=None if fields["plane"] is None else _plane(fields["plane"]),
+        plane=plane,
         plane_version=fields["plane_version"],
         refusal=fields["refusal"],
         options=_options(fields),
@@ -63,8 +67,16 @@ def read_model(data: bytes | None) -> Model:
         scores=scores_of(name, fields),
         totals=fields["totals"],
         watermark=fields["watermark"],
-        blend=blend_of(fields["blend"]),
+        blend=blend,
     )
+
+
+def _check_features(plane: Plane | None, blend: Blend | None) -> None:
+    """Raise :class:`WireError` where a plane and the candidates that it is made of are not over the same features."""
+    candidates = () if blend is None else blend.of.values()
+    features = {one.weights.shape[-1] for one in candidates} | (set() if plane is None else {plane.weights.shape[1]})
+    if len(features) > 1:
+        raise WireError(f"model: expected a plane and candidates over the same features, got {sorted(features)}")
 
 
 def _options(fields: Fields) -> SolverOptions:
