@@ -45,10 +45,10 @@ def _triangle(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp
 
 
 @functools.lru_cache(maxsize=64)
-def _ends(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Positions in the packed triangle of the last column, which are sums, and of the diagonal, sums of squares."""
+def _ends(dimension: int) -> npt.NDArray[np.intp]:
+    """Positions in the packed triangle of the last column, which are sums, then of the diagonal, sums of squares."""
     unpack = _triangle(dimension)[1]
-    return unpack[:, -1].copy(), unpack.diagonal().copy()
+    return np.concatenate([unpack[:, -1], unpack.diagonal()])
 
 
 class Moments:
@@ -103,10 +103,16 @@ class Moments:
 
     def within_grid(self) -> bool:
         """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
-        rows, at = float(self.count), _ends(self.dimension)
-        sums, squares = (self.high[part] * 2.0**64 + self.low[part] for part in at)
-        reach = rows * float(limits.GRID_RANGE)
-        return bool(np.abs(sums).max() <= reach and squares.min() >= 0.0 and squares.max() <= reach * limits.GRID_RANGE)
+        at = _ends(self.dimension)
+        values = self.high[at] * 2.0**64 + self.low[at]
+        sums, squares = values[: self.dimension], values[self.dimension :]
+        reach = self.count * float(limits.GRID_RANGE)
+        return bool(
+            sums.max() <= reach
+            and sums.min() >= -reach
+            and squares.min() >= 0.0
+            and squares.max() <= reach * limits.GRID_RANGE
+        )
 
     def __add__(self, other: Moments) -> Moments:
         assert self.dimension == other.dimension, "statistics of different features were added"

@@ -26,7 +26,7 @@ from deltaplane.wire import read_model, write_claim, write_delta
 from deltaplane.wire.frame import read_record
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import DELTAS, Record
-from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows
+from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows, parquet_format
 from deltaplane_services.replay.options import (
     ReplayOptions,
     complete_definition,
@@ -256,6 +256,18 @@ def test_times_in_parquet_that_python_has_not_are_numbers_wherever_they_stand(un
         assert "when=" in block.refused[0].text
     with pytest.raises(ReaderError, match="holds timestamp"):
         open_rows(io.BytesIO(out.getvalue()), ReaderOptions(label="label"))
+
+
+@pytest.mark.parametrize("index", [2, -1, 2**31 - 1])
+def test_a_place_beyond_the_dictionary_of_a_parquet_column_is_a_fault_of_the_file(
+    index: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    indices = pa.array([0, index], pa.int32())
+    damaged = pa.DictionaryArray.from_arrays(indices, pa.array(["UP", "DOWN"]), safe=False)
+    batch = pa.record_batch({"a": [1.0, 2.0], "label": damaged})
+    monkeypatch.setattr(parquet_format._ParquetRows, "_batches", lambda *_: iter([batch]))
+    with pytest.raises(ReaderError, match="cannot be read on after row 0: a dictionary of 2 values has none at"):
+        open_rows(io.BytesIO(parquet_of(pa.array(["UP", "DOWN"]))), ReaderOptions(label="label"))
 
 
 def test_names_in_parquet_that_are_no_text_are_a_fault_of_the_file() -> None:

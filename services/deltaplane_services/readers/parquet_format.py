@@ -92,7 +92,13 @@ class _ParquetRows:
         first_row = 1
         for batch in self._batches(self._columns, rows_of_a_block(len(self._columns))):
             self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
-            yield self._block(batch, first_row)
+            try:
+                block = self._block(batch, first_row)
+            except IndexError as error:
+                raise ReaderError(
+                    f"{self._name} cannot be read on after row {first_row - 1}: {error}. Fetch or write it again."
+                ) from error
+            yield block
             first_row += batch.num_rows
         if first_row == 1:
             raise ReaderError(f"{self._name} says that it has rows, and none is there. Fetch or write it again.")
@@ -150,8 +156,12 @@ def _numbers(column: Any) -> npt.NDArray[np.float64]:
 
 
 def _texts(column: Any) -> list[str]:
-    """The column as text, each value spelled once, empty where it is null or NaN."""
+    """The column as text, each value spelled once, empty where it is null or NaN.
+
+    Raises IndexError where a damaged file points beyond its dictionary: Arrow does not look.
+    """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     try:
@@ -159,6 +169,9 @@ def _texts(column: Any) -> list[str]:
     except (ValueError, OverflowError):
         values = [_cell(encoded.dictionary, at) for at in range(len(encoded.dictionary))]
     texts = [_text(value) for value in values]
+    ends = pc.min_max(encoded.indices).as_py()
+    if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(texts):
+        raise IndexError(f"a dictionary of {len(texts)} values has none at {ends['min']} to {ends['max']}")
     return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
 
 
