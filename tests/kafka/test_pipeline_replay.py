@@ -41,12 +41,12 @@ def topics_of_replays(broker: str, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("arguments", "same"),
     [
-        pytest.param(("--window", "all"), ("rows", "retired", "rejected", "classes"), id="window-all"),
+        pytest.param(("--window", "all", "--C", "1"), ("rows", "retired", "rejected", "classes"), id="window-all"),
         # A chunk is longer than the window here: how many of its rows come too late depends on who reads first.
-        pytest.param(("--window", "7d"), ("rows", "retired", "classes"), id="window-7d"),
+        pytest.param(("--window", "7d", "--C", "1"), ("rows", "retired", "classes"), id="window-7d"),
         # Whether a retired row had left the window by itself depends on who reads first, too.
         pytest.param(
-            ("--window", "3000", "--retire-fraction", "0.05"),
+            ("--window", "3000", "--C", "1", "--retire-fraction", "0.05"),
             ("rows", "rejected", "classes"),
             id="window-3000-with-retirements",
         ),
@@ -68,6 +68,18 @@ def test_a_replay_on_kafka_ends_with_the_bits_of_the_embedded_one(
     for key in same:
         assert on_kafka[key] == embedded[key], key
     assert topics_of_replays(kafka.bootstrap, "electricity") == [], "a replay deletes the topics it made"
+
+
+def test_the_automatic_mode_on_kafka_has_the_digest_of_the_embedded_one_and_a_plane_that_is_proved(
+    kafka: RunningKafka,
+) -> None:
+    arguments = ("--partitions", "4", "--chunk", "2000", "--verify")
+    embedded, on_kafka = replay(*arguments), replay(*arguments, "--broker", kafka.bootstrap)
+    assert on_kafka["digest"] == embedded["digest"]
+    # When a model is made depends on who polls when, and so does how each candidate has done: shares, not planes.
+    assert (on_kafka["verified"], on_kafka["max_difference"]) == (True, 0.0)
+    assert len(on_kafka["model"]["candidates"]) == len(embedded["model"]["candidates"]) == 72
+    assert abs(on_kafka["gmean"] - embedded["gmean"]) < 0.05
 
 
 def test_rows_that_are_refused_on_kafka_are_reported_with_their_lines(kafka: RunningKafka, tmp_path: Path) -> None:
