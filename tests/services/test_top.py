@@ -11,6 +11,7 @@ import os
 import pty
 import re
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -501,7 +502,14 @@ def test_on_a_terminal_it_draws_until_interrupted_and_leaves_the_screen_as_it_wa
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
     process = subprocess.Popen(
-        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
+        command,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+        # A shell starts what it puts in the background with interrupts ignored, and that is passed on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no locks are held here.
     )
     os.close(theirs)
     output = b""
@@ -511,7 +519,7 @@ def test_on_a_terminal_it_draws_until_interrupted_and_leaves_the_screen_as_it_wa
             assert time.monotonic() < until, output.decode(errors="replace")
             if select.select([ours], [], [], 0.1)[0]:
                 output += os.read(ours, 65_536)
-        process.send_signal(2)
+        process.send_signal(signal.SIGINT)
         while process.poll() is None and time.monotonic() < until:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
