@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka.cluster import free_port
+from deltaplane_services.kafka.start import check_stream
+from kafka.cluster import KafkaCluster, free_port
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
@@ -98,3 +99,15 @@ def test_a_property_that_librdkafka_refuses_is_named_and_no_secret_with_it(live:
         said = refusal(live, process)
         assert "librdkafka refuses the properties" in said
         assert "very-secret" not in process.log
+
+
+def test_a_command_begins_although_a_broker_of_three_has_just_died(
+    kafka_three: KafkaCluster, tmp_path: Path, stream_name: str
+) -> None:
+    with Stream.made(tmp_path, stream_name, kafka_three.bootstrap) as stream:
+        for node in kafka_three.nodes:
+            kafka_three.kill(node)
+            # Asked at once, when the others may not know it yet; whichever was asked first, one of them answers.
+            for _ in range(3):
+                check_stream(stream.settings, "worker")
+            kafka_three.restart(node)

@@ -23,9 +23,11 @@ from deltaplane_services.processors.records import MODELS, TOPICS
 from deltaplane_services.settings import ServiceSettings
 from deltaplane_services.topic_plans import topic_name
 
-START_TIMEOUT_SECONDS = 10.0
-"""How long a broker may take to answer the first question. A supervisor that starts brokers and services together
-starts a service again that came too early."""
+ANSWER_SECONDS = 4.0
+ATTEMPTS = 5
+"""How long a broker may take to answer the first question, and how often it is asked. The client may put it to a broker
+that has just died, and goes on waiting for that one; asked anew, it chooses again. A supervisor that starts brokers and
+services together starts a service again that came too early."""
 
 CLUSTERS: tuple[ClusterName, ...] = ("site", "central")
 
@@ -83,16 +85,24 @@ class _Described:
         self._properties = settings.admin_properties(cluster)
         self._servers = settings.cluster(cluster).broker
         self._last_error, self._turned_away = "", False
+        self.topics: dict[str, TopicDescription | None] = {}
+        of_name = {topic_name(settings.definition, topic): topic for topic in topics}
+        for attempt in range(1, ATTEMPTS + 1):
+            waiting = [name for name, topic in of_name.items() if topic not in self.topics]
+            self._ask(cluster, {name: of_name[name] for name in waiting}, last=attempt == ATTEMPTS)
+
+    def _ask(self, cluster: ClusterName, of_name: Mapping[str, str], *, last: bool) -> None:
+        """Ask for topics by name. Those that no broker tells of in time are left for the next attempt, if any."""
+        if not of_name:
+            return
         try:
             given: dict[str, Any] = {**self._properties, "error_cb": self._note, "log_level": 0}
             client = AdminClient(given)
         except (KafkaException, TypeError, ValueError) as fault:
             raise client_refused(fault, self._properties, cluster) from None
-        of_name = {topic_name(settings.definition, topic): topic for topic in topics}
         futures = client.describe_topics(
-            TopicCollection(list(of_name)), include_authorized_operations=True, request_timeout=START_TIMEOUT_SECONDS
+            TopicCollection(list(of_name)), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
         )
-        self.topics: dict[str, TopicDescription | None] = {}
         for name, future in futures.items():
             while not future.done() and not self._turned_away:
                 client.poll(0.05)
@@ -100,8 +110,9 @@ class _Described:
                 self.topics[of_name[name]] = future.result(0.0 if self._turned_away else None)
             except (KafkaException, TimeoutError) as fault:
                 client.poll(0)
-                self._refuse(fault, name)
-                self.topics[of_name[name]] = None
+                if last or self._turned_away or not _may_pass(fault):
+                    self._refuse(fault, name)
+                    self.topics[of_name[name]] = None
 
     def _note(self, error: KafkaError) -> None:
         # "All brokers are down" says less than the error before it.
@@ -122,7 +133,13 @@ class _Described:
         said = error.str() if isinstance(error, KafkaError) else str(fault)
         said = without_secrets(self._last_error or said, self._properties)
         raise LogUnavailable(
-            f"kafka: no broker at {self._servers} tells of topic {name} within {START_TIMEOUT_SECONDS:g} s: {said};"
+            f"kafka: no broker at {self._servers} tells of topic {name} within {ATTEMPTS * ANSWER_SECONDS:g} s: {said};"
             " check that it runs, its address (--broker, --central-broker), and the properties security.protocol,"
             " sasl.… and ssl.…"
         ) from None
+
+
+def _may_pass(fault: KafkaException | TimeoutError) -> bool:
+    """Whether a broker that is gone may be behind a fault: another one may answer."""
+    error = fault.args[0] if fault.args else None
+    return isinstance(error, KafkaError) and error.name() in {"_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT"}
