@@ -32,7 +32,7 @@ class Service:
         {close}
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
-life.run(Service(), Knobs(shutdown_timeout_seconds=1.0))
+life.run(Service(), Knobs(shutdown_timeout_seconds=4.0))
 print("end", flush=True)
 """
 
