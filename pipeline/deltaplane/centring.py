@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from deltaplane.moments import Moments
 
+Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Positions = npt.NDArray[np.intp]
 
@@ -50,6 +51,19 @@ def moved(moments: Moments, centre: Integers, layout: Layout) -> Moments:
     digits = _carried(digits + last[:, columns] * centre[rows])
     low = digits[1] << 32 | digits[0]
     return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
+
+
+def centred(moments: Moments, centre: Integers, layout: Layout, *, narrow: bool) -> Floats:
+    """float64[D, D]: the Gram matrix of rows [q - centre, -1], formed on integers, each entry rounded once.
+
+    ``narrow``: its entries are known to fit int64, so that wrapping round on the way to them does no harm.
+    """
+    if not narrow:
+        return moved(moments, centre, layout).to_float()
+    exact = moments.low.view(np.int64)[layout.unpack]
+    exact += exact[:, -1:] * centre
+    exact += centre[:, None] * exact[-1]
+    return exact.astype(np.float64)
 
 
 def _carried(digits: Integers) -> Integers:

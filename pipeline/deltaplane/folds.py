@@ -29,7 +29,7 @@ from scipy.linalg import lapack
 from scipy.special import log_ndtr
 
 from deltaplane import limits
-from deltaplane.centring import layout_of, moved
+from deltaplane.centring import centred, layout_of
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid, Placed
 from deltaplane.moments import Moments
@@ -175,13 +175,7 @@ class _InFloat:
         return grams
 
     def _gram(self, moments: Moments) -> Floats:
-        if not self._narrow:
-            return moved(moments, self._centre, self._layout).to_float()
-        # By Cauchy-Schwarz the results fit int64, so wrapping round on the way to them does no harm.
-        exact = moments.low.view(np.int64)[self._layout.unpack]
-        exact += exact[:, -1:] * self._centre
-        exact += self._centre[:, None] * exact[-1]
-        return exact.astype(np.float64)
+        return centred(moments, self._centre, self._layout, narrow=self._narrow)
 
     def units(self, training: Floats, options: SolverOptions) -> _Units:
         """What the penalty means: in deviations of the training rows, or in raw units about the raw origin."""

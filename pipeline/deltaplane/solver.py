@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from deltaplane.centring import Positions, layout_of, moved
+from deltaplane.centring import Positions, centred, layout_of
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
@@ -200,13 +200,7 @@ class Problem:
 
     def _gram(self, moments: Moments) -> Floats:
         """float64[D, D]: the Gram matrix of rows [q - centre, -1], formed on integers, each entry rounded once."""
-        if not self._narrow:
-            return moved(moments, self._centre, self._layout).to_float()
-        # The results fit int64, so wrapping round on the way to them does no harm.
-        exact = moments.low.view(np.int64)[self._layout.unpack]
-        exact += exact[:, -1:] * self._centre
-        exact += self._centre[:, None] * exact[-1]
-        return exact.astype(np.float64)
+        return centred(moments, self._centre, self._layout, narrow=self._narrow)
 
     def _pair(self, target: str) -> tuple[Floats, Floats]:
         """The Gram matrices inside, float64[D, D], of the rows of a class and of all others; kept for the next C."""

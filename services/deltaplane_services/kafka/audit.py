@@ -6,7 +6,6 @@ have put into the model is taken from their accepted deltas, and said to be so; 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deltaplane.delta import SourceState
@@ -16,12 +15,10 @@ from deltaplane.statistics import Statistics
 from deltaplane_services.kafka.accepted import NothingToAudit, nothing_of, readable_checkpoints, state_at
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.kafka.log import LogReader, in_batches
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
 from deltaplane_services.processors.worker import WorkerProcessor
 from deltaplane_services.settings import ServiceSettings
-
-BATCH_RECORDS = 500
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,9 @@ def _rebuilt(
         processor.skip_to(max(samples_at, begins[0]), max(retirements_at, begins[1]))
         samples_at, retirements_at = processor.position
         # Retirements by content find the rows that they take out only behind them.
-        for batch in _batches(site.read(SAMPLES, source.partition, samples_at, position.samples)):
+        for batch in in_batches(site.read(SAMPLES, source.partition, samples_at, position.samples)):
             processor.process(batch, [])
-        for batch in _batches(site.read(RETIREMENTS, source.partition, retirements_at, position.retirements)):
+        for batch in in_batches(site.read(RETIREMENTS, source.partition, retirements_at, position.retirements)):
             processor.process([], batch)
     except (StateMismatch, DeltaGap, SourceBarred) as found:
         return processor.partition.statistics, str(found)
@@ -119,14 +116,3 @@ def _rebuilt(
     elif statistics != accepted.statistics:
         fault = f"the log gives {statistics!r}, the model contains {accepted.statistics!r}"
     return statistics, fault
-
-
-def _batches(records: Iterable[Record]) -> Iterable[list[Record]]:
-    batch: list[Record] = []
-    for record in records:
-        batch.append(record)
-        if len(batch) == BATCH_RECORDS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch

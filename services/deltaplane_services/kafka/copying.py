@@ -18,7 +18,7 @@ from deltaplane.model import Model
 from deltaplane_services.kafka.accepted import readable_checkpoints, state_at
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
 from deltaplane_services.processors.regroup import Regroup
 from deltaplane_services.settings import ServiceSettings
@@ -73,7 +73,7 @@ def pass_live_log(
         ends = {}
         for (topic, partition), start in _starts(settings, central, site).items():
             _, end = site.bounds(topic, partition)
-            for batch in _batches(site.read(topic, partition, start, end)):
+            for batch in in_batches(site.read(topic, partition, start, end)):
                 pass_on(batch)
             ends[topic, partition] = max(start, end)
         site.follow([(topic, partition, offset) for (topic, partition), offset in ends.items()])
@@ -172,17 +172,6 @@ def wait_for_digest(settings: ServiceSettings, digest: str, wait_seconds: float)
         return True
     finally:
         log.close()
-
-
-def _batches(records: Iterable[Record]) -> Iterable[list[Record]]:
-    batch: list[Record] = []
-    for record in records:
-        batch.append(record)
-        if len(batch) == BATCH_RECORDS:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _without_zeros(counts: Counter[str]) -> dict[str, int]:

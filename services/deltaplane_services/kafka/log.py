@@ -310,6 +310,18 @@ class LogReader:
         self._consumer.close()
 
 
+def in_batches(records: Iterable[Record], most: int = 500) -> Iterator[list[Record]]:
+    """The records in lists of so many; what is left, in a shorter one."""
+    batch: list[Record] = []
+    for record in records:
+        batch.append(record)
+        if len(batch) == most:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
 def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str) -> dict[tuple[str, int], int]:
     """Records behind each place by (topic, partition), where the consumer has heard of the end; it asks no broker."""
     lags = {}

@@ -54,7 +54,7 @@ def verify_receipts(settings: ServiceSettings, sample_id: str) -> list[Verified]
         if not receipts:
             raise NoReceipt(f"{settings.definition.name}.{RECEIPTS} holds no receipt of {sample_id!r}; was it retired?")
         checkpoints = readable_checkpoints(settings, central)
-        model = ModelFollower(reader(settings, "central"), settings.definition).model
+        model = ModelFollower(central, settings.definition).model
         verified = []
         for receipt in receipts:
             before, tile = _tile(settings, central, checkpoints, receipt)
