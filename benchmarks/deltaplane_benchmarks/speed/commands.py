@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ import typer
 from rich.console import Console
 
 from deltaplane_benchmarks.speed import embedded, latency, throughput
+from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics as gram
 from deltaplane_benchmarks.speed.figures import Figures, write_json
 from deltaplane_benchmarks.speed.processes import Load
@@ -20,7 +22,11 @@ JsonTo = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of the rows.")]
 Broker = Annotated[str | None, typer.Option(help="HOST:PORT of Kafka; the stream's topics are made and deleted.")]
 MICROSECONDS = 1e6
-ROWS_OF_STATISTICS = {8: 400_000, 54: 200_000, 256: 40_000, 784: 8_000}
+ROWS_OF_STATISTICS = {8: 131_072, 54: 49_152, 256: 12_288, 784: 4_096}
+"""By features: rows that take a twentieth of a second or so, in whole chunks."""
+FEATURES_OF_REFRESH = (54, 256, 1024)
+CLASSES_OF_REFRESH = (2, 7)
+WEIGHTINGS: tuple[refreshing.Weighting, ...] = ("inverse", "none")
 
 
 def register(app: typer.Typer) -> None:
@@ -30,37 +36,89 @@ def register(app: typer.Typer) -> None:
     app.command("latency")(latency_command)
 
 
-def statistics(json_to: JsonTo = None, repeats: int = 5, seed: Seed = 0) -> None:
-    """Exact Gram matrices, every row entering and leaving, against the plain float64 product of the same rows."""
+def statistics(
+    rounds: Annotated[int, typer.Option(min=3, help="Rounds in which all ways are timed in turn.")] = 25,
+    json_to: JsonTo = None,
+    seed: Seed = 0,
+) -> None:
+    """Exact Gram matrices, each row entering and leaving, against plain float64 products; and what a model costs."""
+    _finish([*_statistics(rounds, seed), _refresh(rounds, seed)], json_to)
+
+
+def _statistics(rounds: int, seed: int) -> tuple[Figures, Figures]:
     table = Figures(
         "statistics: rows a second, each entering and leaving, on one thread",
         {
             "features": ",",
             "plain float64 rows/s": ",.0f",
             "exact rows/s": ",.0f",
-            "exact / plain": ".2f",
-            "two threads / one": ".2f",
-            "share of dgemm peak": ".0%",
+            **_ratio("exact / plain", ".2f"),
+            "plain, share of dgemm peak": ".0%",
+            "exact, share of dgemm peak": ".0%",
             "digest": "",
             "cut otherwise": "",
         },
     )
+    two = Figures(
+        "statistics: two at once, against one",
+        {"features": ",", **_ratio("two threads", ".2f"), **_ratio("two processes", ".2f")},
+    )
     for features, rows in ROWS_OF_STATISTICS.items():
-        found = gram.compare(features, rows, repeats, seed)
+        found = gram.compare(features, rows, rounds, seed)
         table.add(
             features,
             found.plain,
             found.exact,
-            found.exact / found.plain,
-            found.exact_two_threads / found.exact,
-            found.peak,
+            *found.exact_to_plain.cells(),
+            found.plain_share,
+            found.exact_share,
             found.digest[:12],
             "same digest" if found.same_digest else "OTHER DIGEST",
         )
-    table.notes.append(
-        f"best of {repeats}, both ways in turn; rounding to the grid and the split into classes included"
+        two.add(features, *found.two_threads.cells(), *found.two_processes.cells())
+    table.notes.append(f"{rounds} rounds of all ways in turn: ratios are medians of the rounds' own, rows/s the best")
+    table.notes.append("rounding to the grid and the split into classes included")
+    two.notes.append("two threads share the rows of one; two processes hold as many each, begin at a barrier, and are")
+    two.notes.append("done when the slower one is")
+    return table, two
+
+
+def _ratio(name: str, form: str) -> dict[str, str]:
+    """The columns of a ratio, as :meth:`Ratio.cells` gives it."""
+    return {name: form, f"{name}, lower quartile": form, f"{name}, upper quartile": form}
+
+
+def _refresh(rounds: int, seed: int) -> Figures:
+    table = Figures(
+        "refresh: a model from the statistics, milliseconds on one thread",
+        {
+            "features": ",",
+            "classes": "",
+            "weighting": "",
+            "Cholesky ms": ".2f",
+            "solve ms": ".2f",
+            **_ratio("solve / Cholesky", ".1f"),
+            "choose C ms": ".1f",
+            **_ratio("choose C / solve", ".1f"),
+            "C": "g",
+        },
     )
-    _finish([table], json_to)
+    for features, classes, weighting in itertools.product(FEATURES_OF_REFRESH, CLASSES_OF_REFRESH, WEIGHTINGS):
+        found = refreshing.refresh(features, classes, weighting, rounds, seed)
+        table.add(
+            features,
+            str(classes),
+            weighting,
+            found.cholesky,
+            found.solve,
+            *found.solve_to_cholesky.cells(),
+            found.choose,
+            *found.choose_to_solve.cells(),
+            found.chosen,
+        )
+    table.notes.append("solve: from exact integers to a plane; with inverse weights, seven classes are seven matrices,")
+    table.notes.append("without weights one. Choose C: five folds of 17 candidates, from the statistics alone")
+    return table
 
 
 def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
