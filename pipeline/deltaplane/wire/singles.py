@@ -47,9 +47,7 @@ def encoded_sample(head: bytes, sample_id: str, event_time: int, label: str, fea
     """
     name, word, count = sample_id.encode(), label.encode(), len(features)
     block = encoded_long(count) + struct.pack(f"<{count}d", *features) if count else b""
-    return b"".join(
-        (head, *encoded_bytes(name), encoded_long(event_time), *encoded_bytes(word), block, b"\0")
-    )
+    return b"".join((head, *encoded_bytes(name), encoded_long(event_time), *encoded_bytes(word), block, b"\0"))
 
 
 class SingleSamples:
