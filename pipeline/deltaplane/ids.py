@@ -13,7 +13,7 @@ nobody can choose ids that meet in one place, and nothing that leaves this modul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,13 @@ _FULL = 0.6
 _FRESH = 0.35
 """Share of the places that is used at most when the table has been made anew."""
 
+_LARGE = 2**18
+"""Places of a table, a megabyte, up to which room is cheaper than the time to make it anew."""
+
 _SMALLEST_TABLE = 256
+
+_PART = 2**16
+"""Places of the table that are moved to a new one at a time, so that moving takes little memory."""
 
 _FEW = 8
 """So few ids are searched one by one, which takes less than array operations do."""
@@ -195,30 +201,33 @@ class IdIndex:
 
     def renumber(self, first: int) -> None:
         """Give the first held slot the number ``first`` and the others the following ones."""
-        slots, hashes = self._entered()
-        shift = first - self.first
+        table, shift = self._table, first - self.first
+        self._use(np.zeros_like(table))
+        for slots, hashes in self._entered(table):
+            self._enter(slots + shift, self._way(hashes), _steps(hashes))
         self.first += shift
         self.next += shift
         self._hashes_from += shift
         self._texts_from += shift
-        self._use(np.zeros_like(self._table))
-        self._enter(slots + shift, self._way(hashes), _steps(hashes))
 
     def _make_room(self, more: int) -> None:
         """Make the table anew, of what is held alone, where ``more`` entries would fill it too much."""
         if self._used + more <= _FULL * len(self._table):
             return
-        slots, hashes = self._entered()
-        size = _SMALLEST_TABLE
-        while len(slots) + more > _FRESH * size:
+        table, size = self._table, _SMALLEST_TABLE
+        # No more ids are in the table than slots are held.
+        while len(self) + more > (_FRESH if size > _LARGE else _FRESH / 2) * size:
             size *= 2
         self._use(np.zeros(size, dtype=np.uint32))
-        self._enter(slots, self._way(hashes), _steps(hashes))
+        for slots, hashes in self._entered(table):
+            self._enter(slots, self._way(hashes), _steps(hashes))
 
-    def _entered(self) -> tuple[Int64s, UInt32s]:
-        """The slots int64[n] that ids are found at, and their hashes uint32[n]."""
-        slots, held = self._slots_of(self._table[self._table != 0])
-        return slots[held], self._hashes[slots[held] - self._hashes_from]
+    def _entered(self, table: UInt32s) -> Iterator[tuple[Int64s, UInt32s]]:
+        """The slots int64[n] that a table leads to, and their hashes uint32[n], part by part of the table."""
+        for begin in range(0, len(table), _PART):
+            part = table[begin : begin + _PART]
+            slots, held = self._slots_of(part[part != 0])
+            yield slots[held], self._hashes[slots[held] - self._hashes_from]
 
 
 class _Piece:
