@@ -87,8 +87,11 @@ def test_the_command_writes_its_three_tables(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(commands, "ROWS_OF_STATISTICS", {5: 4_000})
     monkeypatch.setattr(commands, "FEATURES_OF_REFRESH", (5,))
     place = tmp_path / "statistics.json"
-    result = CliRunner().invoke(cli.app, ["statistics", "--rounds", "3", "--json", str(place)])
+    written = ["--json", str(place), "--markdown", str(tmp_path / "tables.md"), "--plots", str(tmp_path / "plots")]
+    result = CliRunner().invoke(cli.app, ["statistics", "--rounds", "3", *written])
     assert result.exit_code == 0, result.output
+    assert (tmp_path / "tables.md").read_text("utf-8").count("\n## ") == 3
+    assert len(list((tmp_path / "plots").glob("*.png"))) == 5
     statistics, two, refreshed = json.loads(place.read_text("utf-8"))["tables"]
     assert [row["features"] for row in statistics["rows"]] == [5]
     assert statistics["rows"][0]["cut otherwise"] == "same digest"
@@ -103,6 +106,19 @@ def test_the_command_writes_its_three_tables(tmp_path: Path, monkeypatch: pytest
         ("7", "inverse"),
         ("7", "none"),
     ]
+
+
+def test_curves_are_parted_by_what_tells_the_rows_apart() -> None:
+    table = Figures("made: for a test", {"features": ",", "kind": "", "value": ".2f"})
+    for features, kind, value in ((2, "a", 1.0), (2, "b", 2.0), (4, "a", None)):
+        table.add(features, kind, value)
+    table.draw("by kind", "features", "y", ("value",), ("kind",))
+    table.draw_bars("all", ("features", "kind"), "value")
+    by_kind, bars = table.exhibit().charts
+    assert [(series.name, series.x) for series in by_kind.series] == [("kind a", (2.0, 4.0)), ("kind b", (2.0,))]
+    assert by_kind.series[0].y[0] == 1.0
+    assert np.isnan(by_kind.series[0].y[1])
+    assert bars.ticks == ("2\na", "2\nb", "4\na")
 
 
 def test_a_table_shows_a_dash_for_what_there_is_not() -> None:
