@@ -82,7 +82,7 @@ def _statistics(rounds: int, seed: int) -> tuple[Figures, Figures]:
         },
     )
     two = Figures(
-        "statistics: two at once, against one",
+        "statistics, two at once: rows a second against one",
         {"features": ",", **_ratio("two threads", ".2f"), **_ratio("two processes", ".2f")},
     )
     for features, rows in ROWS_OF_STATISTICS.items():
@@ -221,7 +221,7 @@ def _replays(file: Path | None, label: str, positive: str | None, repeats: int, 
 
 def _on_kafka(broker: str, seed: int) -> Figures:
     table = Figures(
-        "throughput: producer, broker, one worker and the merger on this machine",
+        "throughput on Kafka: producer, broker, one worker and the merger on this machine",
         {
             "messages": "",
             "rows": ",",

@@ -22,7 +22,7 @@ from deltaplane_benchmarks.speed.pairs import Ratio, in_rounds
 from deltaplane_benchmarks.speed.rows import make_rows
 
 ROWS_A_FEATURE, LEAST_ROWS = 4, 3_000
-SECONDS_AT_MOST = 6.0
+SECONDS_AT_MOST = 3.0
 
 Grams = dict[str, Moments]
 Weighting = Literal["inverse", "none"]
