@@ -26,8 +26,9 @@ SEED = 41
 def test_a_ratio_is_the_median_of_the_rounds_own_and_not_that_of_the_best_times() -> None:
     # The machine slows down by half: both ways double, and one disturbed round is outvoted.
     slow, fast = np.array([2.0, 2.0, 4.0, 4.0, 90.0]), np.array([1.0, 1.0, 2.0, 2.0, 2.0])
-    rounds = Rounds({"slow": slow, "fast": fast})
+    rounds = Rounds({"slow": slow, "fast": fast}, {"slow": slow * 3.0, "fast": fast})
     assert rounds.ratio("slow", "fast") == Ratio(2.0, 2.0, 2.0)
+    assert rounds.ratio_of_work("slow", "fast") == Ratio(6.0, 6.0, 6.0)
     assert rounds.best("slow") == 2.0
     assert Ratio.of([1.0, 2.0, 3.0, 4.0, 5.0]).cells() == (3.0, 2.0, 4.0)
 
@@ -36,7 +37,7 @@ def test_every_way_runs_once_beforehand_and_once_a_round_in_an_order_that_turns(
     ran: list[str] = []
     timed = in_rounds({"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}, 4)
     assert "".join(ran) == "ab" + "abba" * 2
-    assert {len(seconds) for seconds in timed.seconds.values()} == {4}
+    assert {len(seconds) for seconds in (*timed.seconds.values(), *timed.cpu_seconds.values())} == {4}
 
 
 def test_rounds_that_take_too_long_are_cut_short_but_not_below_three() -> None:

@@ -1,7 +1,8 @@
 """Two ways compared on a machine that others use, too: in many short rounds, by the median of the rounds' own ratios.
 
 Best times of two ways may come from a quiet moment of one and a busy one of the other. Within a round the ways follow
-one another at once, so a neighbour disturbs both or neither; and a round that was disturbed midway is outvoted.
+one another at once, so a neighbour disturbs both or neither; and a round that was disturbed midway is outvoted. Ways
+that work in one thread are compared by processor time, which stands still while others have the processor.
 """
 
 from __future__ import annotations
@@ -37,9 +38,10 @@ class Ratio:
 
 @dataclass(frozen=True, eq=False)
 class Rounds:
-    """Seconds of each way in each round."""
+    """Seconds of each way in each round, by the clock and of the processor."""
 
     seconds: Mapping[str, npt.NDArray[np.float64]]
+    cpu_seconds: Mapping[str, npt.NDArray[np.float64]]
 
     def best(self, way: str) -> float:
         """The shortest."""
@@ -49,10 +51,14 @@ class Rounds:
         """How many times longer one took than the other."""
         return Ratio.of(self.seconds[slow] / self.seconds[fast])
 
+    def ratio_of_work(self, slow: str, fast: str) -> Ratio:
+        """How many times more of the processor one took than the other."""
+        return Ratio.of(self.cpu_seconds[slow] / self.cpu_seconds[fast])
+
 
 def in_rounds(ways: Mapping[str, Callable[[], object]], rounds: int, seconds_at_most: float = 60.0) -> Rounds:
     """Time all ways in turn, every second round backwards; fewer rounds, but three, where they take too long."""
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     order: Sequence[str] = list(ways)
     for way in ways.values():
         way()
@@ -61,8 +67,9 @@ def in_rounds(ways: Mapping[str, Callable[[], object]], rounds: int, seconds_at_
         if done >= LEAST_ROUNDS and time.perf_counter() > until:
             break
         for name in order:
-            began = time.perf_counter()
+            began, cpu = time.perf_counter(), time.process_time()
             ways[name]()
-            times[name].append(time.perf_counter() - began)
+            times[name].append((time.perf_counter() - began, time.process_time() - cpu))
         order = order[::-1]
-    return Rounds({name: np.array(values) for name, values in times.items()})
+    both = {name: np.array(values) for name, values in times.items()}
+    return Rounds({name: each[:, 0] for name, each in both.items()}, {name: each[:, 1] for name, each in both.items()})

@@ -81,7 +81,7 @@ def compare(features: int, rows: int, rounds: int, seed: int) -> Compared:
         rows,
         rate,
         exact_rate,
-        timed.ratio("plain", "exact"),
+        timed.ratio_of_work("plain", "exact"),
         timed.ratio("exact", "threads"),
         two_processes(features, rows, rounds, seed),
         rate * share,
