@@ -22,9 +22,34 @@ from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
 
+def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statistics:
+    """The statistics of the classes that a model tells apart: all of them, or those with the most rows.
+
+    Each partition admits so many open classes as fit a message, and together they may hold more. Then a model has those
+    with the most rows in the longest window, and of equal ones the first by name: a function of the sum, whatever the
+    order it was added up in. So labels that somebody makes up by the thousand leave the classes that matter alone. The
+    digest, and every delta and checkpoint, are of all.
+    """
+    counts = statistics.counts(definition.ladder.longest)
+    if len(counts) <= definition.most_classes:
+        return statistics
+    chosen = set(sorted(counts, key=lambda label: (-counts[label], label))[: definition.most_classes])
+    kept = {key: moments for key, moments in statistics.items() if key[1] in chosen}
+    return Statistics(statistics.dimension, kept)
+
+
+def of_largest(scores: Confusion, most: int) -> Confusion:
+    """The scores of the classes with the most rows scored, and of equal ones the first by name."""
+    if len(scores.classes) <= most:
+        return scores
+    rows = dict.fromkeys(scores.classes, 0) | scores.truths()
+    chosen = set(sorted(rows, key=lambda label: (-rows[label], label))[:most])
+    return Confusion({pair: count for pair, count in scores.counts.items() if chosen.issuperset(pair)})
+
+
 def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
     """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
-    ladder = definition.ladder
+    ladder, statistics = definition.ladder, told_apart(statistics, definition)
     grams = [statistics.grams(window) for window in range(len(ladder.windows))]
     positive = definition.classes.positive
     return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, definition.prior)
@@ -36,7 +61,7 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
     Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
     """
     if blend is None:
-        grams, positive = statistics.grams(), definition.classes.positive
+        grams, positive = told_apart(statistics, definition).grams(), definition.classes.positive
         return solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
     fitted = fit_candidates(statistics, definition)
     again = {
@@ -168,9 +193,9 @@ class Merger:
             refusal=refusal,
             options=self.definition.solver,
             digest=self.statistics.digest(self.definition.data_fingerprint),
-            counts=self.statistics.counts(self.definition.ladder.longest),
+            counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
-            scores=self.scores,
+            scores=of_largest(self.scores, self.definition.most_classes),
             totals=dict(self.totals),
             watermark=self.watermark,
             blend=self._blend if self.definition.automatic else None,

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from deltaplane.definition import StreamDefinition
+from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.merger import Merger
+from deltaplane.merger import Merger, of_largest, told_apart
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.moments import Moments
 from deltaplane.solver import solve
 from deltaplane.statistics import Statistics
+from golden.wire_examples import same
 from strategies_streams import definition_of
 
 DEFINITION = definition_of("all", partitions=2)
@@ -139,3 +140,28 @@ def test_a_merger_that_knows_no_more_leaves_the_last_word_to_the_other() -> None
     assert merger.publish(3) is None
     merger.apply(delta(HERE, 1, {"x": [1.0]}))
     assert published(merger).version == 6
+
+
+def test_of_more_classes_than_a_model_tells_apart_it_has_those_with_the_most_rows_in_whatever_order_they_came() -> None:
+    definition = definition_of("all", partitions=2, classes=ClassDefinition(most=2))
+    rows = {"a": [1.0], "b": [5.0, 7.0], "c": [3.0], "z": [-5.0, -6.0, -9.0]}
+    parts = [
+        replace(delta(source, 0, part), stream_fingerprint=definition.stream_fingerprint)
+        for source, part in ((HERE, {"a": rows["a"], "b": rows["b"]}), (THERE, {"c": rows["c"], "z": rows["z"]}))
+    ]
+    largest = solve(sums({"b": rows["b"], "z": rows["z"]}).grams(), definition.grid, definition.solver)
+    models = [published(merger_of(*order, definition=definition)) for order in (parts, parts[::-1])]
+    for model in models:
+        assert model.refusal is None
+        assert model.plane is not None
+        assert model.plane.classes == ("b", "z")
+        assert model.counts == {"b": 2, "z": 3}
+        assert model.digest == sums(rows).digest(definition.data_fingerprint), "the digest is of all"
+        assert same(model.plane, largest)
+    assert told_apart(sums({"a": [1.0], "b": [2.0], "c": [3.0]}), definition).counts() == {"a": 1, "b": 1}
+
+
+def test_the_scores_of_a_model_are_of_no_more_classes_than_it_tells_apart() -> None:
+    scores = Confusion({("a", "a"): 5, ("b", "a"): 4, ("b", "never seen"): 1, ("c", "b"): 3})
+    assert of_largest(scores, 2) == Confusion({("a", "a"): 5, ("b", "a"): 4})
+    assert of_largest(scores, 4) is scores

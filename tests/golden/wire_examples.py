@@ -134,6 +134,7 @@ TRIALS = Trials(
     rows={"UP": np.full((3, 2, 2), 2**33, dtype=np.int64)},
 )
 DELTA_TRIED = replace(DELTA, trials=TRIALS)
+DELTA_LABELLED = replace(DELTA, labels=("UP", "DOWN"))
 CHECKPOINT = Checkpoint(
     SourceState(
         source=SOURCE,
@@ -150,6 +151,7 @@ CHECKPOINT = Checkpoint(
     next_offset=1000,
     stream_fingerprint=STREAM,
 )
+CHECKPOINT_LABELLED = replace(CHECKPOINT, state=replace(CHECKPOINT.state, labels=("SIDEWAYS", "UP", "DOWN")))
 
 
 def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> Model:
@@ -255,15 +257,25 @@ EXAMPLES = {
         Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
         Example("source_order", "source_order", ORDER, lambda: write_source_order(ORDER), _read_deltas),
         *(
-            Example(name, "delta", value, partial(write_delta, value), _read_deltas)
-            for name, value in (("delta", DELTA), ("delta_tried", DELTA_TRIED))
+            Example(name, schema, value, partial(write_delta, value), _read_deltas)
+            for name, schema, value in (
+                ("delta", "delta", DELTA),
+                ("delta_tried", "delta", DELTA_TRIED),
+                ("delta_labelled", "labelled", DELTA_LABELLED),
+            )
         ),
-        Example(
-            "checkpoint",
-            "checkpoint",
-            CHECKPOINT,
-            lambda: write_checkpoint(CHECKPOINT),
-            lambda data: read_checkpoint(data, DIMENSION),
+        *(
+            Example(
+                name,
+                schema,
+                value,
+                partial(write_checkpoint, value),
+                lambda data: read_checkpoint(data, DIMENSION),
+            )
+            for name, schema, value in (
+                ("checkpoint", "checkpoint", CHECKPOINT),
+                ("checkpoint_labelled", "labelled", CHECKPOINT_LABELLED),
+            )
         ),
         *(
             Example(name, "model", value, partial(write_model, value), read_model)

@@ -45,6 +45,7 @@ REFUSED = (
     "bad id",
     "bad label",
     "unknown class",
+    "too many classes",
     "bad value",
     "bogus time",
     "bad record",

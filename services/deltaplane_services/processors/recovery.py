@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Source, SourceState, accept
+from deltaplane.delta import Claim, Source, SourceState, accept, check_state
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
@@ -14,10 +14,14 @@ from deltaplane_services.processors.records import Record
 
 
 def readable_checkpoint(definition: StreamDefinition, record: Record) -> Checkpoint | None:
-    """The checkpoint in a record of the checkpoints topic; None where it is none, or of another definition."""
+    """The checkpoint in a record of the checkpoints topic.
+
+    None where it is none, or of another definition, or of a state that no accepted deltas add up to.
+    """
     try:
         checkpoint = read_checkpoint(record.value, definition.dimension)
-    except WireError:
+        check_state(f"checkpoint of source {checkpoint.state.source}", checkpoint.state)
+    except (WireError, StateMismatch):
         return None
     return checkpoint if checkpoint.stream_fingerprint == definition.stream_fingerprint else None
 

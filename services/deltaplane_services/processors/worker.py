@@ -102,6 +102,11 @@ class WorkerProcessor:
         self._model: Model | None = None
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK
+        # Where classes are open: the labels that this source has admitted, and how many of them deltas have named; and
+        # the pairs of labels that it has scores of.
+        self._labels: dict[str, None] = {}
+        self._labels_named = 0
+        self._scored: set[tuple[str, str]] = set()
 
     # Life ------------------------------------------------------------------------------------------------------------
 
@@ -125,6 +130,8 @@ class WorkerProcessor:
         self._sequence = accepted.sequence
         self._samples_covered = accepted.samples_position
         self._retirements_covered = accepted.retirements_position
+        self._labels, self._labels_named = dict.fromkeys(accepted.labels), len(accepted.labels)
+        self._scored = set(accepted.scores.counts)
         rebuild = accepted.rebuild
         if accepted.sequence == 0:
             rebuild = Rebuild()
@@ -279,7 +286,8 @@ class WorkerProcessor:
                 letters.append(self._refuse(record, fault, counts))
         if len(singles):
             parts.append(singles.samples())
-        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition)
+        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition, self._labels)
+        self._labels.update(dict.fromkeys(admitted.new_labels))
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
         letters.extend(_row_letters(samples, refusals))
         if admitted.missing:
@@ -312,7 +320,7 @@ class WorkerProcessor:
         samples: Sequence[Record],
         retirements: Sequence[Record],
     ) -> Output:
-        scores, trials = quality
+        scores, trials = self._with_room(quality[0]), quality[1]
         samples_to = samples[-1].offset + 1 if samples else self._samples_covered
         retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_covered
         tile = Tile(self._sequence, self._samples_covered, samples_to, self._retirements_covered, retirements_to)
@@ -334,15 +342,29 @@ class WorkerProcessor:
             scored_by=self._model.version if self._model is not None and scores.counts else 0,
             counts=dict(batch.counts),
             trials=trials,
+            labels=tuple(self._labels)[self._labels_named :],
         )
         first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
         self._sequence += 1
+        self._labels_named = len(self._labels)
         self._samples_covered, self._retirements_covered = samples_to, retirements_to
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
         then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta), delta)
         return Output(tuple(first), (then,))
+
+    def _with_room(self, scores: Confusion) -> Confusion:
+        """The scores that there is room for: of open classes a checkpoint holds so many pairs, and not those of all.
+
+        What is predicted may be a class of another partition, and these are more in the course of time than fit.
+        """
+        if not self.definition.classes.are_open:
+            return scores
+        new = [pair for pair in scores.counts if pair not in self._scored]
+        left_out = set(new[max(0, self.definition.most_classes**2 - len(self._scored)) :])
+        self._scored.update(pair for pair in new if pair not in left_out)
+        return scores if not left_out else Confusion({p: n for p, n in scores.counts.items() if p not in left_out})
 
     def _late_letters(self, batch: _Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
         """Dead letters of admitted samples that came too late, or under a retired id."""
