@@ -103,6 +103,9 @@ DELTA_BYTES_BESIDE = 64 * 2**10
 CLASS_BYTES = LABEL_BYTES + len(b"not ")
 """Bytes of the name of a class in UTF-8: a label, or ``not`` and a label."""
 
+SOURCES = 2**13
+"""Sources that a merger hears; it remembers each, and every model names them. Of more, the later ones are refused."""
+
 OUTCOMES = 100
 """Outcomes that a source has counts of; there are about thirty."""
 

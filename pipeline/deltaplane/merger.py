@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from deltaplane import limits
 from deltaplane.candidates import Blend, Fitted, Trials, blended, fit, weigh
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept
-from deltaplane.errors import SolveRefused
+from deltaplane.errors import SolveRefused, StateMismatch
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.solver import Plane, solve
@@ -118,8 +119,14 @@ class Merger:
     def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1) -> Verdict:
         """Take the next record of the log of deltas, which lies at ``offset`` of its partition.
 
-        Raises what :func:`deltaplane.delta.accept` raises, unchanged.
+        Raises what :func:`deltaplane.delta.accept` raises, unchanged, and :class:`StateMismatch` for a source that is
+        one more than a model can name.
         """
+        if record.source not in self._sources and len(self._sources) >= limits.SOURCES:
+            raise StateMismatch(
+                f"source {record.source}: expected up to {limits.SOURCES} sources, and there are so many; sources"
+                " that nobody uses go only with the stream: start it anew under another name"
+            )
         self._read_to[record.source] = offset + 1
         before = self.state(record.source)
         after, verdict = accept(before, record, self.definition.stream_fingerprint)
@@ -176,7 +183,7 @@ class Merger:
         if not self._changed:
             return None
         self._changed = False
-        self.version += 1
+        self.version = min(self.version + 1, limits.MODEL_VERSION)
         refusal = None
         try:
             self._plane = self._blended() if self.definition.automatic else plane_of(self.statistics, self.definition)
@@ -196,7 +203,8 @@ class Merger:
             counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
             scores=of_largest(self.scores, self.definition.most_classes),
-            totals=dict(self.totals),
+            # Of more outcomes than there are, which workers cannot have counted, the largest.
+            totals=dict(self.totals.most_common(limits.OUTCOMES)),
             watermark=self.watermark,
             blend=self._blend if self.definition.automatic else None,
         )

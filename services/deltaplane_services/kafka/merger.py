@@ -108,8 +108,14 @@ class MergerService:
         """Go on where the checkpoints leave off. Raises :class:`DeltaGap` where deltas behind them are gone."""
         processor = MergerProcessor(self.definition)
         _, end = self._reader.bounds(CHECKPOINTS, 0)
-        checkpoints = [r for r in self._reader.read(CHECKPOINTS, 0, 0, end) if readable_checkpoint(self.definition, r)]
-        newest = ModelFollower(self._reader, self.definition).newest
+        written = list(self._reader.read(CHECKPOINTS, 0, 0, end))
+        ends = {partition: self._reader.bounds(DELTAS, partition)[1] for partition in range(self.definition.partitions)}
+        checkpoints = [record for record in written if readable_checkpoint(self.definition, record, ends)]
+        if len(checkpoints) < len(written):
+            logger.warning(
+                "%d records of checkpoints are passed over: none of this stream's", len(written) - len(checkpoints)
+            )
+        newest = ModelFollower(self._reader, self.definition, self._watch.refused_model).newest
         resume = processor.restore(checkpoints, [] if newest is None else [newest])
         if processor.model is not None:
             # Its counters go on from here, whichever merger made it.
@@ -202,9 +208,12 @@ class MergerService:
         try:
             model = readable_model(record, self.definition)
         except DefinitionMismatch as fault:
+            self._watch.refused_model()
             logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
         else:
-            if model is not None:
+            if model is None:
+                self._watch.refused_model()
+            else:
                 processor.see_model(model)
                 self._watch.model(model)
 

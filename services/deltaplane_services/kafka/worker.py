@@ -218,8 +218,9 @@ class Worker:
         claim, source = processor.claim(), processor.source
         offset = self._publisher.publish_and_wait(claim)
         _, end = self._log.bounds(CHECKPOINTS, 0)
-        checkpoint, start = newest_checkpoint(self.definition, source, self._log.read(CHECKPOINTS, 0, 0, end))
-        low, _ = self._log.bounds(DELTAS, claim.partition)
+        written = list(self._log.read(CHECKPOINTS, 0, 0, end))
+        low, high = self._log.bounds(DELTAS, claim.partition)
+        checkpoint, start = newest_checkpoint(self.definition, source, written, high)
         if 0 < start < low:
             raise DeltaGap(
                 f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{claim.partition}, the log"
@@ -386,7 +387,7 @@ class Worker:
         if self._models is None:
             reader = self._clients.central_reader()
             try:
-                self._models = ModelFollower(reader, self.definition)
+                self._models = ModelFollower(reader, self.definition, self._watch.refused_model)
             except BaseException:
                 reader.close()
                 raise

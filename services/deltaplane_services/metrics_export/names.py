@@ -290,6 +290,11 @@ TURNS = Metric("deltaplane_loop_turns_total", "counter", "Turns of the process's
 SEEN_VERSION = Metric(
     "deltaplane_seen_model_version", "gauge", "Version of the newest model that this process has seen."
 )
+REFUSED_MODELS = Metric(
+    "deltaplane_refused_models_total",
+    "counter",
+    "Records of the models topic that this process passed over, since they are no model that the stream can have.",
+)
 LAG = Metric(
     "deltaplane_consumer_lag_records",
     "gauge",
@@ -326,6 +331,7 @@ PROCESS = (
     READY,
     TURNS,
     SEEN_VERSION,
+    REFUSED_MODELS,
     LAG,
     COMMIT_SECONDS,
     DEAD_LETTERS,

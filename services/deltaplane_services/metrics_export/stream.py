@@ -88,7 +88,7 @@ class StreamView:
             totals[series] = max(totals.get(series, 0), count)
         change = math.nan
         if before is not None:
-            newer = model.version > before.model.version
+            newer = model.replaces(before.model)
             change = before.weight_change
             if newer and model.plane_version != before.model.plane_version:
                 change = _distance(before.model.plane, model.plane)

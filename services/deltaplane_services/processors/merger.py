@@ -53,10 +53,11 @@ class MergerProcessor:
             known = newest.get(checkpoint.state.source)
             if known is None or checkpoint.next_offset > known.next_offset:
                 newest[checkpoint.state.source] = checkpoint
-        published = [read_model(record.value) for record in models]
-        self.model = max(published, key=lambda model: model.version, default=None)
+        for record in models:
+            model = read_model(record.value)
+            self.model = model if model.replaces(self.model) else self.model
         if self.model is not None:
-            self._check(self.model.stream_fingerprint, f"model version {self.model.version}")
+            self.model.check(self.definition)
         self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions

@@ -195,7 +195,7 @@ class WorkerProcessor:
 
     def see_model(self, model: Model) -> None:
         """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored."""
-        if self._model is None or model.version > self._model.version:
+        if model.replaces(self._model):
             self._model = model
             self.hear(model.watermark)
 
