@@ -415,4 +415,5 @@ def dead_letters() -> st.SearchStrategy[DeadLetter]:
     """Dead letters of records and of rows."""
     small = st.integers(0, 2**31 - 1)
     content = st.none() | st.binary(max_size=20)
-    return st.builds(DeadLetter, TEXTS, small, POSITIONS, st.none() | small, TEXTS, TEXTS, content, content, POSITIONS)
+    row = st.none() | small
+    return st.builds(DeadLetter, TEXTS, small, POSITIONS, row, TEXTS, TEXTS, content, content, POSITIONS, tallies())

@@ -24,6 +24,7 @@ from deltaplane import limits
 from deltaplane.candidates import Trials
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.metrics import Confusion
+from deltaplane.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
@@ -241,16 +242,27 @@ def _check_size(where: str, after: SourceState) -> None:
         )
 
 
+TAKEN_ALONG = "retirements taken along"
+"""The outcome of retirements that waited in a source when it was removed; it begins anew, and they are read again."""
+
+
+def still_waiting(counts: Mapping[str, int]) -> int:
+    """Retirements that were answered ``waiting``, and have neither been met since nor gone with their source."""
+    waited = counts.get(f"retirements {RetirementOutcome.WAITING}", 0)
+    return waited - counts.get(str(SampleOutcome.ANNIHILATED), 0) - counts.get(TAKEN_ALONG, 0)
+
+
 def _obey(state: SourceState, order: SourceOrder) -> tuple[SourceState, Verdict]:
     """Remove or admit a whole source. Its counts stay; its sequence goes on, so that no tile fits twice."""
     if order.barred == state.barred:
         return state, Verdict.REMOVED if order.barred else Verdict.ADMITTED
+    waiting = still_waiting(state.counts)
     after = SourceState(
         source=state.source,
         statistics=Statistics(state.statistics.dimension),
         sequence=state.sequence + 1,
         scores=state.scores,
-        counts=state.counts,
+        counts=_added(state.counts, {TAKEN_ALONG: waiting} if order.barred and waiting > 0 else {}),
         dropped=state.dropped,
         barred=order.barred,
     )

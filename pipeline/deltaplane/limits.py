@@ -132,6 +132,23 @@ Above it the oldest are forgotten, and counted."""
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
 
+LETTER_ROWS = 1_000
+"""Rows of one batch that have a dead letter each when they are refused; one more letter counts the others."""
+
+ROW_BYTES = 256
+"""Bytes of a batch that the dead letter of one of its rows repeats: that of the whole record would be a megabyte of
+letters for the rows of one batch, and more."""
+
+REASON_CHARACTERS = 1000
+"""Characters of a reason. What is refused has a say in it: names, labels, ids."""
+
+RECORD_BYTES = 512
+"""Bytes of memory that a record takes beside its value, about."""
+
+HELD_BYTES = 256 * 2**20
+"""Bytes of samples, and as many of retirements, that a rebuilding source holds of what lies behind the place where its
+rebuild ends, while it waits for the other; then no more of them are read."""
+
 assert GRID_RANGE <= 2**31, "a grid value must fit int32"
 assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of the grid"
 assert 2**REFIT_BITS <= GRID_RANGE // 4, "values beyond a grid must have headroom on the wider one"
@@ -149,4 +166,6 @@ assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window
 assert COUNT * PARTITIONS * 2**5 <= 2**63, "counts of the partitions of 32 sites must add up within int64"
 assert INT64_ROWS * GRID_RANGE**2 < 2**63, "products of few rows must fit int64"
 assert DEAD_LETTER_BYTES < MESSAGE_BYTES, "a dead letter must fit a message"
+assert ROW_BYTES <= DEAD_LETTER_BYTES, "of a batch less is repeated than of a record"
+assert MESSAGE_BYTES <= HELD_BYTES, "a source that is held back must have read something"
 assert 2 ** (2 * GRID_BITS) * BLOCK_ROWS < EXACT_PRODUCT // 2, "a block of ordinary rows must take the fast path"

@@ -141,6 +141,8 @@ class Merger:
         elif isinstance(record, SourceOrder) or after.owner != before.owner:
             # Workers learn from the model who owns a source, and that it has been removed.
             self.statistics = self.statistics + after.statistics - before.statistics
+            self.totals.update(after.counts)
+            self.totals.subtract(before.counts)
             self._changed = True
         self._sources[record.source] = after
         return verdict

@@ -224,6 +224,9 @@ RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, "worker-0.1.3", 5, 
 LETTER = DeadLetter(
     "samples", 3, OFFSET, 12, "bad value", "feature 'price' is not a number", b"id-1", b"\xc3\x01\0", 912
 )
+LETTER_OF_ROWS = DeadLetter(
+    "samples", 3, OFFSET, None, "more rows", "70 more rows", None, b"\xc3", 912, {"bad value": 69, "bad id": 1}
+)
 LETTER_OF_RECORD = DeadLetter("retirements", 0, 0, None, "bad record", "a null value", None, None, 0)
 
 EXAMPLES = {
@@ -291,7 +294,11 @@ EXAMPLES = {
         Example("receipt", "receipt", RECEIPT, lambda: write_receipt(RECEIPT), read_receipt),
         *(
             Example(name, "dead_letter", value, partial(write_dead_letter, value), read_dead_letter)
-            for name, value in (("dead_letter", LETTER), ("dead_letter_of_record", LETTER_OF_RECORD))
+            for name, value in (
+                ("dead_letter", LETTER),
+                ("dead_letter_of_record", LETTER_OF_RECORD),
+                ("dead_letter_of_rows", LETTER_OF_ROWS),
+            )
         ),
     )
 }

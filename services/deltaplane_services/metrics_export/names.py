@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deltaplane.outcomes import SampleOutcome
+from deltaplane_services.processors.records import MORE_ROWS
 
 PREQUENTIAL_SAMPLES = 5000
 """Scored samples that the measures of span ``recent`` look back on. A class of one in a hundred has fifty of them."""
@@ -54,7 +55,7 @@ REFUSED = (
 """Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
 
 REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
-DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change")
+DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change", word(MORE_ROWS))
 REMOVALS = ("expired", "withdrawn", "replaced", "retired")
 
 
@@ -174,7 +175,8 @@ RETIREMENTS = Metric("deltaplane_retirements_total", "counter", "Retirements ans
 RETIREMENTS_WAITING = Metric(
     "deltaplane_retirements_waiting",
     "gauge",
-    "Retirements whose sample has not come: those that waited less those that were met. An estimate.",
+    "Retirements that were answered waiting, less those that a sample met or a removed source took along. At most so"
+    " many wait: of a row that has left memory, or was not read again after a crash, nobody knows that it came.",
 )
 RETIREMENTS_FORGOTTEN = Metric(
     "deltaplane_retirements_forgotten_total", "counter", "Oldest retired ids let go of at the limit of memory."

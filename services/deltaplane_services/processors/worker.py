@@ -11,6 +11,7 @@ Life of a source in a worker, driven by a runner:
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ from deltaplane_services.processors.records import (
     dead_letter,
     read_published_samples,
     receipt_key,
-    refused_row,
+    refused_rows,
     source_key,
 )
 
@@ -379,7 +380,7 @@ class WorkerProcessor:
             for note in step.sample_notes
             if note.outcome in DEAD_LETTERED
         ]
-        return _row_letters(samples, refusals)
+        return _row_letters(samples, refusals, "-late")
 
     def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:
         return [
@@ -407,12 +408,13 @@ class WorkerProcessor:
         ]
 
 
-def _row_letters(records: Sequence[Record], refusals: Sequence[Refusal]) -> list[Outgoing]:
-    """One dead letter for each refused row, by the record that brought it."""
+def _row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
+    """The dead letters of refused rows, by the record that brought them."""
     if not refusals:
         return []
     record_at = {record.offset: record for record in records}
-    return [refused_row(record_at[refusal.offset], refusal, limits.DEAD_LETTER_BYTES) for refusal in refusals]
+    by_record = itertools.groupby(refusals, lambda refusal: refusal.offset)
+    return [letter for offset, ours in by_record for letter in refused_rows(record_at[offset], list(ours), when)]
 
 
 def _joined(parts: Sequence[Samples], features: int) -> Samples:
