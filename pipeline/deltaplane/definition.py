@@ -194,12 +194,12 @@ class StreamDefinition:
             return self.message_size.classes
         return self.classes.most or MessageSize.most_classes(len(self.ladder.windows), self.dimension)
 
-    @property
+    @functools.cached_property
     def automatic(self) -> bool:
         """Whether the plane is a blend of candidates: of several windows, or of several C."""
         return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1
 
-    @property
+    @functools.cached_property
     def candidate_options(self) -> tuple[SolverOptions, ...]:
         """The solver's options with each weighting and each C of the candidates."""
         weightings: Sequence[Any] = self.weightings or (self.solver.weighting,)
@@ -209,7 +209,7 @@ class StreamDefinition:
             for C in self.choices or (self.solver.C,)
         )
 
-    @property
+    @functools.cached_property
     def choices_tried(self) -> tuple[Choice, ...]:
         """What the candidates of a window differ in."""
         return tuple(map(Choice.of, self.candidate_options))
