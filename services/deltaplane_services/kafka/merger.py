@@ -74,7 +74,7 @@ class MergerService:
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._published_at = self._checkpointed_at = 0.0
-        self._failures = 0
+        self._failures = self._left_out = 0
         self._has_place = False
         # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
         self._ahead: dict[int, int] = {}
@@ -183,10 +183,21 @@ class MergerService:
             self._watch.solved(time.perf_counter() - began, output)
             self._publish(output)
             self._published_at = now
+            self._tell_left_out(processor)
         if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
             self._publish(processor.checkpoints())
             self._checkpointed_at = now
         self._publisher.check()
+
+    def _tell_left_out(self, processor: MergerProcessor) -> None:
+        if processor.classes_left_out != self._left_out:
+            self._left_out = processor.classes_left_out
+            logger.warning(
+                "%d live classes are not in the model, which has the %d with the most rows; made-up labels? look at the"
+                " dead letters, declare the classes, or bound them with classes.most",
+                self._left_out,
+                self.definition.most_classes,
+            )
 
     def _has_caught_up(self, records: Sequence[Record], now: float) -> bool:
         """Whether all has been read that was there at the beginning.

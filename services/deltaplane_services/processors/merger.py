@@ -109,6 +109,12 @@ class MergerProcessor:
         self.model = model
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model), model),))
 
+    @property
+    def classes_left_out(self) -> int:
+        """Live classes that the newest model does not tell apart, since it has those with the most rows."""
+        live = self.merger.statistics.counts(self.definition.ladder.longest)
+        return 0 if self.model is None else max(0, len(live) - len(self.model.counts))
+
     def checkpoints(self) -> Output:
         """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.
 
