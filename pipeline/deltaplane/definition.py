@@ -425,7 +425,8 @@ def _weightings(table: Tables, *, several: bool) -> tuple[str, ...]:
 def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
     """How many windows may have statistics in one delta, if all else is as large as it can be."""
     for windows in range(limits.WINDOWS, 1, -1):
-        if MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES).delta <= limits.MESSAGE_BYTES:
+        size = MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES)
+        if size.delta <= limits.MESSAGE_BYTES and MessageSize.most_classes(windows, dimension) >= (classes.most or 2):
             return windows
     return 1
 

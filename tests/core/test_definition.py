@@ -437,6 +437,16 @@ def test_an_automatic_ladder_has_only_as_many_windows_as_fit_a_message() -> None
     assert [str(window) for window in stream.ladder.windows] == ["400", "6400", "102400"]
 
 
+def test_an_automatic_ladder_leaves_room_for_as_many_open_classes_as_are_asked_for() -> None:
+    names = [f"x{j}" for j in range(300)]
+    tables = {"features": {"names": names}, "grid": {"steps": [1.0] * 300}}
+    few = StreamDefinition.from_tables(tables)
+    many = StreamDefinition.from_tables({**tables, "classes": {"most": 40}})
+    assert few.most_classes < 40
+    assert many.most_classes == 40
+    assert 1 <= len(many.ladder.windows) < len(few.ladder.windows)
+
+
 def test_one_window_and_one_c_are_no_automatic_mode() -> None:
     assert not small().automatic
     assert small(choices=(0.1, 1.0)).automatic

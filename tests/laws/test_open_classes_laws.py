@@ -154,3 +154,49 @@ def test_rows_that_are_copied_to_another_stream_are_those_that_were_admitted_wha
     assert sorted(copied) == sorted(expected)
     assert regroup.counts["rows"] == len(expected)
     assert regroup.counts["rows that the new stream refuses: too many classes"] == 0
+
+
+def test_a_worker_that_takes_over_from_before_labels_were_named_names_those_of_the_rows_that_it_finds() -> None:
+    definition, source = stream(3, "all"), Source("here", 0)
+    rows = [Row(f"s{at}", label) for at, label in enumerate("baab")]
+    records = [
+        Record(SAMPLES, 0, at, 0, None, write_sample_batch(samples_of([(row,)], at), definition.data_fingerprint))
+        for at, row in enumerate([*rows, Row("s8", "c"), Row("s9", "d")])
+    ]
+    first = WorkerProcessor(definition, source, "w")
+    state = SourceState(source, Statistics(2), owner="w")
+    first.restore(state)
+    delta = first.process(records[:4], []).then[0].meaning
+    assert isinstance(delta, Delta)
+    state, _ = accept(state, dataclasses.replace(delta, labels=()), definition.stream_fingerprint)
+    again = WorkerProcessor(definition, source, "w")
+    again.restore(state)
+    assert not again.process(records[:4], []).then
+    delta = again.process(records[4:], []).then[0].meaning
+    assert isinstance(delta, Delta)
+    assert delta.labels == ("b", "a", "c")
+    assert delta.counts["refused too many classes"] == 1
+    state, _ = accept(state, delta, definition.stream_fingerprint)
+    assert state.labels == ("b", "a", "c")
+
+
+def test_a_copy_onto_fewer_partitions_counts_the_rows_whose_labels_are_too_many_there_and_they_are_refused() -> None:
+    old, new = stream(2, "all", 2), stream(2, "all", 1)
+    regroup = Regroup(old, new)
+    regroup.know({0: ("a", "b"), 1: ("c", "d")})
+    labels = {0: "abba", 1: "cddc"}
+    worker = WorkerProcessor(new, Source("here", 0), "w")
+    worker.restore(SourceState(Source("here", 0), Statistics(2)))
+    records, at = [], 0
+    for offset in range(4):
+        for partition in range(2):
+            row = Row(f"s{offset}-{partition}", labels[partition][offset])
+            value = write_sample_batch(samples_of([(row,)], offset), old.data_fingerprint)
+            for out in regroup.record(Record(SAMPLES, partition, offset, 0, None, value)):
+                records.append(Record(SAMPLES, 0, at, 0, None, out.value))
+                at += 1
+    delta = worker.process(records, []).then[0].meaning
+    assert isinstance(delta, Delta)
+    # The first two that come are "a" and "c".
+    assert regroup.counts["rows that the new stream refuses: too many classes"] == 4
+    assert delta.counts == {"applied": 4, "refused too many classes": 4}
