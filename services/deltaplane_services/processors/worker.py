@@ -11,6 +11,7 @@ Life of a source in a worker, driven by a runner:
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -46,7 +47,7 @@ from deltaplane_services.processors.records import (
     dead_letter,
     read_published_samples,
     receipt_key,
-    refused_row,
+    refused_rows,
     source_key,
 )
 
@@ -102,6 +103,11 @@ class WorkerProcessor:
         self._model: Model | None = None
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK
+        # Where classes are open: the labels that this source has admitted, and how many of them deltas have named; and
+        # the pairs of labels that it has scores of.
+        self._labels: dict[str, None] = {}
+        self._labels_named = 0
+        self._scored: set[tuple[str, str]] = set()
 
     # Life ------------------------------------------------------------------------------------------------------------
 
@@ -125,6 +131,8 @@ class WorkerProcessor:
         self._sequence = accepted.sequence
         self._samples_covered = accepted.samples_position
         self._retirements_covered = accepted.retirements_position
+        self._labels, self._labels_named = dict.fromkeys(accepted.labels), len(accepted.labels)
+        self._scored = set(accepted.scores.counts)
         rebuild = accepted.rebuild
         if accepted.sequence == 0:
             rebuild = Rebuild()
@@ -188,7 +196,7 @@ class WorkerProcessor:
 
     def see_model(self, model: Model) -> None:
         """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored."""
-        if self._model is None or model.version > self._model.version:
+        if model.replaces(self._model):
             self._model = model
             self.hear(model.watermark)
 
@@ -279,7 +287,8 @@ class WorkerProcessor:
                 letters.append(self._refuse(record, fault, counts))
         if len(singles):
             parts.append(singles.samples())
-        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition)
+        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition, self._labels)
+        self._labels.update(dict.fromkeys(admitted.new_labels))
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
         letters.extend(_row_letters(samples, refusals))
         if admitted.missing:
@@ -312,7 +321,7 @@ class WorkerProcessor:
         samples: Sequence[Record],
         retirements: Sequence[Record],
     ) -> Output:
-        scores, trials = quality
+        scores, trials = self._with_room(quality[0]), quality[1]
         samples_to = samples[-1].offset + 1 if samples else self._samples_covered
         retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_covered
         tile = Tile(self._sequence, self._samples_covered, samples_to, self._retirements_covered, retirements_to)
@@ -334,15 +343,29 @@ class WorkerProcessor:
             scored_by=self._model.version if self._model is not None and scores.counts else 0,
             counts=dict(batch.counts),
             trials=trials,
+            labels=tuple(self._labels)[self._labels_named :],
         )
         first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
         self._sequence += 1
+        self._labels_named = len(self._labels)
         self._samples_covered, self._retirements_covered = samples_to, retirements_to
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
         then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta), delta)
         return Output(tuple(first), (then,))
+
+    def _with_room(self, scores: Confusion) -> Confusion:
+        """The scores that there is room for: of open classes a checkpoint holds so many pairs, and not those of all.
+
+        What is predicted may be a class of another partition, and these are more in the course of time than fit.
+        """
+        if not self.definition.classes.are_open:
+            return scores
+        new = [pair for pair in scores.counts if pair not in self._scored]
+        left_out = set(new[max(0, self.definition.most_classes**2 - len(self._scored)) :])
+        self._scored.update(pair for pair in new if pair not in left_out)
+        return scores if not left_out else Confusion({p: n for p, n in scores.counts.items() if p not in left_out})
 
     def _late_letters(self, batch: _Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
         """Dead letters of admitted samples that came too late, or under a retired id."""
@@ -357,7 +380,7 @@ class WorkerProcessor:
             for note in step.sample_notes
             if note.outcome in DEAD_LETTERED
         ]
-        return _row_letters(samples, refusals)
+        return _row_letters(samples, refusals, "-late")
 
     def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:
         return [
@@ -385,12 +408,13 @@ class WorkerProcessor:
         ]
 
 
-def _row_letters(records: Sequence[Record], refusals: Sequence[Refusal]) -> list[Outgoing]:
-    """One dead letter for each refused row, by the record that brought it."""
+def _row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
+    """The dead letters of refused rows, by the record that brought them."""
     if not refusals:
         return []
     record_at = {record.offset: record for record in records}
-    return [refused_row(record_at[refusal.offset], refusal, limits.DEAD_LETTER_BYTES) for refusal in refusals]
+    by_record = itertools.groupby(refusals, lambda refusal: refusal.offset)
+    return [letter for offset, ours in by_record for letter in refused_rows(record_at[offset], list(ours), when)]
 
 
 def _joined(parts: Sequence[Samples], features: int) -> Samples:
