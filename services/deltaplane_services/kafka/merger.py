@@ -103,6 +103,8 @@ class MergerService:
         if places:
             logger.info("standing by")
             self._has_place, self.processor = False, None
+            # A client reads ahead, and would hold megabytes of deltas for as long as another one is elected.
+            self._reader.follow([])
 
     def _begin(self) -> MergerProcessor:
         """Go on where the checkpoints leave off. Raises :class:`DeltaGap` where deltas behind them are gone."""
