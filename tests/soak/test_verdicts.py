@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from soak.curves import Curves, Event, ProcessSample, as_line, curves_of, read_curves
+from soak.curves import Curves, Event, ProcessSample, Seen, as_line, curves_of, read_curves
 from soak.made_curves import RATE, larger_every_life, quiet, stuck
 from soak.verdicts import WATCHED, growth, judge_processes, judge_stream, recoveries, stretches
 
@@ -107,7 +107,7 @@ def test_growth_is_that_of_the_line_and_a_third_of_outliers_does_not_move_it() -
 
 def test_what_was_seen_is_read_again_up_to_a_last_line_that_was_cut(tmp_path: Path) -> None:
     curves = quiet(2)
-    every = [*curves.processes, *curves.stream, *curves.events]
+    every: list[Seen] = [*curves.processes, *curves.stream, *curves.events]
     file = tmp_path / "curves.jsonl"
     file.write_text("".join(as_line(one) + "\n" for one in every) + as_line(Event(1.0, "cut"))[:20], "utf-8")
     assert read_curves(file) == curves
