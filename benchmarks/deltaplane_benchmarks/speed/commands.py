@@ -1,4 +1,4 @@
-"""The commands ``bench throughput``, ``bench latency`` and ``bench statistics``."""
+"""The commands ``bench throughput``, ``latency`` and ``statistics``; ``memory`` has a module of its own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rich.console import Console
 from deltaplane_benchmarks.speed import embedded, latency, throughput
 from deltaplane_benchmarks.speed import statistics as gram
 from deltaplane_benchmarks.speed.figures import Figures, write_json
+from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
 
 JsonTo = Annotated[
@@ -28,6 +29,7 @@ def register(app: typer.Typer) -> None:
     app.command()(statistics)
     app.command("throughput")(throughput_command)
     app.command("latency")(latency_command)
+    app.command("memory")(memory_command)
 
 
 def statistics(json_to: JsonTo = None, repeats: int = 5, seed: Seed = 0) -> None:
