@@ -178,12 +178,12 @@ class StreamDefinition:
         placed, fits = self.grid.place(rows)
         return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0.0))), fits
 
-    @property
+    @functools.cached_property
     def automatic(self) -> bool:
         """Whether the plane is a blend of candidates: of several windows, or of several C."""
         return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1
 
-    @property
+    @functools.cached_property
     def candidate_options(self) -> tuple[SolverOptions, ...]:
         """The solver's options with each weighting and each C of the candidates."""
         weightings: Sequence[Any] = self.weightings or (self.solver.weighting,)
@@ -193,7 +193,7 @@ class StreamDefinition:
             for C in self.choices or (self.solver.C,)
         )
 
-    @property
+    @functools.cached_property
     def choices_tried(self) -> tuple[Choice, ...]:
         """What the candidates of a window differ in."""
         return tuple(map(Choice.of, self.candidate_options))

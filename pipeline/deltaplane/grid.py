@@ -9,6 +9,7 @@ The grid is fitted once on the first rows of a stream (or configured), frozen, a
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -28,6 +29,9 @@ _LARGEST_OFFSET = limits.STEP_LARGEST * limits.GRID_RANGE
 _SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS
 _LARGEST_SCALE = int(math.log2(limits.STEP_LARGEST)) + limits.GRID_BITS
 """Exponents of two."""
+
+_RUN_VALUES = 2**15
+"""Values handled at once, 256 KiB of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +100,9 @@ class Grid:
         placed = np.empty(values.shape)
         fits = True
         with np.errstate(invalid="ignore", over="ignore"):
-            for rows in _blocks(len(values)):  # So that a block is still in the cache for the next step.
+            for rows in self._blocks(len(values)):
                 block = placed[rows]
-                np.subtract(values[rows], self.offsets, out=block)
-                block *= self._inverse_steps
+                self._scale(values[rows], block)
                 np.rint(block, out=block)
                 block += 0.0  # Turns -0.0 into 0.0, so that equal rows have equal bytes.
                 # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
@@ -131,17 +134,40 @@ class Grid:
     def rounding_error(self, values: Floats, placed: Placed) -> Floats:
         """Largest distance |x - grid value| a feature, float64[d], in the features' own units."""
         largest: Floats = np.zeros(self.features)
-        for rows in _blocks(len(values)):
-            distances = self.values(placed[rows])
-            np.subtract(values[rows], distances, out=distances)
-            np.abs(distances, out=distances)
-            np.maximum(largest, distances.max(axis=0), out=largest)
-        return largest
+        for rows in self._blocks(len(values)):
+            distances = np.empty((rows.stop - rows.start, self.features))
+            self._scale(values[rows], distances)
+            distances -= placed[rows]
+            if distances.any():
+                np.maximum(largest, np.abs(distances, out=distances).max(axis=0), out=largest)
+        return largest * self.steps
 
+    def _blocks(self, rows: int) -> Iterator[slice]:
+        """Rows in runs that are short enough for the cache, so that a run is still there for the next step."""
+        length = len(self._repeated[0])
+        return (slice(start, min(start + length, rows)) for start in range(0, rows, length))
 
-def _blocks(rows: int) -> Iterator[slice]:
-    """Rows in runs that are short enough for the cache."""
-    return (slice(start, start + limits.BLOCK_ROWS) for start in range(0, rows, limits.BLOCK_ROWS))
+    @functools.cached_property
+    def _repeated(self) -> tuple[Floats, Floats]:
+        """Offsets and inverse steps once for each row of a run: five times as fast as broadcasting short rows."""
+        rows = max(1, min(limits.BLOCK_ROWS, _RUN_VALUES // self.features))
+        return np.tile(self.offsets, (rows, 1)), np.tile(self._inverse_steps, (rows, 1))
+
+    @functools.cached_property
+    def _at_zero_in_units(self) -> tuple[bool, bool]:
+        """Whether all offsets are zero, and whether all steps are one, as where every feature is a count or a flag."""
+        return not self.offsets.any(), bool((self.steps == 1.0).all())
+
+    def _scale(self, values: Floats, out: Floats) -> None:
+        """Distances of float64[n, d], at most a run, from the offsets, in steps, not rounded."""
+        offsets, inverse_steps = self._repeated
+        at_zero, in_units = self._at_zero_in_units
+        if at_zero:
+            out[...] = values
+        else:
+            np.subtract(values, offsets[: len(values)], out=out)
+        if not in_units:
+            out *= inverse_steps[: len(values)]
 
 
 def fit_grid(rows: Floats) -> Grid:

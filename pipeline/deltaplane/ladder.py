@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Literal
 
@@ -105,18 +106,18 @@ class WindowLadder:
             chosen = chosen[::-2][::-1]
         return cls(tuple(Window("count", rows) for rows in chosen))
 
-    @property
+    @functools.cached_property
     def longest(self) -> int:
         """The index of the window that holds what any window holds."""
         lengths = [2**63 if window.kind == "all" else window.length for window in self.windows]
         return lengths.index(max(lengths))
 
-    @property
+    @functools.cached_property
     def timed(self) -> bool:
         """Whether any window ends with time."""
         return any(window.kind == "time" for window in self.windows)
 
-    @property
+    @functools.cached_property
     def longest_milliseconds(self) -> int | None:
         """The longest span of event time, or None where no window ends with time."""
         spans = [window.length for window in self.windows if window.kind == "time"]

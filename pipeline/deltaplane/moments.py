@@ -76,6 +76,11 @@ class Moments:
         """The statistics of grid rows [n, d] (integer valued, |q| < 2**30): one BLAS product a block."""
         if len(placed) <= limits.INT64_ROWS:
             return cls._of_few_rows(placed)
+        if len(placed) <= limits.BLOCK_ROWS:
+            product = _product_of_block(placed.astype(np.float64, copy=False))
+            if product is not None:
+                value = _packed(product)
+                return cls(placed.shape[1] + 1, value >> 63, value.view(np.uint64))
         total = MomentsSum(placed.shape[1] + 1)
         total.add_rows(placed)
         return total.moments()
@@ -203,6 +208,21 @@ def _round_wide(high: High, low: Low) -> Floats:
     return np.where(negative, -rounded, rounded)
 
 
+def _product_of_block(block: Floats) -> Floats | None:
+    """float64[D, D] of integer-valued float64[n, d], n ≤ BLOCK_ROWS, with its column of -1; None where it is not exact.
+
+    By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
+    Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+    """
+    product = block.T @ block
+    return _bordered(product, block) if product.diagonal().max(initial=0.0) < limits.EXACT_PRODUCT / 2 else None
+
+
+def _packed(product: Floats) -> npt.NDArray[np.int64]:
+    """The upper triangle int64[D(D+1)/2] of an integer-valued float64[D, D]."""
+    return product.ravel().take(_triangle(len(product))[0]).astype(np.int64)
+
+
 def _bordered(product: Floats, block: Floats) -> Floats:
     """float64[D, D] of ``product`` float64[d, d] and the products of the rows of a block with their column of -1."""
     features = len(product)
@@ -236,12 +256,11 @@ class MomentsSum:
     def _add_block(self, block: Floats) -> None:
         """Add the Gram matrix of integer-valued float64[n, d], n ≤ BLOCK_ROWS, with its column of -1.
 
-        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
-        Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+        Where a product of the numbers is not exact, those of their upper and lower halves are.
         """
-        product = block.T @ block
-        if product.diagonal().max(initial=0.0) < limits.EXACT_PRODUCT / 2:
-            self._add_product(_bordered(product, block), 0)
+        product = _product_of_block(block)
+        if product is not None:
+            self._add_product(product, 0)
             return
         largest = max(block.max(), -block.min())
         assert largest < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
@@ -258,7 +277,7 @@ class MomentsSum:
 
     def _add_product(self, product: Floats, shift: int) -> None:
         """Add ``product * 2**shift``, an exact integer-valued float64[D, D] below 2**53 in magnitude."""
-        value = product.ravel()[_triangle(self.dimension)[0]].astype(np.int64)
+        value = _packed(product)
         high = value >> (63 - shift) >> 1
         low = value.view(np.uint64) << np.uint64(shift)
         self._low += low

@@ -125,18 +125,13 @@ def moments_by_class(placed: Placed, codes: npt.NDArray[np.int32], labels: list[
     """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` int32[n] index ``labels``, which all differ."""
     if not len(codes):
         return {}
-    first = int(codes[0])
-    if (codes == first).all():
-        return {labels[first]: Moments.of_rows(placed)}
-    order = np.argsort(codes, kind="stable")
-    sorted_codes = codes[order]
-    starts = np.flatnonzero(np.diff(sorted_codes, prepend=sorted_codes[0] - 1))
-    stops = np.append(starts[1:], len(order))
-    rows = placed[order]
-    return {
-        labels[int(sorted_codes[start])]: Moments.of_rows(rows[start:stop])
-        for start, stop in zip(starts.tolist(), stops.tolist(), strict=True)
-    }
+    counts = np.bincount(codes)
+    present = np.flatnonzero(counts).tolist()
+    if len(present) == 1:
+        return {labels[present[0]]: Moments.of_rows(placed)}
+    rows = placed.take(np.argsort(codes, kind="stable"), axis=0)
+    stops = counts.cumsum().tolist()
+    return {labels[code]: Moments.of_rows(rows[stops[code] - int(counts[code]) : stops[code]]) for code in present}
 
 
 def moments_of_pieces(

@@ -17,6 +17,7 @@ of runs by the next time that will leave.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import repeat
@@ -127,11 +128,12 @@ class RowBuffer:
         This is the common case, done in one pass that the interpreter does not see; ``append`` is then told ``new``.
         """
         slots = range(self.next, self.next + len(ids))
-        pointed = list(map(self._slot_of.setdefault, ids, slots))
-        if pointed == list(slots):
+        held = len(self._slot_of)
+        deque(map(self._slot_of.setdefault, ids, slots), maxlen=0)
+        if len(self._slot_of) == held + len(ids):
             return True
-        for sample_id, slot, own in zip(ids, pointed, slots, strict=True):
-            if slot == own:
+        for sample_id, slot in zip(ids, slots, strict=True):
+            if self._slot_of.get(sample_id) == slot:
                 del self._slot_of[sample_id]
         return False
 

@@ -49,7 +49,10 @@ def shifts_taken(monkeypatch: pytest.MonkeyPatch, rows: strategies.Integers) -> 
 
     with monkeypatch.context() as patch:
         patch.setattr(MomentsSum, "_add_product", spy)
-        assert entries(Moments.of_rows(rows)) == product(rows)
+        blocks = MomentsSum(rows.shape[1] + 1)
+        blocks.add_rows(rows)
+        assert entries(blocks.moments()) == product(rows)
+    assert Moments.of_rows(rows) == blocks.moments()
     return seen
 
 

@@ -40,7 +40,7 @@ from deltaplane.wire import (
     write_sample,
     write_sample_batch,
 )
-from deltaplane.wire.frame import read_record
+from deltaplane.wire.frame import read_record, write_record
 from golden.wire_examples import (
     BATCH,
     CHECKPOINT,
@@ -81,6 +81,13 @@ def test_a_batch_of_float32_comes_back_rounded_once(samples: Samples) -> None:
         message = write_sample_batch(samples, DATA, "float32")
         expected = dataclasses.replace(samples, features=rounded)
         assert same(read_samples(message, FEATURES, DATA, OFFSET, LOG_TIME), expected)
+
+
+@given(strategies.sample_batches(FEATURES, OFFSET, LOG_TIME))
+def test_a_batch_is_what_any_avro_library_makes_of_it(samples: Samples) -> None:
+    message = write_sample_batch(samples, DATA)
+    name, fields = read_record(message, ("sample_batch",))
+    assert write_record(name, fields) == message
 
 
 @given(strategies.sample_batches(FEATURES, OFFSET, LOG_TIME))
@@ -234,7 +241,8 @@ def rows_of(count: int) -> Samples:
             lambda: write_sample_batch(changed(ids=["a", "b", "é" * 32_768]), DATA),
             "at most 256 bytes, got 65536 in row 2",
         ),
-        (lambda: write_sample_batch(changed(label_table=("a", "\ud800")), DATA), "sample_batch: expected values"),
+        (lambda: write_sample_batch(changed(label_table=("a", "\ud800")), DATA), "a label is not a Unicode text"),
+        (lambda: write_sample_batch(changed(), DATA[:15]), "expected a fingerprint of 16 bytes, got 15"),
         (
             lambda: write_sample_batch(changed(label_codes=np.array([0, 2, 1], dtype=np.int32)), DATA),
             "expected label codes from 0 to 1, got 0 to 2",

@@ -10,15 +10,18 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.errors import WireError
+from deltaplane.errors import LimitExceeded, WireError
 from deltaplane.records import Query
 from deltaplane.sample import Retirement, Samples
 from deltaplane.wire.frame import Fields, check_fingerprint, header, read_record, write_record
-from deltaplane.wire.singles import SingleSamples, encoded_sample
+from deltaplane.wire.singles import SingleSamples, encoded_bytes, encoded_long, encoded_sample
 
 Floats = npt.NDArray[np.float64]
 
 _COLUMN_TYPES: dict[str, str] = {"float32": "<f4", "float64": "<f8"}
+_FEATURE_TYPES = tuple(_COLUMN_TYPES)
+"""In the order of the schema."""
+
 _LARGEST_UINT16 = 2**16 - 1
 FINGERPRINT_BYTES = 16
 
@@ -63,22 +66,43 @@ def write_sample_batch(
     rows = len(samples)
     if not 1 <= rows <= limits.BATCH_ROWS:
         raise WireError(f"sample_batch: expected 1 to {limits.BATCH_ROWS} rows, got {rows}; split the batch")
+    if len(data_fingerprint) != FINGERPRINT_BYTES:
+        raise WireError(
+            f"sample_batch: expected a fingerprint of {FINGERPRINT_BYTES} bytes, got {len(data_fingerprint)};"
+            " take the definition's data fingerprint"
+        )
     assert len(samples.features) == len(samples.event_times) == len(samples.label_codes) == rows, "columns differ"
     lengths, ids = _joined(samples.ids)
-    return write_record(
-        "sample_batch",
-        {
-            "fingerprint": data_fingerprint,
-            "rows": rows,
-            "id_lengths": lengths,
-            "ids": ids,
-            "event_times": samples.event_times.astype("<i8", copy=False).tobytes(),
-            "labels": list(samples.label_table),
-            "label_codes": _label_codes(samples),
-            "feature_type": feature_type,
-            "features": _narrowed(samples, feature_type).tobytes(),
-        },
+    # The general encoder copies every byte several times, and the features are nearly all of the message.
+    labels = [part for label in samples.label_table for part in encoded_bytes(_label(label))]
+    message = b"".join(
+        (
+            header("sample_batch"),
+            data_fingerprint,
+            encoded_long(rows),
+            *encoded_bytes(lengths),
+            *encoded_bytes(ids),
+            *encoded_bytes(samples.event_times.astype("<i8", copy=False).tobytes()),
+            encoded_long(len(samples.label_table)),
+            *labels,
+            b"\0",
+            *encoded_bytes(_label_codes(samples)),
+            encoded_long(_FEATURE_TYPES.index(feature_type)),
+            *encoded_bytes(np.ascontiguousarray(_narrowed(samples, feature_type)).reshape(-1).view(np.uint8).data),
+        )
     )
+    if len(message) > limits.MESSAGE_BYTES:
+        raise LimitExceeded(
+            f"sample_batch: expected at most {limits.MESSAGE_BYTES:,} bytes, got {len(message):,}; send smaller batches"
+        )
+    return message
+
+
+def _label(label: str) -> bytes:
+    try:
+        return label.encode()
+    except UnicodeEncodeError as fault:
+        raise WireError(f"sample_batch: a label is not a Unicode text ({fault.reason}); use another label") from fault
 
 
 def _joined(ids: Sequence[str]) -> tuple[bytes, bytes]:
@@ -117,8 +141,8 @@ def _narrowed(samples: Samples, feature_type: str) -> npt.NDArray[np.float32 | n
     with np.errstate(over="ignore", invalid="ignore"):
         features = samples.features.astype(_COLUMN_TYPES[feature_type], copy=False)
     if feature_type == "float32":
-        lost = np.isinf(features) & np.isfinite(samples.features)
-        if lost.any():
+        infinite = np.isinf(features)
+        if infinite.any() and (lost := infinite & np.isfinite(samples.features)).any():
             row, feature = (int(at) for at in np.argwhere(lost)[0])
             raise WireError(
                 f"sample_batch: feature {feature} of row {row} is {samples.features[row, feature]!r}, beyond float32;"

@@ -35,6 +35,11 @@ def encoded_long(value: int) -> bytes:
     return bytes(out)
 
 
+def encoded_bytes(data: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
+    """Avro bytes, or text in UTF-8, in two parts: their number, and they themselves."""
+    return encoded_long(len(data)), data
+
+
 def encoded_sample(head: bytes, sample_id: str, event_time: int, label: str, features: Sequence[float]) -> bytes:
     """A ``Sample`` message behind ``head``, its header and fingerprint.
 
@@ -42,9 +47,7 @@ def encoded_sample(head: bytes, sample_id: str, event_time: int, label: str, fea
     """
     name, word, count = sample_id.encode(), label.encode(), len(features)
     block = encoded_long(count) + struct.pack(f"<{count}d", *features) if count else b""
-    return b"".join(
-        (head, encoded_long(len(name)), name, encoded_long(event_time), encoded_long(len(word)), word, block, b"\0")
-    )
+    return b"".join((head, *encoded_bytes(name), encoded_long(event_time), *encoded_bytes(word), block, b"\0"))
 
 
 class SingleSamples:

@@ -164,4 +164,4 @@ class _Thinning:
 
 def _ids(block: RowBlock) -> list[str]:
     """The ids of a block: the file's own, or the line numbers."""
-    return block.ids if block.ids is not None else list(map(str, block.line_numbers.tolist()))
+    return block.ids if block.ids is not None else list(map(repr, block.line_numbers.tolist()))
