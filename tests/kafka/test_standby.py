@@ -1,4 +1,4 @@
-"""A merger that was elected once and stands by now holds nothing of what the elected one reads."""
+"""A merger that stands by, for the first time or again, holds nothing of what the elected one reads."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ def step_until(merger: MergerService, so: Callable[[], bool]) -> None:
         merger.step(100, 0.05)
 
 
-def test_a_merger_that_stands_by_again_reads_nothing_ahead(
+def test_a_merger_reads_nothing_ahead_before_its_election_and_after_it(
     kafka: RunningKafka, stream_name: str, tmp_path: Path
 ) -> None:
     with Stream.made(tmp_path, stream_name, kafka.bootstrap) as stream:
         merger = MergerService(stream.definition, merger_clients(stream.settings), MergerPace(0.1, 10.0))
         try:
+            assert merger._reader._consumer.assignment() == []
             step_until(merger, lambda: merger.elected)
             followed = {place.topic for place in merger._reader._consumer.assignment()}
             assert followed == {f"{stream_name}.deltas", f"{stream_name}.models"}

@@ -51,10 +51,15 @@ class StreamSample:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that was done to a process."""
+    """Something that was done to a process; ``what`` begins with its name."""
 
     seconds: float
     what: str
+
+    @property
+    def role(self) -> str:
+        """worker, merger, scorer or broker."""
+        return self.what.partition("-")[0]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ def _processes(curves: Curves) -> Exhibit:
         (
             one.name,
             one.life,
-            one.work or None,
+            one.doing or None,
             one.begin_seconds / 60,
             one.span_seconds / 60,
             one.megabytes,

@@ -84,18 +84,21 @@ def test_a_disk_that_fills_up_is_found() -> None:
     assert missed(full) == ["disk: the broker's stays below 5,000 MB"]
 
 
-def test_a_change_of_work_begins_a_stretch_and_its_warm_up_anew() -> None:
-    def sample(at: float) -> ProcessSample:
-        busy = 600.0 <= at < 1200.0
-        return ProcessSample(at, "worker-1", 1, f"{1 + busy} partitions", 150.0 if busy else 100.0, 40, 12)
+def busy_for_a_while(at: float) -> ProcessSample:
+    """One worker: another's partition is its own, too, from 600 to 1200 s, and some of what that took it keeps."""
+    busy = 600.0 <= at < 1200.0
+    megabytes = 100.0 if at < 600.0 else 150.0 if busy else 130.0
+    return ProcessSample(at, "worker-2", 1, f"{1 + busy} partitions", megabytes, 40, 12)
 
-    found = stretches(curves_of(sample(5.0 * number) for number in range(360)))
-    assert [(one.work, one.megabytes, one.grown_megabytes) for one in found] == [
-        ("1 partitions", 100.0, 0.0),
-        ("2 partitions", 150.0, 0.0),
+
+def test_a_change_of_work_begins_a_stretch_and_its_warm_up_anew_and_so_does_the_first_restart_of_another() -> None:
+    events = (Event(300.0, "scorer-1 SIGKILL"), Event(598.0, "worker-1 SIGKILL"), Event(1500.0, "worker-1 SIGTERM"))
+    found = stretches(curves_of([*(busy_for_a_while(5.0 * number) for number in range(360)), *events]))
+    assert [(str(one), one.megabytes, one.grown_megabytes, one.begin_seconds, one.end_seconds) for one in found] == [
+        ("worker-2 life 1, 1 partitions", 100.0, 0.0, 75.0, 595.0),
+        ("worker-2 life 1, 2 partitions, seasoned", 150.0, 0.0, 675.0, 1195.0),
+        ("worker-2 life 1, 1 partitions, seasoned", 130.0, 0.0, 1275.0, 1795.0),
     ]
-    # The second stretch of one partition belongs to the first: it is the same life, at the same work.
-    assert [(one.begin_seconds, one.end_seconds) for one in found] == [(75.0, 1795.0), (675.0, 1195.0)]
 
 
 def test_growth_is_that_of_the_line_and_a_third_of_outliers_does_not_move_it() -> None:

@@ -1,9 +1,10 @@
 """Judging the curves of a soak: pure functions, each of which gives sentences that are true or not.
 
-What is judged of a process is a *stretch of work*: one life, and in it one kind of work, since a worker with two
-partitions has a right to more memory than with one. The first minute and a quarter of every change of work is warm-up
-(windows fill, buffers find their size). Growth is the slope by Theil and Sen (the median of the slopes through all
-pairs of points, which a third of outliers does not move) times the time looked at.
+What is judged of a process is a *stretch of work*: one life, and in it one kind of work, before the first restart that
+its role saw or after it. A worker with two partitions has a right to more memory than with one, and what it took while
+another was away its allocator may keep. The first minute and a quarter of every stretch is warm-up: windows fill, and
+buffers find their size. Growth is the slope by Theil and Sen (the median of the slopes through all pairs of points,
+which a third of outliers does not move) times the time looked at.
 
     H. Theil, A rank-invariant method of linear and polynomial regression analysis, 1950.
     P. K. Sen, Estimates of the regression coefficient based on Kendall's tau, JASA 63, 1968.
@@ -53,11 +54,15 @@ DISK_MEGABYTES = 5000.0
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a process did of one work in one life, warm-ups aside: its level, and by how much it grew."""
+    """What a process did of one work in one life, warm-ups aside: its level, and by how much it grew.
+
+    ``seasoned``: another of its role, or the broker, has been restarted in its life.
+    """
 
     name: str
     life: int
     work: str
+    seasoned: bool
     begin_seconds: float
     end_seconds: float
     megabytes: float
@@ -78,26 +83,41 @@ class Stretch:
         return self.end_seconds - self.begin_seconds
 
     def __str__(self) -> str:
-        return f"{self.name} life {self.life}{f' {self.work}' if self.work else ''}"
+        return f"{self.name} life {self.life}{f', {self.doing}' if self.doing else ''}"
+
+    @property
+    def doing(self) -> str:
+        """Its work in words."""
+        return ", ".join(filter(None, (self.work, "seasoned" if self.seasoned else "")))
+
+
+Doing = tuple[int, str, bool]
+"""A life, its work, and whether it is seasoned."""
 
 
 def stretches(curves: Curves) -> list[Stretch]:
     """Every stretch that is long enough to be judged, in order of its beginning."""
     found: list[Stretch] = []
     for name in curves.names:
-        warm: defaultdict[tuple[int, str], list[ProcessSample]] = defaultdict(list)
-        began, doing = 0.0, None
+        restarts = [event.seconds for event in curves.events if event.role in (name.partition("-")[0], "broker")]
+        warm: defaultdict[Doing, list[ProcessSample]] = defaultdict(list)
+        born = began = 0.0
+        doing: Doing | None = None
         for sample in curves.of(name):
-            if (sample.life, sample.work) != doing:
-                began, doing = sample.seconds, (sample.life, sample.work)
+            if doing is None or sample.life != doing[0]:
+                born = sample.seconds
+            now = (sample.life, sample.work, any(born < at <= sample.seconds for at in restarts))
+            if now != doing:
+                began, doing = sample.seconds, now
             if sample.seconds >= began + WARM_UP_SECONDS:
-                warm[sample.life, sample.work].append(sample)
-        long_enough = (s for s in warm.values() if s[-1].seconds - s[0].seconds >= LEAST_SECONDS)
-        found += [_stretch(samples) for samples in long_enough]
+                warm[now].append(sample)
+        for (_, _, seasoned), samples in warm.items():
+            if samples[-1].seconds - samples[0].seconds >= LEAST_SECONDS:
+                found.append(_stretch(samples, seasoned=seasoned))
     return sorted(found, key=lambda one: one.begin_seconds)
 
 
-def _stretch(samples: Sequence[ProcessSample]) -> Stretch:
+def _stretch(samples: Sequence[ProcessSample], *, seasoned: bool) -> Stretch:
     seconds = [sample.seconds for sample in samples]
     first, last = samples[0], samples[-1]
     memory = [sample.resident_megabytes for sample in samples]
@@ -106,6 +126,7 @@ def _stretch(samples: Sequence[ProcessSample]) -> Stretch:
         first.name,
         first.life,
         first.work,
+        seasoned,
         first.seconds,
         last.seconds,
         median(memory),
@@ -181,7 +202,7 @@ def levels_stay(role: str, judged: Sequence[Stretch]) -> list[Target]:
     """Later lives are no larger than earlier ones of the same work; nothing where there are fewer than three lives."""
     by_work: defaultdict[str, list[Stretch]] = defaultdict(list)
     for one in judged:
-        by_work[one.work].append(one)
+        by_work[one.doing].append(one)
     targets = []
     for work, ones in by_work.items():
         third = len(ones) // 3

@@ -175,8 +175,8 @@ def _live(course: Course) -> npt.NDArray[np.bool_]:
     if not course.retire_every:
         return np.ones(len(numbers), dtype=bool)
     last = max(0, course.rows - course.window // 2)
-    retired = (numbers % course.retire_every == 0) & (numbers < last)
-    return np.logical_not(retired)
+    retired: npt.NDArray[np.bool_] = (numbers % course.retire_every == 0) & (numbers < last)
+    return ~retired
 
 
 def _batch(definition: StreamDefinition, pool: Rows, course: Course) -> Statistics:

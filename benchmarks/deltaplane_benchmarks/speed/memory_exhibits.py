@@ -77,7 +77,7 @@ def by_rows(plain: Passed, retiring: Passed) -> Exhibit:
         ),
         notes=(
             f"before the first row {plain.megabytes_before:.0f} MB: imports, and the rows that are sent in turn",
-            f"{remembered:,} retired ids are remembered in the end, of {limits.RETIRED_IDS:,} at most, {each:.0f} bytes each",
+            f"{remembered:,} retired ids are remembered (at most {limits.RETIRED_IDS:,}), {each:.0f} bytes each",
         ),
     )
 
@@ -87,7 +87,7 @@ def by_window(every: Sequence[Passed]) -> Exhibit:
     ends = [float(np.median([look.megabytes for look in one.settled])) for one in every]
     windows = [one.course.window for one in every]
     features = every[0].course.features
-    slope = float(np.polyfit(windows, np.array(ends) * 2**20, 1)[0])
+    slope = float(theilslopes(np.array(ends) * 2**20, windows)[0])
     allowed = 4 * features + BYTES_BEYOND_FEATURES
     cost = [quiet_microseconds(one.settled) for one in every]
     rows: list[tuple[Cell, ...]] = [
