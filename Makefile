@@ -36,7 +36,7 @@ test: $(READY) ## Check style and types, then run every test
 chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that nothing is lost (SEED=..., KILLS=30)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) --kills $(KILLS)
 
-soak: $(READY) ## A steady stream with restarts on a real Kafka: memory, files, threads, lag watched (MINUTES=10, RATE=2000, SEED=...)
+soak: $(READY) ## A steady stream with restarts on a real Kafka: does anything grow? (MINUTES=10, RATE=2000, SEED=...)
 	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))
 
 simulate: $(READY) ## Live through many seeded histories of crashes and check each (SEEDS=1000, or SEED=... EVENTS=...)

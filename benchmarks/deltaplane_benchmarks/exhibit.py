@@ -36,7 +36,7 @@ class Series:
 @dataclass(frozen=True)
 class Chart:
     """Curves over one x axis. ``ticks`` are words for x = 0, 1, 2, … where x is no number; ``marks`` are places on it
-    at which something was done, drawn as thin lines.
+    at which something was done, drawn as thin lines; ``from_zero``: there the y axis begins.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Chart:
     log_y: bool = False
     ticks: tuple[str, ...] = ()
     marks: tuple[float, ...] = ()
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)

@@ -168,5 +168,7 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
         axes.set_yscale("log")
     if chart.ticks:
         axes.set_xticks(range(len(chart.ticks)), chart.ticks)
+    if chart.from_zero:
+        axes.set_ylim(bottom=0.0)
     axes.grid(visible=True, alpha=0.3)
     axes.legend(fontsize="small")
