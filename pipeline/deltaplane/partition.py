@@ -32,6 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.buffer import RowBuffer
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import StateMismatch
 from deltaplane.moments import Moments
@@ -39,7 +40,7 @@ from deltaplane.outcomes import RetirementNote, RetirementOutcome, SampleNote, S
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Retirement
 from deltaplane.statistics import Key, Statistics, moments_by_class, moments_of_pieces
-from deltaplane.window import NO_WATERMARK, Arrivals, RowBuffer, WindowEdges
+from deltaplane.window import NO_WATERMARK, Arrivals, WindowEdges
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]

@@ -17,15 +17,13 @@ of runs by the next time that will leave.
 from __future__ import annotations
 
 import heapq
-from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.buffer import RowBuffer
 from deltaplane.ladder import Window, WindowLadder
 from deltaplane.sample import AdmittedSamples
 
@@ -36,9 +34,6 @@ Flags = npt.NDArray[np.bool_]
 
 NO_WATERMARK = -(2**63)
 """The watermark of a stream that has seen no sample, in milliseconds."""
-
-BYTES_PER_ROW_BESIDE_FEATURES = 4 + 8 + 8 + 1
-"""Class code, event time, offset and the current flag of a slot; ids and their index come on top."""
 
 
 @dataclass(frozen=True)
@@ -67,172 +62,6 @@ class Arrivals:
         """Whether two rows have the same grid row, class and event time."""
         times, placed = self.samples.event_times, self.samples.placed
         return bool(self.codes[a] == self.codes[b] and times[a] == times[b] and np.array_equal(placed[a], placed[b]))
-
-
-class RowBuffer:
-    """Slots ``first`` to ``next`` of a partition: rows [n, d] int32 with id, class code, event time and log offset.
-
-    Columns are arrays with spare room at both ends; growing and letting go copy each row a bounded number of times.
-    """
-
-    def __init__(self, features: int, first: int = 0) -> None:
-        self.first = first
-        self.next = first
-        self._start = 0
-        self._rows = np.empty((64, features), dtype=np.int32)
-        self._codes = np.empty(64, dtype=np.int32)
-        self._times = np.empty(64, dtype=np.int64)
-        self._offsets = np.empty(64, dtype=np.int64)
-        self._current = np.empty(64, dtype=np.bool_)
-        self._ids: list[str] = []
-        self._slot_of: dict[str, int] = {}
-
-    def __len__(self) -> int:
-        return self.next - self.first
-
-    def append(
-        self,
-        ids: Sequence[str],
-        placed: Floats,
-        codes: Int32s,
-        times: Int64s,
-        offsets: Int64s,
-        *,
-        new: bool = False,
-    ) -> int:
-        """Add n rows after the last, all current, and point their ids at them; the first new slot is returned.
-
-        ``new``: :meth:`point_if_new` has pointed them already.
-        """
-        count = len(ids)
-        begin = self._start + len(self)
-        if begin + count > len(self._codes):
-            self._move(_with_room(len(self) + count))
-            begin = len(self)
-        end = begin + count
-        self._rows[begin:end] = placed
-        self._codes[begin:end] = codes
-        self._times[begin:end] = times
-        self._offsets[begin:end] = offsets
-        self._current[begin:end] = True
-        slot = self.next
-        self._ids.extend(ids)
-        if not new:
-            self._slot_of.update(zip(ids, range(slot, slot + count), strict=True))
-        self.next += count
-        return slot
-
-    def point_if_new(self, ids: Sequence[str]) -> bool:
-        """Point the ids of a batch at the slots it will take, where none is held and all differ; else change nothing.
-
-        This is the common case, done in one pass that the interpreter does not see; ``append`` is then told ``new``.
-        """
-        slots = range(self.next, self.next + len(ids))
-        held = len(self._slot_of)
-        deque(map(self._slot_of.setdefault, ids, slots), maxlen=0)
-        if len(self._slot_of) == held + len(ids):
-            return True
-        for sample_id, slot in zip(ids, slots, strict=True):
-            if self._slot_of.get(sample_id) == slot:
-                del self._slot_of[sample_id]
-        return False
-
-    def _move(self, capacity: int) -> None:
-        """Copy the live part of every column to the front of a new array."""
-        live = slice(self._start, self._start + len(self))
-        for name in ("_rows", "_codes", "_times", "_offsets", "_current"):
-            column = getattr(self, name)
-            moved = np.empty((capacity, *column.shape[1:]), dtype=column.dtype)
-            moved[: len(self)] = column[live]
-            setattr(self, name, moved)
-        del self._ids[: self._start]
-        self._start = 0
-
-    def let_go(self, until: int) -> None:
-        """Forget every slot below ``until``."""
-        begin = self._start
-        self._start += until - self.first
-        gone = self._ids[begin : self._start]
-        slots = list(map(self._slot_of.pop, gone, repeat(-1)))
-        if max(slots) >= until:
-            # Some have a later version, which stays.
-            self._slot_of.update((i, slot) for i, slot in zip(gone, slots, strict=True) if slot >= until)
-        self.first = until
-        if self._start > 1024 + len(self):
-            self._move(_with_room(len(self)))
-
-    def renumber(self, first: int) -> None:
-        """Give the first held slot the number ``first`` and the others the following ones."""
-        shift = first - self.first
-        self.first += shift
-        self.next += shift
-        self._slot_of = {sample_id: slot + shift for sample_id, slot in self._slot_of.items()}
-
-    def slot_of(self, sample_id: str) -> int | None:
-        """The slot of the last version of an id, if it is held."""
-        return self._slot_of.get(sample_id)
-
-    def at(self, slots: Int64s) -> npt.NDArray[np.intp]:
-        """Places in the columns of some slots."""
-        return slots - (self.first - self._start)
-
-    def rows(self, slots: Int64s) -> npt.NDArray[np.int32]:
-        """Grid rows int32[n, d] of some slots; not copied where they lie side by side, and then only to be read."""
-        if len(slots) and int(slots[-1]) - int(slots[0]) == len(slots) - 1 and (slots[1:] > slots[:-1]).all():
-            begin = int(slots[0]) - self.first + self._start
-            return self._rows[begin : begin + len(slots)]
-        return self._rows[self.at(slots)]
-
-    def codes(self, slots: Int64s) -> Int32s:
-        """Class codes int32[n] of some slots."""
-        return self._codes[self.at(slots)]
-
-    def codes_from(self, slot: int) -> Int32s:
-        """Class codes int32[n] of every slot from one on, without a copy."""
-        return self._codes[slot - self.first + self._start : self._start + len(self)]
-
-    def times(self, slots: Int64s) -> Int64s:
-        """Event times int64[n] in milliseconds of some slots."""
-        return self._times[self.at(slots)]
-
-    def time(self, slot: int) -> int:
-        """The event time of one slot, in milliseconds."""
-        return int(self._times[slot - self.first + self._start])
-
-    def times_from(self, slot: int, most: int) -> Int64s:
-        """Event times int64[n] of at most ``most`` slots from one on, without a copy."""
-        begin = slot - self.first + self._start
-        return self._times[begin : min(begin + most, self._start + len(self))]
-
-    def offset(self, slot: int) -> int:
-        """The log offset of the record that brought a slot."""
-        return int(self._offsets[slot - self.first + self._start])
-
-    def id(self, slot: int) -> str:
-        """The sample id of a slot."""
-        return self._ids[slot - self.first + self._start]
-
-    def current(self, slots: Int64s) -> Flags:
-        """bool[n]: which of some slots are the last version of their id and not retired."""
-        return self._current[self.at(slots)]
-
-    def is_current(self, slot: int) -> bool:
-        """Whether one slot is the last version of its id and not retired."""
-        return bool(self._current[slot - self.first + self._start])
-
-    def set_dead(self, slots: Int64s) -> None:
-        """Mark slots as replaced or retired."""
-        self._current[self.at(slots)] = False
-
-    def same_content(self, slot: int, placed: Floats, code: int, time: int) -> bool:
-        """Whether a slot holds this very grid row, class and event time."""
-        at = slot - self.first + self._start
-        return bool(self._codes[at] == code and self._times[at] == time and np.array_equal(self._rows[at], placed))
-
-
-def _with_room(rows: int) -> int:
-    """Room for half as many rows again: each row is then copied about twice in its life."""
-    return max(rows + rows // 2, 64)
 
 
 _Run = tuple[Int64s, Int64s]

@@ -1,0 +1,159 @@
+"""Rows and ids of a partition: whatever comes and goes, they are what a list and a dictionary would hold."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltaplane import ids as ids_module
+from deltaplane.buffer import SEGMENT_ROWS, RowBuffer
+from deltaplane.ids import PIECE_ROWS, IdIndex
+
+ALPHABET = "abé\0𝄞"
+
+
+class PlainIndex:
+    """What an index is: a list of ids and a dictionary of the last slots."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.ids: list[str] = []
+
+    @property
+    def slots(self) -> dict[str, int]:
+        return {sample_id: slot for slot, sample_id in enumerate(self.ids, start=self.first)}
+
+
+batches = st.one_of(
+    st.lists(st.text(ALPHABET, max_size=3), max_size=12),
+    st.builds(
+        lambda begin, count: [f"row {number}" for number in range(begin, begin + count)],
+        st.integers(0, 2000),
+        st.integers(0, 1500),
+    ),
+)
+actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("new"), batches),
+        st.tuples(st.just("any"), batches),
+        st.tuples(st.just("let go"), st.floats(0.0, 1.0)),
+        st.tuples(st.just("renumber"), st.integers(0, 2**45)),
+    ),
+    max_size=25,
+)
+
+
+def live(index: IdIndex, plain: PlainIndex, what: str, of: object) -> list[str]:
+    """Do one thing to both; the ids that it was about."""
+    if what in {"new", "any"}:
+        assert isinstance(of, list)
+        new = len(set(of)) == len(of) and plain.slots.keys().isdisjoint(of)
+        if what == "any":
+            index.add(of)
+        else:
+            assert index.add_if_new(of) == new
+        if what == "any" or new:
+            plain.ids += of
+        return of
+    if what == "let go":
+        assert isinstance(of, float)
+        gone = round(of * len(plain.ids))
+        left, plain.ids, plain.first = plain.ids[:gone], plain.ids[gone:], plain.first + gone
+        index.let_go(plain.first)
+        return left
+    assert isinstance(of, int)
+    plain.first = of
+    index.renumber(of)
+    return []
+
+
+def check(index: IdIndex, plain: PlainIndex, asked: list[str]) -> None:
+    slots = plain.slots
+    assert (index.first, index.next, len(index)) == (plain.first, plain.first + len(plain.ids), len(plain.ids))
+    some = [*asked[:20], *plain.ids[:: max(1, len(plain.ids) // 20)]]
+    assert [index.slot_of(sample_id) for sample_id in some] == [slots.get(sample_id) for sample_id in some]
+    for place in range(0, len(plain.ids), max(1, len(plain.ids) // 20)):
+        assert index.id(plain.first + place) == plain.ids[place]
+
+
+@settings(deadline=None)
+@given(st.sampled_from([0, 7, 2**32 - 3, 2**32 + 1000, 2**61]), actions)
+def test_an_index_of_ids_is_a_list_and_a_dictionary(first: int, steps: list[tuple[str, object]]) -> None:
+    index, plain = IdIndex(first), PlainIndex(first)
+    for what, of in steps:
+        check(index, plain, live(index, plain, what, of))
+
+
+@pytest.fixture
+def equal_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All ids meet in a few places of the table."""
+    monkeypatch.setattr(ids_module, "hash", lambda text: len(text) % 3 - 1, raising=False)
+
+
+@pytest.mark.usefixtures("equal_hashes")
+def test_no_hash_is_trusted() -> None:
+    index, plain = IdIndex(), PlainIndex(0)
+    ids = [f"{number}" for number in range(300)]
+    for what, of in [("new", ids[:100]), ("any", ids[50:150]), ("let go", 0.4), ("new", ids[150:]), ("any", ids[:9])]:
+        check(index, plain, live(index, plain, what, of))
+    assert index.add_if_new(["fresh", "other"])
+    assert not index.add_if_new([*(f"fresh {n}" for n in range(20)), "fresh 3"])
+    assert not index.add_if_new([*(f"fresh {n}" for n in range(20)), "other"])
+
+
+def test_a_window_that_slides_for_long_takes_no_more_memory_than_at_first() -> None:
+    index = IdIndex()
+    most = 0
+    for begin in range(0, 400 * PIECE_ROWS, PIECE_ROWS):
+        assert index.add_if_new([f"{number:08}" for number in range(begin, begin + PIECE_ROWS)])
+        index.let_go(max(0, index.next - 10 * PIECE_ROWS))
+        if begin == 40 * PIECE_ROWS:
+            most = _bytes(index)
+    assert _bytes(index) <= most
+    assert most < 60 * 11 * PIECE_ROWS
+
+
+def _bytes(index: IdIndex) -> int:
+    pieces = sum(sys.getsizeof(piece._data) + piece._ends.nbytes for piece in index._pieces)
+    return index._table.nbytes + index._hashes.nbytes + pieces
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_columns_of_any_slots_are_those_of_the_rows_that_were_appended(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    buffer, rows = RowBuffer(2, first=5), np.zeros((0, 6), dtype=np.int64)
+    dead: set[int] = set()
+    for _ in range(40):
+        count = int(random.integers(0, 3 * SEGMENT_ROWS)) if random.random() < 0.3 else int(random.integers(0, 30))
+        new = random.integers(-(2**29), 2**29, size=(count, 6))
+        begin = buffer.next
+        ids = [str(begin + row) for row in range(count)]
+        assert buffer.append(ids, new[:, :2].astype(float), new[:, 2].astype(np.int32), new[:, 3], new[:, 4]) == begin
+        rows = np.vstack([rows, new])
+        if random.random() < 0.4:
+            buffer.let_go(int(random.integers(buffer.first, buffer.next + 1)))
+        held = np.arange(buffer.first, buffer.next, dtype=np.int64)
+        run = slice(*sorted(random.integers(0, len(held) + 1, size=2).tolist()))
+        for slots in (held, held[run], held[random.random(len(held)) < 0.1], random.permutation(held)[:50]):
+            there = rows[slots - 5]
+            assert np.array_equal(buffer.rows(slots), there[:, :2])
+            assert np.array_equal(buffer.codes(slots), there[:, 2])
+            assert np.array_equal(buffer.times(slots), there[:, 3])
+            assert buffer.current(slots).tolist() == [slot not in dead for slot in slots.tolist()]
+            for slot in slots[:3].tolist():
+                assert (buffer.time(slot), buffer.offset(slot)) == tuple(rows[slot - 5, 3:5].tolist())
+                assert buffer.is_current(slot) == (slot not in dead)
+                assert buffer.slot_of(buffer.id(slot)) == slot == int(buffer.id(slot))
+        if len(held):
+            first = int(held[run.start]) if run.start < len(held) else int(held[0])
+            assert np.array_equal(buffer.codes_from(first), rows[first - 5 :, 2])
+            times = buffer.times_from(first, 7)
+            assert 1 <= len(times) <= 7
+            assert np.array_equal(times, rows[first - 5 : first - 5 + len(times), 3])
+        killed = held[random.random(len(held)) < 0.05]
+        buffer.set_dead(killed)
+        dead.update(killed.tolist())
