@@ -10,6 +10,7 @@ import argparse
 import json
 import logging
 import secrets
+import signal
 import sys
 import tempfile
 import time
@@ -59,6 +60,8 @@ def main() -> int:
     console.print(f"soak: seed {seed}, {given.minutes:g} minutes at {given.rate:,.0f} rows/s, into {directory}")
     began = time.monotonic()
     (directory / "plan.json").write_text(json.dumps(asdict(plan)) + "\n", "utf-8")
+    # Told to end, it still ends its services and clears up, as it does when interrupted.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # What this process's own clients have to say while the broker is away belongs to the logs, not to the terminal.
     logging.basicConfig(filename=directory / "load.log", format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     with (
