@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.grid import Grid
+from deltaplane.grid import Grid, Placed
 from deltaplane.options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
@@ -17,7 +17,7 @@ as_fractions = np.vectorize(Fraction, otypes=[object])
 
 
 def exact_plane(
-    placed: Floats, own: npt.NDArray[np.bool_], grid: Grid, options: SolverOptions, times: Sequence[int] | None = None
+    placed: Placed, own: npt.NDArray[np.bool_], grid: Grid, options: SolverOptions, times: Sequence[int] | None = None
 ) -> Floats:
     """[w; b] in raw units, in rational arithmetic, rounded at the very end; for inverse weights or none.
 

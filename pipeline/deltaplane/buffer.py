@@ -82,7 +82,7 @@ class RowBuffer:
     def append(
         self,
         ids: Sequence[str],
-        placed: Floats,
+        placed: Int32s,
         codes: Int32s,
         times: Int64s,
         offsets: Int64s,
@@ -160,7 +160,7 @@ class RowBuffer:
         segment, place = self._at(slot)
         return bool(segment.current[place])
 
-    def same_content(self, slot: int, placed: Floats, code: int, time: int) -> bool:
+    def same_content(self, slot: int, placed: Int32s, code: int, time: int) -> bool:
         """Whether a slot holds this very grid row, class and event time."""
         segment, place = self._at(slot)
         return bool(

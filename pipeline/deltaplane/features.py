@@ -329,7 +329,9 @@ def fit_table(table: Mapping[str, Any], grid: Grid, rows: Floats) -> dict[str, A
     fitted = dict(table)
     if fitted.get("kind", "none") == "none" or {"centers", "scales"} <= fitted.keys():
         return fitted
-    placed, _ = grid.place(rows)
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Not by the grid's own placing, to which a row fits as a whole or not at all.
+        placed = np.rint((rows - grid.offsets) / grid.steps)
     standards = [
         _fit_feature(column[np.abs(column) < limits.GRID_RANGE].astype(np.int64), step)
         for column, step in zip(placed.T, grid.steps.tolist(), strict=True)

@@ -22,8 +22,9 @@ from deltaplane.errors import DefinitionError
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Int32s = npt.NDArray[np.int32]
 Placed = npt.NDArray[np.float64 | np.int32 | np.int64]
-"""Grid rows [n, d]: integers |q| < 2**30, as float64 fresh from the grid, as int32 in a window."""
+"""Grid rows [n, d]: integers |q| < 2**30, int32 from the grid, and float64 where they are about to be multiplied."""
 
 _LARGEST_OFFSET = limits.STEP_LARGEST * limits.GRID_RANGE
 _SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS
@@ -89,28 +90,40 @@ class Grid:
         """Number of features d."""
         return len(self.steps)
 
-    def place(self, values: Floats) -> tuple[Floats, Flags]:
-        """Put float64[n, d] on the grid: integer-valued float64[n, d], and bool[n] that is true where a row fits.
+    def place(self, values: Floats) -> tuple[Int32s, Flags]:
+        """Put float64[n, d] on the grid: integers int32[n, d], and bool[n] that is true where a row fits.
 
         A row that does not fit (NaN, infinite, or outside the range) holds undefined numbers and must not be used:
         ask :meth:`fault` for its reason.
         """
+        return self._place(values, None)
+
+    def place_and_measure(self, values: Floats) -> tuple[Int32s, Flags, Floats]:
+        """As :meth:`place`, and the :meth:`rounding_error` of the rows, which means nothing unless all of them fit."""
+        largest: Floats = np.zeros(self.features)
+        placed, fits = self._place(values, largest)
+        return placed, fits, largest * self.steps
+
+    def _place(self, values: Floats, largest: Floats | None) -> tuple[Int32s, Flags]:
+        """Place rows; ``largest`` float64[d], in steps, is raised to the distances that they are moved."""
         assert values.ndim == 2, "a grid places rows [n, d]"
         assert values.shape[1] == self.features, "rows and grid have different numbers of features"
-        placed = np.empty(values.shape)
-        fits = True
+        placed, fits = np.empty(values.shape, dtype=np.int32), np.ones(len(values), dtype=np.bool_)
+        scaled = np.empty((min(len(values), len(self._repeated[0])), self.features))
+        rounded = scaled if largest is None else np.empty_like(scaled)
         with np.errstate(invalid="ignore", over="ignore"):
             for rows in self._blocks(len(values)):
-                block = placed[rows]
-                self._scale(values[rows], block)
-                np.rint(block, out=block)
-                block += 0.0  # Turns -0.0 into 0.0, so that equal rows have equal bytes.
+                exact, whole = scaled[: rows.stop - rows.start], rounded[: rows.stop - rows.start]
+                self._scale(values[rows], exact)
+                np.rint(exact, out=whole)
                 # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
-                fits = fits and bool(block.max() < limits.GRID_RANGE and block.min() > -limits.GRID_RANGE)
-            if fits:
-                return placed, np.ones(len(values), dtype=np.bool_)
-            inside = np.asarray((np.abs(placed) < limits.GRID_RANGE).all(axis=1))
-        return placed, inside
+                if not (whole.max() < limits.GRID_RANGE and whole.min() > -limits.GRID_RANGE):
+                    fits[rows] = (np.abs(whole) < limits.GRID_RANGE).all(axis=1)
+                placed[rows] = whole
+                if largest is not None:
+                    exact -= whole
+                    _raise_to(largest, exact)
+        return placed, fits
 
     def fault(self, values: Floats, names: tuple[str, ...]) -> str:
         """Why one row float64[d] does not fit, by the name of its first faulty feature."""
@@ -138,8 +151,7 @@ class Grid:
             distances = np.empty((rows.stop - rows.start, self.features))
             self._scale(values[rows], distances)
             distances -= placed[rows]
-            if distances.any():
-                np.maximum(largest, np.abs(distances, out=distances).max(axis=0), out=largest)
+            _raise_to(largest, distances)
         return largest * self.steps
 
     def _blocks(self, rows: int) -> Iterator[slice]:
@@ -168,6 +180,12 @@ class Grid:
             np.subtract(values, offsets[: len(values)], out=out)
         if not in_units:
             out *= inverse_steps[: len(values)]
+
+
+def _raise_to(largest: Floats, distances: Floats) -> None:
+    """Raise float64[d] to the magnitudes of float64[n, d], which are overwritten."""
+    if distances.any():  # Where all features are counts and flags, none is moved.
+        np.maximum(largest, np.abs(distances, out=distances).max(axis=0), out=largest)
 
 
 def fit_grid(rows: Floats) -> Grid:

@@ -88,7 +88,7 @@ class Refusal:
 class AdmittedSamples:
     """The rows of a batch that a stream admits, on its grid.
 
-    ``placed`` is integer-valued float64[n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
+    ``placed`` is int32[n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
     ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
     that were filled in, ``rounding`` float64[d] is the largest distance to the grid.
     """
@@ -98,7 +98,7 @@ class AdmittedSamples:
     labels: list[str]
     codes: Int32s
     features: Floats
-    placed: Floats
+    placed: Int32s
     offsets: Int64s
     rows: Int64s
     missing: int
@@ -144,7 +144,7 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
     if definition.missing == "offset":
         gaps = np.isnan(features)
         features = np.where(gaps, definition.grid.offsets, features) if gaps.any() else features
-    placed, fits = definition.grid.place(features)
+    placed, fits, rounding = definition.grid.place_and_measure(features)
     labels, codes = _classes(samples, definition)
     good = fits & (codes >= 0) & _usable_ids(samples.ids)
     if definition.ladder.timed:  # Where no window ends with time, an odd time harms nobody.
@@ -155,6 +155,8 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
     refusals = [_refusal(samples, row, codes, fits, features, definition) for row in np.flatnonzero(~good).tolist()]
     kept = np.flatnonzero(good) if refusals else slice(None)
     features, placed = features[kept], placed[kept]
+    if refusals:
+        rounding = definition.grid.rounding_error(features, placed)
     admitted = AdmittedSamples(
         ids=[samples.ids[row] for row in kept.tolist()] if isinstance(kept, np.ndarray) else samples.ids,
         event_times=samples.event_times[kept],
@@ -165,7 +167,7 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
         offsets=samples.offsets[kept],
         rows=samples.rows[kept],
         missing=0 if gaps is None else int(np.count_nonzero(gaps[kept])),
-        rounding=definition.grid.rounding_error(features, placed),
+        rounding=rounding,
         feature_map=definition.feature_map,
     )
     return admitted, refusals

@@ -27,7 +27,7 @@ def buffer_of(*milliseconds: int) -> RowBuffer:
     buffer = RowBuffer(1)
     count = len(milliseconds)
     ids = [f"s{slot}" for slot in range(count)]
-    placed = np.arange(count, dtype=np.float64).reshape(-1, 1)
+    placed = np.arange(count, dtype=np.int32).reshape(-1, 1)
     buffer.append(ids, placed, np.zeros(count, dtype=np.int32), times(*milliseconds), 10 * times(*range(count)))
     return buffer
 
@@ -38,13 +38,17 @@ def test_ids_are_pointed_at_their_slots_only_where_all_are_new() -> None:
     assert not buffer.point_if_new(["a", "b", "a"])
     assert [buffer.slot_of(sample_id) for sample_id in ("a", "b", "s1")] == [None, None, 1]
     assert buffer.point_if_new(["a", "b"])
-    buffer.append(["a", "b"], np.ones((2, 1)), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50), new=True)
+    buffer.append(
+        ["a", "b"], np.ones((2, 1), dtype=np.int32), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50), new=True
+    )
     assert [buffer.slot_of(sample_id) for sample_id in ("a", "b", "s1")] == [3, 4, 1]
 
 
 def test_an_id_whose_later_version_stays_is_not_forgotten_with_the_earlier_one() -> None:
     buffer = buffer_of(1, 2, 3)
-    buffer.append(["s0", "s2"], np.ones((2, 1)), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50))
+    buffer.append(
+        ["s0", "s2"], np.ones((2, 1), dtype=np.int32), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50)
+    )
     buffer.let_go(2)
     assert [buffer.slot_of(f"s{number}") for number in range(3)] == [3, None, 4]
     buffer.let_go(4)
@@ -148,7 +152,7 @@ def test_the_oldest_inside_is_the_first_slot_that_any_window_holds() -> None:
 def test_a_buffer_finds_its_rows_again_after_it_has_grown_and_let_go() -> None:
     buffer = RowBuffer(2)
     for slot in range(5000):
-        placed = np.array([[slot, -slot]], dtype=np.float64)
+        placed = np.array([[slot, -slot]], dtype=np.int32)
         code, time = np.array([slot % 3], dtype=np.int32), times(7 * slot)
         assert buffer.append([f"s{slot}"], placed, code, time, times(slot // 2)) == slot
         if slot % 100 == 99 and slot > 1000:
@@ -165,7 +169,7 @@ def test_a_buffer_finds_its_rows_again_after_it_has_grown_and_let_go() -> None:
 
 def test_an_id_that_comes_again_points_at_its_last_slot_and_letting_go_of_an_older_one_leaves_that() -> None:
     buffer = buffer_of(0, 0, 0)
-    buffer.append(["s1"], np.zeros((1, 1)), np.zeros(1, dtype=np.int32), times(0), times(99))
+    buffer.append(["s1"], np.zeros((1, 1), dtype=np.int32), np.zeros(1, dtype=np.int32), times(0), times(99))
     buffer.let_go(3)
     assert buffer.slot_of("s1") == 3
     assert buffer.slot_of("s2") is None

@@ -12,7 +12,7 @@ from scipy.special import log_ndtr
 import strategies
 from deltaplane.errors import SolveRefused
 from deltaplane.folds import CANDIDATES, FOLDS, choose_c, folds_of, row_hashes
-from deltaplane.grid import Grid, fit_grid
+from deltaplane.grid import Grid, Placed, fit_grid
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.solver import solve
@@ -31,7 +31,7 @@ OPTIONS = [
 ]
 
 
-def by_fold(placed: Floats, labels: Labels, folds: Any) -> list[dict[str, Moments]]:
+def by_fold(placed: Placed, labels: Labels, folds: Any) -> list[dict[str, Moments]]:
     return [
         {
             str(label): Moments.of_rows(placed[(folds == fold) & (labels == label)])

@@ -106,8 +106,8 @@ class RowSpace:
         object.__setattr__(self, "fingerprint", definition.data_fingerprint)
         object.__setattr__(self, "mapped_grid", definition.plane_grid)
 
-    def place(self, rows: Floats) -> Floats:
-        """Raw rows float64[n, d] as grid rows float64[n, d]; raises :class:`RowsRefused` where one does not fit."""
+    def place(self, rows: Floats) -> npt.NDArray[np.int32]:
+        """Raw rows float64[n, d] as grid rows int32[n, d]; raises :class:`RowsRefused` where one does not fit."""
         placed, inside = self.grid.place(rows)
         if not inside.all():
             first = int(np.argmin(inside))

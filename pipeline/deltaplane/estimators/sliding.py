@@ -73,7 +73,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         self._check_declared(live, labelled)
         length = self._length()
         labels = {**live.labels, **labelled.labels}
-        placed = live.space.place(X)[-length:].astype(np.int32)
+        placed = live.space.place(X)[-length:]
         arriving = _Rows(placed, np.array(labelled.texts)[labelled.codes[-length:]])
         recent = deque([*recent, arriving])
         excess = sum(len(rows) for rows in recent) - length
