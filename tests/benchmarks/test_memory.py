@@ -25,7 +25,7 @@ def test_a_course_ends_with_the_digest_of_the_batch_of_its_live_rows(rows: int, 
 
 def made(window: int = 20_000, retire_every: int = 0, *, megabytes: float = 150.0, a_million: float = 0.0) -> Passed:
     """A course of ten million rows that nobody ran."""
-    looks = tuple(Look(at * 100_000, megabytes + a_million * at / 10, 4.0) for at in range(1, 101))
+    looks = tuple(Look(at * 100_000, megabytes + a_million * at / 10, 4.0, 3.0) for at in range(1, 101))
     return Passed(
         Course(10_000_000, 54, window, 1_000, 0, 100, retire_every),
         100.0,
@@ -53,10 +53,10 @@ def test_memory_that_grows_with_the_rows_seen_is_named() -> None:
 
 def test_time_that_grows_with_the_rows_seen_or_with_the_window_is_named() -> None:
     plain = made()
-    slower = replace(plain, looks=tuple(replace(one, microseconds=4.0 + one.rows / 1e7) for one in plain.looks))
+    slower = replace(plain, looks=tuple(replace(one, ratio=3.0 + one.rows / 1e7) for one in plain.looks))
     assert missed(by_rows(slower, made(retire_every=8))) == ["time a row does not grow with the rows seen"]
     long = made(100_000, megabytes=170.0)
-    slow = replace(long, looks=tuple(replace(one, microseconds=6.0) for one in long.looks))
+    slow = replace(long, looks=tuple(replace(one, ratio=4.0) for one in long.looks))
     assert missed(by_window([plain, slow])) == ["time a row does not grow with the window"]
 
 

@@ -2,7 +2,9 @@
 
 Rows made from a seed go through the embedded pipeline, chunk by chunk, with a model after each, in a process of its
 own: what stands beside them there (imports, the rows that are sent again and again under new ids) is there before the
-first row and does not grow. Cost is processor time, so that whoever else is on the machine matters less.
+first row and does not grow. Cost is processor time, and what is judged is its ratio to that of plain work on the same
+rows, done in turn with it (their float product, and a dictionary of their ids): so whoever else is on the machine
+slows down both.
 """
 
 from __future__ import annotations
@@ -34,8 +36,8 @@ EVERY_EIGHTH = 8
 SETTLING_SHARE, SETTLING_WINDOWS = 0.1, 10
 """Of the rows, and lengths of the window, but no more than half of all rows: until then buffers find their size."""
 
-QUIET_PERCENT = 25.0
-"""Percentile of the times of several looks that stands for them: that of a machine which was left in peace."""
+PLAIN_EVERY = 5
+"""One chunk in so many goes through the plain work, too."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +58,15 @@ class Course:
 
 @dataclass(frozen=True)
 class Look:
-    """After so many rows: resident memory now, and processor time a row since the look before."""
+    """After so many rows: resident memory now, and processor time a row since the look before.
+
+    ``ratio``: so many times the plain work took it.
+    """
 
     rows: int
     megabytes: float
     microseconds: float
+    ratio: float
 
 
 @dataclass(frozen=True)
@@ -82,9 +88,14 @@ class Passed:
         return tuple(look for look in self.looks if look.rows > first)
 
 
-def quiet_microseconds(looks: Sequence[Look]) -> float:
+def median_ratio(looks: Sequence[Look]) -> float:
+    """Time a row to that of plain work, over several looks."""
+    return float(np.median([look.ratio for look in looks]))
+
+
+def median_microseconds(looks: Sequence[Look]) -> float:
     """Processor time a row, over several looks."""
-    return float(np.percentile([look.microseconds for look in looks], QUIET_PERCENT))
+    return float(np.median([look.microseconds for look in looks]))
 
 
 def run_course(course: Course) -> Passed:
@@ -122,7 +133,7 @@ def run_here(course: Course, measure: Callable[[], float]) -> Passed:
     pool = make_rows(POOL_ROWS, course.features, course.seed)
     definition = definition_for(pool, "bench", str(course.window), 1.0)
     pipeline = EmbeddedPipeline(definition, course.seed)
-    before, looks, spent, since = measure(), [], 0.0, 0
+    before, looks, spent, plain = measure(), [], _Spent(), _Spent()
     every = max(course.chunk, course.rows // course.looks)
     for start in range(0, course.rows, course.chunk):
         stop = min(start + course.chunk, course.rows)
@@ -130,11 +141,15 @@ def run_here(course: Course, measure: Callable[[], float]) -> Passed:
         began = time.process_time()
         pipeline.publish(_records(definition, samples, retired), start)
         pipeline.advance(start)
-        spent += time.process_time() - began
+        spent.add(time.process_time() - began, len(samples))
+        if start // course.chunk % PLAIN_EVERY == 0:
+            began = time.process_time()
+            plain_work(samples)
+            plain.add(time.process_time() - began, len(samples))
         pipeline.dead_letters()  # Taken off their topics, and the receipts too, as a replay does.
         if stop // every > start // every:
-            looks.append(Look(stop, measure(), 1e6 * spent / (stop - since)))
-            spent, since = 0.0, stop
+            looks.append(Look(stop, measure(), 1e6 * spent.a_row, spent.a_row / plain.a_row))
+            spent, plain = _Spent(), _Spent()
     # A retirement is in the log behind its row, and may come with the last chunk: one more round.
     pipeline.drain(course.rows)
     model = pipeline.model
@@ -142,6 +157,31 @@ def run_here(course: Course, measure: Callable[[], float]) -> Passed:
     same = model.digest == _batch(definition, pool, course).digest(definition.data_fingerprint)
     live = sum(_live(course))
     return Passed(course, before, tuple(looks), model.digest, same, live)
+
+
+@dataclass
+class _Spent:
+    """Processor seconds, and the rows that they were spent on."""
+
+    seconds: float = 0.0
+    rows: int = 0
+
+    def add(self, seconds: float, rows: int) -> None:
+        self.seconds += seconds
+        self.rows += rows
+
+    @property
+    def a_row(self) -> float:
+        """Seconds; never none at all, however coarse the clock is."""
+        return max(self.seconds, 1e-9) / max(self.rows, 1)
+
+
+def plain_work(samples: Samples) -> None:
+    """What nobody could do less than: the product of the rows as floats, entering and leaving, and an index of ids."""
+    for _ in range(2):
+        samples.features.T @ samples.features
+    index = dict(zip(samples.ids, range(len(samples)), strict=True))
+    index.clear()
 
 
 def _samples(pool: Rows, start: int, stop: int) -> Samples:

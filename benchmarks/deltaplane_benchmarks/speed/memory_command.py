@@ -16,7 +16,7 @@ from deltaplane_benchmarks.speed.memory import EVERY_EIGHTH, Course, run_course
 from deltaplane_benchmarks.speed.memory_exhibits import by_rows, by_window
 
 LOOKS = 100
-WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000)
+WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000)
 ROWS_BEYOND = 400_000
 """Rows that a window is measured with once it has been full for as long as it is."""
 
