@@ -67,9 +67,11 @@ def run(cluster: KafkaCluster, directory: Path, plan: Plan, say: Say) -> Outcome
     with contextlib.ExitStack() as closing, _none_left(processes):
         soak = _Soak(cluster, settings, plan, processes, directory / "curves.jsonl", say)
         closing.callback(soak.close)
+        account = []
         soak.live_through()
-        faults += soak.drain()
-        account = soak.reckon()
+        if not processes.faults:
+            faults += soak.drain()
+            account = soak.reckon()
         processes.end()
     faults += [*processes.faults, *soak.faults]
     account.append(
@@ -126,7 +128,8 @@ class _Soak:
         act_at = pause
         # What is ended in the end would be judged by how it was just starting again.
         last_act = self._plan.seconds - 0.5 * self._plan.pause_seconds
-        while self.seconds < self._plan.seconds:
+        # A service that ended unasked ends the run: two hours of starting it again would say no more.
+        while self.seconds < self._plan.seconds and not self._processes.faults:
             self._restarts.turn()
             if self.seconds >= look_at:
                 look_at = self.seconds + self._plan.look_seconds
@@ -210,14 +213,15 @@ class _Soak:
 
     def figures(self, processes: Processes) -> dict[str, int | str]:
         """Counts for a table."""
-        assert self._model is not None, "reckoned before"
         survived = {what: times for what, times in processes.survived().items() if times}
-        totals = {name: count for name, count in sorted(self._model.totals.items()) if count and " " not in name}
+        model = self._model or self._live.model
+        assert model is not None, "there has been one"
+        totals = {name: count for name, count in sorted(model.totals.items()) if count and " " not in name}
         return {
             "rows": self._load.sent.rows,
             "retirements": self._load.sent.retirements,
             "queries": self._load.sent.queries,
-            "model version": self._model.version,
+            "model version": model.version,
             **{f"outcome: {name}": count for name, count in totals.items()},
             **survived,
         }

@@ -9,9 +9,10 @@ FEATURES = 10
 PARTITIONS = 2
 LABELS = ("no", "yes")
 WINDOW_SECONDS = 60
-SKEW_SECONDS = 60
-LAG_SECONDS = 300
-"""How long the slowest reader may stand still. Window, skew and this together are how long the brokers keep a row."""
+SKEW_SECONDS = 20
+LAG_SECONDS = 120
+"""How long the slowest reader may stand still. Window, skew and this together are how long the brokers keep a row: so
+short that also a run of ten minutes lives through the loss of the oldest rows, and restarts after it."""
 
 SESSION_SECONDS = 6.0
 
