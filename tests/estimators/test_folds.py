@@ -16,7 +16,7 @@ from deltaplane.grid import Grid, Placed, fit_grid
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.solver import solve
-from estimators.estimator_rows import Floats, Labels, Rows, random_rows
+from estimators.estimator_rows import Labels, Rows, random_rows
 
 OPTIONS = [
     SolverOptions(),
