@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from deltaplane_benchmarks.exhibit import Exhibit
-from deltaplane_benchmarks.speed.memory import Course, Look, Passed, run_here
+from deltaplane_benchmarks.speed.memory import Course, Look, Passed, run_course, run_here
 from deltaplane_benchmarks.speed.memory_exhibits import by_rows, by_window
 
 
@@ -21,6 +21,13 @@ def test_a_course_ends_with_the_digest_of_the_batch_of_its_live_rows(rows: int, 
     )
     assert [look.megabytes for look in passed.looks] == [50.0] * len(passed.looks)
     assert [look.rows for look in passed.looks][:3] == [300, 600, 900] if rows == 3_000 else passed.looks
+
+
+def test_a_traced_course_counts_what_is_held() -> None:
+    short, long = (run_course(Course(6 * rows, 3, rows, 500, 5, 10, traced=True)) for rows in (1_000, 4_000))
+    assert short.same_digest
+    assert long.same_digest
+    assert 0.0 < short.looks[-1].megabytes < long.looks[-1].megabytes
 
 
 def made(window: int = 20_000, retire_every: int = 0, *, megabytes: float = 150.0, a_million: float = 0.0) -> Passed:
@@ -40,11 +47,14 @@ def missed(exhibit: Exhibit) -> list[str]:
     return [target.text.partition(" (")[0] for target in exhibit.targets if not target.met]
 
 
+def held(bytes_a_row: float) -> list[Passed]:
+    """Two courses that were traced."""
+    return [made(window, megabytes=50.0 + window * bytes_a_row / 2**20) for window in (50_000, 250_000)]
+
+
 def test_flat_curves_meet_every_target() -> None:
     assert missed(by_rows(made(), made(retire_every=8, a_million=15.0))) == []
-    assert (
-        missed(by_window([made(window, megabytes=100.0 + window * 200 / 2**20) for window in (10_000, 100_000)])) == []
-    )
+    assert missed(by_window([made(10_000), made(100_000, megabytes=180.0)], held(270))) == []
 
 
 def test_memory_that_grows_with_the_rows_seen_is_named() -> None:
@@ -57,11 +67,11 @@ def test_time_that_grows_with_the_rows_seen_or_with_the_window_is_named() -> Non
     assert missed(by_rows(slower, made(retire_every=8))) == ["time a row does not grow with the rows seen"]
     long = made(100_000, megabytes=170.0)
     slow = replace(long, looks=tuple(replace(one, ratio=4.0) for one in long.looks))
-    assert missed(by_window([plain, slow])) == ["time a row does not grow with the window"]
+    assert missed(by_window([plain, slow], held(270))) == ["time a row does not grow with the window"]
 
 
-def test_rows_that_take_too_many_bytes_and_a_digest_that_is_wrong_are_named() -> None:
-    heavy = [made(window, megabytes=100.0 + window * 600 / 2**20) for window in (10_000, 100_000)]
-    assert missed(by_window(heavy)) == ["a live row takes at most 4 · 54 + 60 = 276 bytes"]
+def test_rows_that_hold_too_many_bytes_and_a_digest_that_is_wrong_are_named() -> None:
+    every = [made(10_000), made(100_000)]
+    assert missed(by_window(every, held(280))) == ["a live row holds at most 4 · 54 + 60 = 276 bytes"]
     wrong = replace(made(), same_digest=False)
     assert missed(by_rows(wrong, made(retire_every=8))) == ["every digest is that of the batch"]

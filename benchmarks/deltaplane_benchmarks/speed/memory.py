@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import time
+import tracemalloc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -44,7 +45,8 @@ PLAIN_EVERY = 5
 class Course:
     """``rows`` of ``features`` through a window of ``window`` rows, looked at ``looks`` times.
 
-    ``retire_every``: one row in so many is retired while it is in the window; 0 is none.
+    ``retire_every``: one row in so many is retired while it is in the window; 0 is none. ``traced``: memory is what
+    Python and NumPy have asked for and hold, to the byte, and not what the system has given; time means nothing then.
     """
 
     rows: int
@@ -54,6 +56,7 @@ class Course:
     seed: int
     looks: int
     retire_every: int = 0
+    traced: bool = False
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,15 @@ def run_course(course: Course) -> Passed:
 
 
 def _run_there(pipe: Connection, course: Course) -> None:
-    pipe.send(run_here(course, resident_megabytes))
+    if course.traced:
+        tracemalloc.start()
+    pipe.send(run_here(course, held_megabytes if course.traced else resident_megabytes))
+
+
+def held_megabytes() -> float:
+    """What Python and NumPy hold in this process, since tracing began."""
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0] / 2**20
 
 
 def resident_megabytes() -> float:

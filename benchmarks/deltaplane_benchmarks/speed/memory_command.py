@@ -17,6 +17,7 @@ from deltaplane_benchmarks.speed.memory_exhibits import by_rows, by_window
 
 LOOKS = 100
 WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000)
+TRACED_WINDOWS = (50_000, 250_000)
 ROWS_BEYOND = 400_000
 """Rows that a window is measured with once it has been full for as long as it is."""
 
@@ -49,7 +50,12 @@ def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
             say(f"a window of {length:,} rows")
             beyond = min(ROWS_BEYOND, rows)
             windows.append(run_course(Course(2 * length + beyond, features, length, chunk, seed, LOOKS)))
-    exhibits = [by_rows(plain, retiring), by_window(windows)]
+        say("what a live row holds, traced")
+        traced = [
+            run_course(Course(3 * length, features, length, chunk, seed, LOOKS, traced=True))
+            for length in TRACED_WINDOWS
+        ]
+    exhibits = [by_rows(plain, retiring), by_window(windows, traced)]
     settings = {"rows": rows, "features": features, "window": window, "chunk": chunk, "seed": seed, **machine()}
     report = Report(settings, exhibits, seconds=time.perf_counter() - began)
     show.show(report, console)
