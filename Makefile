@@ -14,10 +14,12 @@ KILLS ?= 30
 SEEDS ?= 1000
 INPUTS ?= 1000000
 EVENTS ?=
+MINUTES ?= 10
+RATE ?= 2000
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos simulate fuzz format lock clean
+.PHONY: help demo test chaos soak simulate fuzz format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -33,6 +35,9 @@ test: $(READY) ## Check style and types, then run every test
 
 chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that nothing is lost (SEED=..., KILLS=30)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) --kills $(KILLS)
+
+soak: $(READY) ## A steady stream with restarts on a real Kafka: does anything grow? (MINUTES=10, RATE=2000, SEED=...)
+	PYTHONPATH=tests $(BIN)/python -m soak --minutes $(MINUTES) --rate $(RATE) $(if $(SEED),--seed $(SEED))
 
 simulate: $(READY) ## Live through many seeded histories of crashes and check each (SEEDS=1000, or SEED=... EVENTS=...)
 	PYTHONPATH=tests $(BIN)/python -m simulation --seeds $(SEEDS) $(if $(SEED),--seed $(SEED)) $(if $(EVENTS),--events $(EVENTS))

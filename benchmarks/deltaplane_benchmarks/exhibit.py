@@ -35,7 +35,9 @@ class Series:
 
 @dataclass(frozen=True)
 class Chart:
-    """Curves over one x axis. ``ticks`` are words for x = 0, 1, 2, … where x is no number."""
+    """Curves over one x axis. ``ticks`` are words for x = 0, 1, 2, … where x is no number; ``marks`` are places on it
+    at which something was done, drawn as thin lines; ``from_zero``: there the y axis begins.
+    """
 
     name: str
     x: str
@@ -44,6 +46,8 @@ class Chart:
     log_x: bool = False
     log_y: bool = False
     ticks: tuple[str, ...] = ()
+    marks: tuple[float, ...] = ()
+    from_zero: bool = False
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 PICTURE_INCHES = (8.0, 5.0)
 PICTURE_DOTS_PER_INCH = 120
+MOST_DOTS = 60
+"""Points of a curve that are drawn as dots too; of more than these the line says enough."""
 
 
 @contextmanager
@@ -151,10 +153,12 @@ def draw(report: Report, directory: Path) -> list[Path]:
 def _draw_chart(axes: Axes, chart: Chart) -> None:
     """Ours as solid lines; theirs dashed, in grey."""
     for at, series in enumerate(chart.series):
-        style: dict[str, Any] = {"marker": "o"}
+        style: dict[str, Any] = {"marker": "o"} if len(series.x) <= MOST_DOTS else {"linewidth": 1.2}
         if series.theirs:
             style = {"linestyle": "--", "color": str(0.35 + 0.12 * (at % 4)), "marker": "x"}
         axes.plot(series.x, series.y, label=series.name, markersize=4, **style)
+    for mark in chart.marks:
+        axes.axvline(mark, color="0.8", linewidth=0.7, zorder=0)
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
     axes.set_title(chart.name)
@@ -164,6 +168,8 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
         axes.set_yscale("log")
     if chart.ticks:
         axes.set_xticks(range(len(chart.ticks)), chart.ticks)
+    if chart.from_zero:
+        axes.set_ylim(bottom=0.0)
     axes.grid(visible=True, alpha=0.3)
     if all(len(series.x) == 1 for series in chart.series):
         # Points have their names beside them: a legend of so many colours tells nobody which is which.

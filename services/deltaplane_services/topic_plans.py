@@ -2,13 +2,16 @@
 
 A cluster's own defaults suit none of them. Time-based retention of a week would eat rows that are still in the window:
 the samples topic is not a queue, it IS the state, and a worker that starts reads the window back from it. So the
-samples and retirements of a stream are kept
+samples of a stream are kept
 
 - without limit where a window is of a count of rows or over everything: no span of time says how old the oldest row is;
 - for the longest window + ``max_skew`` + ``worst_lag_seconds`` where all windows end with time. Retention goes by the
   time of the log, a window by event time, and a row may be ``max_skew`` ahead of the log. A stream whose event time
   stands still (its producers are silent) keeps its rows live while the log's clock runs on: ``worst_lag_seconds`` is
   also the longest such silence that can be survived.
+
+Retirements are always kept without limit. A worker remembers a number of them, not those of a span of time, so that a
+retired id stays retired however late its sample comes, and a worker that starts must find them all again.
 
 Retention by size is switched off: a burst would push live rows out. All records bear the time at which the broker
 appended them, so that neither retention nor the judgement of bogus dates rests on a client's clock. Bytes stay
@@ -167,7 +170,9 @@ def _plan(settings: ServiceSettings, topic: str) -> TopicPlan:
 def _retention_milliseconds(settings: ServiceSettings, topic: str) -> int | None:
     """How long a record must stay, or None for ever."""
     lag = int(settings.knobs.worst_lag_seconds * 1000)
-    if topic not in (SAMPLES, RETIREMENTS):
+    if topic == RETIREMENTS:
+        return None
+    if topic != SAMPLES:
         return lag
     longest = settings.definition.ladder.longest_milliseconds
     retention = None if longest is None else longest + settings.definition.max_skew_milliseconds + lag

@@ -1,7 +1,6 @@
 """Producers at load: the simulation's, which knows what must become of all that it sends, writing to real Kafka.
 
-Where a record comes to lie is known before it is acknowledged: nobody else writes to these topics, and an idempotent
-producer neither loses nor repeats nor reorders. That this is so is not assumed: every acknowledgement is compared, and
+That every record comes to lie where the producer said it would is not assumed: every acknowledgement is compared, and
 in the end the topics are read back.
 """
 
@@ -9,37 +8,26 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from random import Random
-
-from confluent_kafka import KafkaError, Message, Producer
 
 from deltaplane.sample import partition_of
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
+from kafka.sending import CheckedProducer
 from simulation.producer import Producer as Sender
 
 TICK_SECONDS = 0.02
-END_SECONDS = 120.0
 SIZES = (20, 60, 150)
 """Rows of the larger batches, before they are parted by partition."""
 
 
-class KafkaTopics:
+class KafkaTopics(CheckedProducer):
     """What the simulation's producer takes for a broker: the ends of topics, and a way to append."""
 
     def __init__(self, settings: ServiceSettings) -> None:
+        super().__init__(settings, (SAMPLES, RETIREMENTS))
         self.appended: defaultdict[tuple[str, int], list[Outgoing]] = defaultdict(list)
-        self.acknowledged: Counter[tuple[str, int]] = Counter()
-        self.faults: list[str] = []
-        self._name = settings.definition.name
-        # Two clients: samples and retirements race each other to the brokers, and one may be held up alone.
-        properties = {
-            **settings.producer_properties("site"),
-            "message.timeout.ms": int(1000 * END_SECONDS),
-            "log_level": 0,
-        }
-        self._producers = {topic: Producer(dict(properties)) for topic in (SAMPLES, RETIREMENTS)}
 
     def end(self, topic: str, partition: int) -> int:
         """The offset that the next record will get."""
@@ -48,41 +36,8 @@ class KafkaTopics:
     def append(self, record: Outgoing, now: int) -> int:
         """Send a record; the offset that it will get."""
         del now
-        place = (record.topic, record.partition)
-        expected = len(self.appended[place])
-        self.appended[place].append(record)
-
-        def delivered(error: KafkaError | None, message: Message) -> None:
-            # No offset comes with the acknowledgement of a record that a broker had already when it was sent again.
-            if error is not None or message.offset() not in (expected, None):
-                self.faults.append(f"producer: {place} at {expected}: {error or message.offset()}")
-            self.acknowledged[place] += 1
-
-        producer = self._producers[record.topic]
-        while True:
-            try:
-                producer.produce(
-                    f"{self._name}.{record.topic}",
-                    value=record.value,
-                    key=record.key,
-                    partition=record.partition,
-                    on_delivery=delivered,
-                )
-            except BufferError:
-                producer.poll(0.05)
-            else:
-                return expected
-
-    def poll(self) -> None:
-        """Serve acknowledgements."""
-        for producer in self._producers.values():
-            producer.poll(0)
-
-    def flush(self) -> None:
-        """Wait until everything is acknowledged."""
-        for topic, producer in self._producers.items():
-            if left := producer.flush(END_SECONDS):
-                self.faults.append(f"producer: {left} records of {topic} were never acknowledged")
+        self.appended[record.topic, record.partition].append(record)
+        return self.send(record)
 
 
 class Load:

@@ -139,6 +139,11 @@ class KafkaCluster:
         """The numbers of the nodes whose process exists, frozen or not."""
         return tuple(node.number for node in self._nodes.values() if node.alive)
 
+    @property
+    def directories(self) -> tuple[Path, ...]:
+        """Where the nodes keep their files, logs included."""
+        return tuple(node.home for node in self._nodes.values())
+
     def process_id(self, node: int) -> int:
         """The process of a live node."""
         process = self._nodes[node].process

@@ -114,6 +114,14 @@ def test_a_window_of_time_is_kept_for_its_length_the_skew_and_the_lag(kafka: Run
     assert config_of(kafka.bootstrap, f"{stream_name}.samples")["retention.ms"] == str(31 * 86_400_000 + 3_600_000)
 
 
+def test_retirements_are_never_deleted_for_a_worker_remembers_them_by_number_and_not_by_time(
+    kafka: RunningKafka, stream_name: str
+) -> None:
+    create_topics(settings_of(stream_name, kafka.bootstrap, window="1h", worst_lag_seconds=3600))
+    config = config_of(kafka.bootstrap, f"{stream_name}.retirements")
+    assert (config["retention.ms"], config["retention.bytes"]) == ("-1", "-1")
+
+
 def test_a_sample_bears_the_time_at_which_the_broker_took_it(kafka: RunningKafka, stream_name: str) -> None:
     settings = settings_of(stream_name, kafka.bootstrap)
     create_topics(settings)

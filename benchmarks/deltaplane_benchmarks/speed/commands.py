@@ -1,4 +1,4 @@
-"""The commands ``bench throughput``, ``bench latency`` and ``bench statistics``."""
+"""The commands ``bench throughput``, ``latency`` and ``statistics``; ``memory`` has a module of its own."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from deltaplane_benchmarks.speed import embedded, latency, throughput
 from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics as gram
 from deltaplane_benchmarks.speed.figures import Figures, machine, write_json
+from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
 from deltaplane_services.processors.records import DELTAS, SAMPLES
 
@@ -53,6 +54,7 @@ def register(app: typer.Typer) -> None:
     app.command()(statistics)
     app.command("throughput")(throughput_command)
     app.command("latency")(latency_command)
+    app.command("memory")(memory_command)
 
 
 def statistics(

@@ -184,10 +184,12 @@ class WorkerProcessor:
         needed = accepted.rebuild.window_from if self.definition.ladder.keep_rows else accepted.samples_position
         begun = accepted.samples_position or accepted.retirements_position
         if begun and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
+            eaten = "live rows" if samples > needed else "retirements of ids that stay retired"
             raise DeltaGap(
                 f"source {self.source}: a rebuild needs samples from offset {needed} and retirements from offset"
                 f" {accepted.rebuild.retirements_window_from}, the log begins at {samples} and {retirements};"
-                " retention has eaten live rows: raise it above the window and the worst lag, and start the stream anew"
+                f" retention has eaten {eaten}: set it to what deltaplane topics check expects, and start the stream"
+                " anew"
             )
         self._samples_position = max(self._samples_position, samples)
         self._retirements_position = max(self._retirements_position, retirements)
