@@ -176,8 +176,8 @@ class _InFloat:
     ) -> None:
         self._grid, self._folds, self._labels, self._options = grid, folds, labels, options
         parts = [[fold[label] for fold in folds if label in fold] for label in labels]
-        totals = [functools.reduce(Moments.__add__, moments) for moments in parts]
-        total = functools.reduce(Moments.__add__, totals)
+        totals = [_sum(moments) for moments in parts]
+        total = _sum(totals)
         self._layout = layout_of(total.dimension)
         self._narrow = not total.high[self._layout.diagonal].any() and not total.low[self._layout.diagonal].max() >> 63
         last = _integers(total, self._layout.last)
@@ -200,7 +200,8 @@ class _InFloat:
     def grams(self, fold: int) -> Floats:
         """float64[k, D, D] of one fold, in the order of the labels; good until those of the next are asked for."""
         for label, gram in zip(self._labels, self._of_fold, strict=True):
-            if moments := self._folds[fold].get(label):
+            moments = self._folds[fold].get(label)
+            if moments is not None and moments.count:
                 self._gram(moments, gram)
             else:
                 gram[:] = 0.0
@@ -230,6 +231,16 @@ class _InFloat:
         # A column that is constant in the training folds says nothing; a deviation of one step keeps it quiet.
         variances[variances <= 1e-13 * squares] = 1.0
         return _Units(mean, np.sqrt(variances), functional, slack, without_bias=options.bias == "none")
+
+
+def _sum(parts: Sequence[Moments]) -> Moments:
+    """The sum of several Gram matrices, added in place: large ones spend most of their time on memory."""
+    high, low = parts[0].high.copy(), parts[0].low.copy()
+    for part in parts[1:]:
+        low += part.low
+        high += part.high
+        high += low < part.low
+    return Moments(parts[0].dimension, high, low)
 
 
 def _integers(moments: Moments, positions: Positions) -> npt.NDArray[np.object_]:
