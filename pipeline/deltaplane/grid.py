@@ -31,8 +31,8 @@ _SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS
 _LARGEST_SCALE = int(math.log2(limits.STEP_LARGEST)) + limits.GRID_BITS
 """Exponents of two."""
 
-_RUN_VALUES = 2**15
-"""Values handled at once, 256 KiB of them."""
+_RUN_VALUES = 2**14
+"""Values handled at once, 128 KiB of them: larger arrays are mapped and unmapped again at every call."""
 
 
 @dataclass(frozen=True, eq=False)
