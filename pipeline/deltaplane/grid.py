@@ -174,12 +174,12 @@ class Grid:
         """Distances of float64[n, d], at most a run, from the offsets, in steps, not rounded."""
         offsets, inverse_steps = self._repeated
         at_zero, in_units = self._at_zero_in_units
-        if at_zero:
-            out[...] = values
-        else:
-            np.subtract(values, offsets[: len(values)], out=out)
+        if not at_zero:
+            values = np.subtract(values, offsets[: len(values)], out=out)
         if not in_units:
-            out *= inverse_steps[: len(values)]
+            np.multiply(values, inverse_steps[: len(values)], out=out)
+        elif at_zero:
+            out[...] = values
 
 
 def _raise_to(largest: Floats, distances: Floats) -> None:
