@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 LONG = st.integers(-(2**63), 2**63 - 1)
-POSITIONS = st.integers(0, 2**63 - 1)
+POSITIONS = st.integers(0, limits.POSITION)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 ANY_FLOAT = st.floats()
 FINGERPRINTS = st.binary(min_size=16, max_size=16)
@@ -312,6 +312,11 @@ def blends(draw: st.DrawFn, features: int) -> Blend:
     return Blend(choices, of)
 
 
+def admitted_labels() -> st.SearchStrategy[tuple[str, ...]]:
+    """Labels of open classes, in the order in which they were admitted; mostly none are new."""
+    return st.just(()) | st.lists(LABELS, max_size=4, unique=True).map(tuple)
+
+
 def deltas(dimension: int) -> st.SearchStrategy[Delta]:
     """Deltas of any source."""
     return st.builds(
@@ -326,6 +331,7 @@ def deltas(dimension: int) -> st.SearchStrategy[Delta]:
         scored_by=POSITIONS,
         counts=tallies(),
         trials=st.none() | trials(),
+        labels=admitted_labels(),
     )
 
 
@@ -343,6 +349,7 @@ def checkpoints(dimension: int) -> st.SearchStrategy[Checkpoint]:
         scores=confusions(),
         counts=tallies(),
         dropped=tallies(),
+        labels=admitted_labels(),
     )
     return st.builds(Checkpoint, state, POSITIONS, FINGERPRINTS)
 
@@ -408,4 +415,5 @@ def dead_letters() -> st.SearchStrategy[DeadLetter]:
     """Dead letters of records and of rows."""
     small = st.integers(0, 2**31 - 1)
     content = st.none() | st.binary(max_size=20)
-    return st.builds(DeadLetter, TEXTS, small, POSITIONS, st.none() | small, TEXTS, TEXTS, content, content, POSITIONS)
+    row = st.none() | small
+    return st.builds(DeadLetter, TEXTS, small, POSITIONS, row, TEXTS, TEXTS, content, content, POSITIONS, tallies())

@@ -87,9 +87,31 @@ def streams(
     _run(STREAMS, _Wanted(2, seed, quick, cache, offline, check), _Outputs(json_to, markdown, plots))
 
 
+@app.command()
+def peers(
+    moa: Annotated[Path | None, typer.Option(help="A directory with MOA's jars, to run it too; it needs Java.")] = None,
+    json_to: JsonTo = None,
+    markdown: Markdown = None,
+    plots: Plots = None,
+    seed: Seed = 0,
+    quick: Quick = False,
+    cache: CachePlace = None,
+    offline: Offline = False,
+    check: Check = False,
+) -> None:
+    """Run other stream learners and ours on the same rows: rows a second beside the G-mean.
+
+    pip install 'deltaplane[peers]' for River and Vowpal Wabbit
+    """
+    _require_extra()
+    from deltaplane_benchmarks.experiments.peers import experiment
+
+    _run([experiment(moa)], _Wanted(2, seed, quick, cache, offline, check), _Outputs(json_to, markdown, plots))
+
+
 @dataclass(frozen=True)
 class _Wanted:
-    """What both commands were told."""
+    """What the commands were told."""
 
     rounds: int
     seed: int

@@ -79,7 +79,7 @@ class Exhibit:
     @property
     def full_name(self) -> str:
         """With its paper."""
-        return f"Paper {self.paper}, {self.name}" if self.paper else self.name.capitalize()
+        return f"Paper {self.paper}, {self.name}" if self.paper else self.name[:1].upper() + self.name[1:]
 
 
 @dataclass

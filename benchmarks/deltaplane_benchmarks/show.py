@@ -171,4 +171,12 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
     if chart.from_zero:
         axes.set_ylim(bottom=0.0)
     axes.grid(visible=True, alpha=0.3)
-    axes.legend(fontsize="small")
+    if all(len(series.x) == 1 for series in chart.series):
+        # Points have their names beside them: a legend of so many colours tells nobody which is which.
+        for at, series in enumerate(chart.series):
+            above = 4 if at % 2 else -10
+            place = (series.x[0], series.y[0])
+            axes.annotate(series.name, place, (4, above), textcoords="offset points", fontsize="x-small")
+        axes.margins(x=0.2)
+    else:
+        axes.legend(fontsize="small")

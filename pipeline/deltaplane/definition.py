@@ -62,10 +62,12 @@ class ClassDefinition:
 
     ``names``: the labels admitted; empty means open, classes come and go. ``positive``: with it the problem is
     binary: any other label becomes the one other name, or ``not <positive>`` where there is not exactly one.
+    ``most``: of open classes, how many a partition admits; the first that it meets. None: as many as fit a message.
     """
 
     names: tuple[str, ...] = ()
     positive: str | None = None
+    most: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "names", tuple(sorted(self.names)))
@@ -77,6 +79,13 @@ class ClassDefinition:
             check_text(name, "classes: a name", limits.LABEL_BYTES)
         if self.names and self.positive is not None and self.positive not in self.names:
             raise DefinitionError(f"classes: positive {self.positive!r} is not among the names {list(self.names)}")
+        if self.most is not None and not self.are_open:
+            raise DefinitionError("classes.most: it bounds open classes, and these are known; leave it out")
+
+    @property
+    def are_open(self) -> bool:
+        """Whether any label is a class, and classes come and go."""
+        return not self.names and self.positive is None
 
     @property
     def rest(self) -> str:
@@ -148,7 +157,7 @@ class StreamDefinition:
                 )
         self._check_feature_map()
         self._check_choices()
-        self._check_class_weights()
+        self._check_classes()
         self.message_size.check()
         object.__setattr__(self, "data_fingerprint", _fingerprint(self._data_settings()))
         object.__setattr__(self, "stream_fingerprint", _fingerprint(self._data_settings() | self._stream_settings()))
@@ -177,6 +186,13 @@ class StreamDefinition:
             return rows, np.asarray(np.isfinite(rows).all(axis=1))
         placed, fits = self.grid.place(rows)
         return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0.0))), fits
+
+    @functools.cached_property
+    def most_classes(self) -> int:
+        """How many classes a partition, and a model, tells apart."""
+        if not self.classes.are_open:
+            return self.message_size.classes
+        return self.classes.most or MessageSize.most_classes(len(self.ladder.windows), self.dimension)
 
     @functools.cached_property
     def automatic(self) -> bool:
@@ -217,7 +233,10 @@ class StreamDefinition:
             raise DefinitionError(f"solver.weighting: expected names that differ, got {', '.join(self.weightings)}")
         assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
 
-    def _check_class_weights(self) -> None:
+    def _check_classes(self) -> None:
+        fits, most = MessageSize.most_classes(len(self.ladder.windows), self.dimension), self.classes.most
+        if most is not None and not 2 <= most <= fits:
+            raise DefinitionError(f"classes.most: expected 2 to {fits}, which fit a message, got {most}")
         weighting, names = self.solver.weighting, self.classes.names
         if names and not isinstance(weighting, str):
             classes = {self.classes.class_of(name) for name in names}
@@ -247,6 +266,7 @@ class StreamDefinition:
             "name": self.name,
             "classes": list(self.classes.names),
             "positive": self.classes.positive,
+            **({} if self.classes.most is None else {"most_classes": self.classes.most}),
             "windows": [[window.kind, window.length] for window in self.ladder.windows],
             "pane_rows": self.ladder.pane_rows,
             "keep_rows": self.ladder.keep_rows,
@@ -274,6 +294,7 @@ class StreamDefinition:
         named = ClassDefinition(
             tuple(strings(classes.get("names", ()), "classes.names")),
             None if positive is None else label(positive, "classes.positive"),
+            whole(classes["most"], "classes.most") if "most" in classes else None,
         )
         feature_map = FeatureMap.from_table(tables.get("feature_map", {}), len(names))
         dimension = (feature_map.units or len(names)) + 1
@@ -304,9 +325,8 @@ class StreamDefinition:
         weighting: Any = solver.weighting if isinstance(solver.weighting, str) else dict(solver.weighting)
         if len(self.weightings) > 1:
             weighting = "auto" if self.weightings == AUTOMATIC_WEIGHTINGS else list(self.weightings)
-        classes: dict[str, Any] = {"names": list(self.classes.names)}
-        if self.classes.positive is not None:
-            classes["positive"] = self.classes.positive
+        bounds = {"positive": self.classes.positive, "most": self.classes.most}
+        classes = {"names": list(self.classes.names)} | {key: one for key, one in bounds.items() if one is not None}
         windows = [str(window) for window in self.ladder.windows]
         return {
             "name": self.name,
@@ -354,7 +374,7 @@ _KEYS: dict[str, frozenset[str]] = {
     "grid": frozenset({"steps", "offsets"}),
     "feature_map": MAP_KEYS,
     "prior": PRIOR_KEYS,
-    "classes": frozenset({"names", "positive"}),
+    "classes": frozenset({"names", "positive", "most"}),
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias"}),
 }
@@ -405,7 +425,8 @@ def _weightings(table: Tables, *, several: bool) -> tuple[str, ...]:
 def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
     """How many windows may have statistics in one delta, if all else is as large as it can be."""
     for windows in range(limits.WINDOWS, 1, -1):
-        if MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES).delta <= limits.MESSAGE_BYTES:
+        size = MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES)
+        if size.delta <= limits.MESSAGE_BYTES and MessageSize.most_classes(windows, dimension) >= (classes.most or 2):
             return windows
     return 1
 

@@ -24,6 +24,7 @@ from deltaplane import limits
 from deltaplane.candidates import Trials
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.metrics import Confusion
+from deltaplane.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
@@ -85,7 +86,8 @@ class Delta:
 
     ``scores`` compares the truth of the tile's new samples with the predictions of ``scored_by``, the version of the
     model that existed before the tile (0: none, and nothing was scored). ``trials``: in the automatic mode, what each
-    candidate of that model made of the same samples.
+    candidate of that model made of the same samples. ``labels``: where classes are open, those that the tile was the
+    first to admit, in order.
     """
 
     source: Source
@@ -98,6 +100,7 @@ class Delta:
     scored_by: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     trials: Trials | None = None
+    labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,8 @@ class Verdict(StrEnum):
 class SourceState:
     """All that the accepted deltas of one source add up to; ``sequence`` numbers the tile that comes next.
 
-    A ``barred`` source has been removed: it has no statistics, no owner, and nothing of it is accepted.
+    A ``barred`` source has been removed: it has no statistics, no owner, and nothing of it is accepted. ``labels``:
+    where classes are open, all that it has ever admitted, in that order; their rows may have left every window.
     """
 
     source: Source
@@ -141,6 +145,7 @@ class SourceState:
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     barred: bool = False
+    labels: tuple[str, ...] = ()
 
 
 def accept(
@@ -150,8 +155,8 @@ def accept(
 
     Raises :class:`DefinitionMismatch` for a record of another stream definition: that is a mistake of whoever set the
     stream up and must not be mistaken for a stale worker. Raises :class:`StateMismatch` for a change that takes out
-    rows that never were in, or a tile that ends before it begins. Every reader skips such a record, and so stays where
-    all others are.
+    rows that never were in, a tile that ends before it begins, labels that are known already, or more of anything than
+    a checkpoint can carry. Every reader skips such a record, and so stays where all others are.
     """
     if record.stream_fingerprint != stream_fingerprint:
         raise DefinitionMismatch(
@@ -174,47 +179,90 @@ def accept(
             f"{where}: expected a tile that ends at or after its beginning, got {tile}; rebuild from the log"
         )
     statistics = state.statistics + record.change
-    statistics.check_rows_exist(where)
     scores, counts = state.scores + record.scores, _added(state.counts, record.counts)
-    _check_counts(where, record, scores, counts)
-    return (
-        SourceState(
-            source=state.source,
-            statistics=statistics,
-            owner=state.owner,
-            sequence=state.sequence + 1,
-            samples_position=tile.samples_to,
-            retirements_position=tile.retirements_to,
-            rebuild=record.rebuild,
-            scores=scores,
-            counts=counts,
-            dropped=state.dropped,
-        ),
-        Verdict.ACCEPTED,
+    if any(count < 0 for count in record.counts.values()):
+        raise StateMismatch(f"{where}: expected counts from 0, got {dict(record.counts)}; rebuild from the log")
+    after = SourceState(
+        source=state.source,
+        statistics=statistics,
+        owner=state.owner,
+        sequence=state.sequence + 1,
+        samples_position=tile.samples_to,
+        retirements_position=tile.retirements_to,
+        rebuild=record.rebuild,
+        scores=scores,
+        counts=counts,
+        dropped=state.dropped,
+        labels=state.labels + record.labels,
     )
+    check_state(where, after)
+    return after, Verdict.ACCEPTED
 
 
-def _check_counts(where: str, delta: Delta, scores: Confusion, counts: Mapping[str, int]) -> None:
-    """Refuse counts that no tile can have: their sums would not fit the messages that carry them, for ever after."""
-    impossible = {name: count for name, count in delta.counts.items() if count < 0 or counts[name] > limits.COUNT}
-    impossible |= {f"score {pair}": 0 for pair in delta.scores.counts if scores.counts[pair] > limits.COUNT}
-    if impossible:
+def check_state(where: str, state: SourceState) -> None:
+    """Raise :class:`StateMismatch` for what no accepted deltas add up to, or what no message could ever carry on."""
+    state.statistics.check_rows_exist(where)
+    many = {
+        name for counts in (state.counts, state.dropped) for name, n in counts.items() if not 0 <= n <= limits.COUNT
+    }
+    many |= {f"score {pair}" for pair, count in state.scores.counts.items() if count > limits.COUNT}
+    if many:
         raise StateMismatch(
-            f"{where}: expected counts from 0, and up to {limits.COUNT} in all, got others of {sorted(impossible)[:5]};"
+            f"{where}: expected counts from 0, and up to {limits.COUNT} in all, got others of {sorted(many)[:5]};"
             " another than a worker made them; rebuild from the log"
         )
+    if max(len(state.counts), len(state.dropped)) > limits.OUTCOMES:
+        raise StateMismatch(
+            f"{where}: expected up to {limits.OUTCOMES} outcomes in all, got {len(state.counts)};"
+            " another than a worker made them; rebuild from the log"
+        )
+    if len(set(state.labels)) < len(state.labels) or len(state.labels) > limits.CLASSES:
+        raise StateMismatch(
+            f"{where}: expected up to {limits.CLASSES} labels, each admitted once, got {len(state.labels)}, of which"
+            f" {len(set(state.labels))} differ; another than a worker made them; rebuild from the log"
+        )
+    _check_size(where, state)
+
+
+def _check_size(where: str, after: SourceState) -> None:
+    """Refuse what would make the source's checkpoint larger than a message: no merger could ever write it."""
+    entries, matrices = after.statistics.dimension * (after.statistics.dimension + 1) // 2, len(after.statistics)
+    room = limits.MESSAGE_BYTES - limits.DELTA_BYTES_BESIDE - 16 * entries * matrices
+    named = matrices + len(after.labels) + 2 * len(after.scores.counts)
+    if room >= named * (limits.CLASS_BYTES + limits.CELL_BYTES // 2):
+        return
+    # The names of most classes are shorter than they may be; only here is it worth while to measure them.
+    names = [label for (_, label), _ in after.statistics.items()] + [*after.labels]
+    names += [label for pair in after.scores.counts for label in pair]
+    if room < sum(len(name.encode()) + limits.CELL_BYTES // 2 for name in names):
+        raise StateMismatch(
+            f"{where}: expected statistics and scores that fit a message, got {matrices} Gram matrices of dimension"
+            f" {after.statistics.dimension} and {len(after.scores.counts)} scores; another than a worker made them;"
+            " rebuild from the log"
+        )
+
+
+TAKEN_ALONG = "retirements taken along"
+"""The outcome of retirements that waited in a source when it was removed; it begins anew, and they are read again."""
+
+
+def still_waiting(counts: Mapping[str, int]) -> int:
+    """Retirements that were answered ``waiting``, and have neither been met since nor gone with their source."""
+    waited = counts.get(f"retirements {RetirementOutcome.WAITING}", 0)
+    return waited - counts.get(str(SampleOutcome.ANNIHILATED), 0) - counts.get(TAKEN_ALONG, 0)
 
 
 def _obey(state: SourceState, order: SourceOrder) -> tuple[SourceState, Verdict]:
     """Remove or admit a whole source. Its counts stay; its sequence goes on, so that no tile fits twice."""
     if order.barred == state.barred:
         return state, Verdict.REMOVED if order.barred else Verdict.ADMITTED
+    waiting = still_waiting(state.counts)
     after = SourceState(
         source=state.source,
         statistics=Statistics(state.statistics.dimension),
         sequence=state.sequence + 1,
         scores=state.scores,
-        counts=state.counts,
+        counts=_added(state.counts, {TAKEN_ALONG: waiting} if order.barred and waiting > 0 else {}),
         dropped=state.dropped,
         barred=order.barred,
     )

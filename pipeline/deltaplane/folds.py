@@ -13,7 +13,8 @@ Means and deviations are pooled over the folds before they are turned into recal
 judged by twenty held-out decision values, and not five times by four.
 
 The cost is that of one tridiagonal form a fold, not one factorisation a C: with ``K = Q T Qᵀ`` and T tridiagonal,
-``(K + I/C)⁻¹ r = Q (T + I/C)⁻¹ Qᵀ r`` is linear in the number of features for every further C.
+``(K + I/C)⁻¹ r = Q (T + I/C)⁻¹ Qᵀ r`` is linear in the number of features for every further C. Where a class weighs the
+same in every plane, all planes of a fold share that form, and only what they share is kept, not a matrix a class.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from scipy.linalg import lapack
 from scipy.special import log_ndtr
 
 from deltaplane import limits
-from deltaplane.centring import centred, layout_of
+from deltaplane.centring import Positions, centred, layout_of
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid, Placed
 from deltaplane.moments import Moments
@@ -117,15 +118,14 @@ def choose_c(
     if isinstance(options.weighting, Mapping) and (missing := set(labels) - options.weighting.keys()):
         raise SolveRefused(f"folds: classes {sorted(missing)} have live rows but no weight; give every class one")
     ridges = 1.0 / np.asarray(candidates, dtype=np.float64)
-    floats = _InFloat(folds, labels, grid)
+    floats = _InFloat(folds, labels, grid, options)
     decisions = _HeldOut(len(labels), len(ridges))
     for fold in range(len(folds)):
         held_out = floats.grams(fold)
-        training = floats.whole - held_out
-        if (training[:, -1, -1] >= 1.0).all() and held_out[:, -1, -1].any():
+        training = floats.without(held_out)
+        if (training.counts >= 1.0).all() and held_out[:, -1, -1].any():
             with np.errstate(all="ignore"):  # What is not finite is never chosen.
-                planes = _planes(training, labels, floats.units(training, options), options, ridges)
-                decisions.add(held_out, planes)
+                decisions.add(held_out, _planes(training, floats.units(training), options, ridges))
     candidates_tried = 1.0 / ridges
     if not decisions.counts.all():
         return Choice(options.C, candidates_tried, np.full(len(ridges), np.nan))
@@ -150,54 +150,111 @@ class _Units(NamedTuple):
     without_bias: bool
 
 
+class _Training(NamedTuple):
+    """The rows that are left where a fold is held out, as Gram matrices of rows [q - centre, -1].
+
+    ``grams`` float64[k, D, D] by class, or float64[1, D, D]: ``Σ σ_c M_c`` with the ``sigmas`` float64[k] that all
+    planes share. ``lasts`` float64[k, D]: last columns by class; ``squares`` float64[D]: the diagonal for all rows.
+    """
+
+    grams: Floats
+    sigmas: Floats | None
+    lasts: Floats
+    squares: Floats
+
+    @property
+    def counts(self) -> Floats:
+        """Rows of each class, float64[k]."""
+        return self.lasts[:, -1]
+
+
 class _InFloat:
     """Gram matrices of rows [q - centre, -1] in float64, moved exactly to one integer centre near the mean of all."""
 
-    def __init__(self, folds: Sequence[Mapping[str, Moments]], labels: list[str], grid: Grid) -> None:
-        self._grid, self._folds, self._labels = grid, folds, labels
+    def __init__(
+        self, folds: Sequence[Mapping[str, Moments]], labels: list[str], grid: Grid, options: SolverOptions
+    ) -> None:
+        self._grid, self._folds, self._labels, self._options = grid, folds, labels, options
         parts = [[fold[label] for fold in folds if label in fold] for label in labels]
-        totals = [functools.reduce(Moments.__add__, moments) for moments in parts]
-        total = functools.reduce(Moments.__add__, totals)
+        totals = [_sum(moments) for moments in parts]
+        total = _sum(totals)
         self._layout = layout_of(total.dimension)
         self._narrow = not total.high[self._layout.diagonal].any() and not total.low[self._layout.diagonal].max() >> 63
-        last = total.high[self._layout.last].astype(object) * 2**64 + total.low[self._layout.last].astype(object)
+        last = _integers(total, self._layout.last)
         self._centre = ((total.count - 2 * last) // (2 * total.count)).astype(np.int64)
         self._centre[-1] = 0
-        self.whole = np.array([self._gram(moments) for moments in totals])
+        squares = _integers(total, self._layout.diagonal) + self._centre * (2 * last + self._centre * total.count)
+        lasts = [_integers(moments, self._layout.last) + self._centre * moments.count for moments in totals]
+        sigmas, grams = None, []
+        if options.weighting in ("inverse", "balanced"):
+            grams = [self._gram(moments) for moments in totals]
+        elif isinstance(options.weighting, Mapping):
+            sigmas = np.array([options.weighting[label] for label in labels])
+            weighted = (sigma * self._gram(moments) for sigma, moments in zip(sigmas, totals, strict=True))
+            grams = [functools.reduce(np.add, weighted)]
+        else:
+            sigmas, grams = np.ones(len(labels)), [self._gram(total)]
+        self._whole = _Training(np.array(grams), sigmas, np.array(lasts, dtype=np.float64), squares.astype(np.float64))
+        self._of_fold = np.empty((len(labels), len(squares), len(squares)))
 
     def grams(self, fold: int) -> Floats:
-        """float64[k, D, D] of one fold, in the order of the labels."""
-        dimension = len(self._centre)
-        grams = np.zeros((len(self._labels), dimension, dimension))
-        for at, label in enumerate(self._labels):
-            if moments := self._folds[fold].get(label):
-                grams[at] = self._gram(moments)
-        return grams
+        """float64[k, D, D] of one fold, in the order of the labels; good until those of the next are asked for."""
+        for label, gram in zip(self._labels, self._of_fold, strict=True):
+            moments = self._folds[fold].get(label)
+            if moments is not None and moments.count:
+                self._gram(moments, gram)
+            else:
+                gram[:] = 0.0
+        return self._of_fold
 
-    def _gram(self, moments: Moments) -> Floats:
-        return centred(moments, self._centre, self._layout, narrow=self._narrow)
+    def without(self, held_out: Floats) -> _Training:
+        """What is left without a fold of these Gram matrices, float64[k, D, D]."""
+        grams, sigmas, lasts, squares = self._whole
+        left_out = held_out if sigmas is None else np.tensordot(sigmas, held_out, axes=1)
+        return _Training(grams - left_out, sigmas, lasts - held_out[:, :, -1], squares - np.einsum("cdd->d", held_out))
 
-    def units(self, training: Floats, options: SolverOptions) -> _Units:
+    def _gram(self, moments: Moments, out: Floats | None = None) -> Floats:
+        return centred(moments, self._centre, self._layout, narrow=self._narrow, out=out)
+
+    def units(self, training: _Training) -> _Units:
         """What the penalty means: in deviations of the training rows, or in raw units about the raw origin."""
-        total = training.sum(axis=0)
-        features, rows = len(total) - 1, total[-1, -1]
+        options, last = self._options, training.lasts.sum(axis=0)
+        features, rows = len(last) - 1, last[-1]
         functional = np.zeros(features + 1)
         functional[-1] = 1.0
         slack = {"regularised": 1.0, "none": 0.0}.get(options.bias)
         if not options.standardize:
             functional[:-1] = self._grid.offsets + self._grid.steps * self._centre[:-1]
             return _Units(np.zeros(features), 1.0 / self._grid.steps, functional, slack, without_bias=False)
-        mean, squares = total[:-1, -1] / -rows, total.diagonal()[:-1] / rows
+        mean, squares = last[:-1] / -rows, training.squares[:-1] / rows
         variances = squares - mean**2
         # A column that is constant in the training folds says nothing; a deviation of one step keeps it quiet.
         variances[variances <= 1e-13 * squares] = 1.0
         return _Units(mean, np.sqrt(variances), functional, slack, without_bias=options.bias == "none")
 
 
-def _planes(training: Floats, labels: list[str], units: _Units, options: SolverOptions, ridges: Floats) -> Floats:
+def _sum(parts: Sequence[Moments]) -> Moments:
+    """The sum of several Gram matrices, added in place: large ones spend most of their time on memory."""
+    high, low = parts[0].high.copy(), parts[0].low.copy()
+    for part in parts[1:]:
+        low += part.low
+        high += part.high
+        high += low < part.low
+    return Moments(parts[0].dimension, high, low)
+
+
+def _integers(moments: Moments, positions: Positions) -> npt.NDArray[np.object_]:
+    """Some entries as Python's integers, exact."""
+    wide: npt.NDArray[np.object_] = moments.high[positions].astype(object) * 2**64 + moments.low[positions].astype(
+        object
+    )
+    return wide
+
+
+def _planes(training: _Training, units: _Units, options: SolverOptions, ridges: Floats) -> Floats:
     """Planes float64[m, k, D] on rows [q - centre, -1] a ridge and class; of two classes, the first's is zero."""
-    planes = np.zeros((len(ridges), len(labels), training.shape[-1]))
-    for targets, gram, right_sides in _systems(training, labels, options):
+    planes = np.zeros((len(ridges), *training.lasts.shape))
+    for targets, gram, right_sides in _systems(training, options):
         inside = _ridge_path(gram, right_sides, units, ridges)
         planes[:, targets] = inside
     planes[:, :, :-1] /= units.scale
@@ -205,26 +262,23 @@ def _planes(training: Floats, labels: list[str], units: _Units, options: SolverO
     return planes
 
 
-def _systems(training: Floats, labels: list[str], options: SolverOptions) -> Iterator[tuple[list[int], Floats, Floats]]:
+def _systems(training: _Training, options: SolverOptions) -> Iterator[tuple[list[int], Floats, Floats]]:
     """(targets, ``Σ σ_c M_c`` float64[D, D], right sides float64[D, p]): as in :class:`deltaplane.solver.Problem`."""
-    targets = [1] if len(labels) == 2 else list(range(len(labels)))
-    counts = training[:, -1, -1]
-    rows = counts.sum()
-    if options.weighting in ("inverse", "balanced"):
-        total = training.sum(axis=0)
-        for target in targets:
-            own, rest = counts[target], rows - counts[target]
-            sigma_own, sigma_rest = rest / rows, own / rows
-            if options.weighting == "balanced":
-                sigma_own, sigma_rest = rows / (2 * own), rows / (2 * rest)
-            gram_own, gram_rest = sigma_own * training[target], sigma_rest * (total - training[target])
-            yield [target], gram_own + gram_rest, gram_rest[:, -1:] - gram_own[:, -1:]
+    counts, classes = training.counts, len(training.lasts)
+    targets = [1] if classes == 2 else list(range(classes))
+    if training.sigmas is not None:
+        gram = training.grams[0]
+        yield targets, gram, gram[:, -1:] - 2.0 * (training.sigmas[targets] * training.lasts[targets].T)
         return
-    explicit = options.weighting if isinstance(options.weighting, Mapping) else dict.fromkeys(labels, 1.0)
-    sigmas = np.array([explicit[label] for label in labels])
-    gram = np.tensordot(sigmas, training, axes=1)
-    own = sigmas[targets] * training[targets, :, -1].T
-    yield targets, gram, gram[:, -1:] - 2.0 * own
+    rows = counts.sum()
+    total = training.grams.sum(axis=0)
+    for target in targets:
+        own, rest = counts[target], rows - counts[target]
+        sigma_own, sigma_rest = rest / rows, own / rows
+        if options.weighting == "balanced":
+            sigma_own, sigma_rest = rows / (2 * own), rows / (2 * rest)
+        gram_own, gram_rest = sigma_own * training.grams[target], sigma_rest * (total - training.grams[target])
+        yield [target], gram_own + gram_rest, gram_rest[:, -1:] - gram_own[:, -1:]
 
 
 def _ridge_path(gram: Floats, right_sides: Floats, units: _Units, ridges: Floats) -> Floats:
@@ -238,7 +292,8 @@ def _ridge_path(gram: Floats, right_sides: Floats, units: _Units, ridges: Floats
     # The columns of the right sides, and after them that of the penalised bias.
     sides = np.column_stack([right_sides, units.functional])
     sides[:-1, :-1] = (right_sides[:-1] + units.mean[:, None] * right_sides[-1]) / units.scale[:, None]
-    kernel = gram[:-1, :-1] - np.outer(gram[:-1, -1], gram[:-1, -1] / weight)
+    kernel = np.outer(gram[:-1, -1], gram[:-1, -1] / -weight)
+    kernel += gram[:-1, :-1]
     kernel /= units.scale
     kernel /= units.scale[:, None]
     planes = np.zeros((len(ridges), right_sides.shape[1], len(gram)))
@@ -296,11 +351,11 @@ class _HeldOut:
             if not gram[-1, -1]:
                 continue
             self.counts[own] += gram[-1, -1]
-            differences = planes[:, own : own + 1] - planes
-            flat = differences.reshape(-1, dimension)
-            shape = (candidates, classes)
-            self._sums[:, own] -= (flat @ gram[-1]).reshape(shape)
-            self._squares[:, own] += np.einsum("ad,ad->a", flat @ gram, flat).reshape(shape)
+            others = [other for other in range(classes) if other != own]
+            flat = (planes[:, own : own + 1] - planes[:, others]).reshape(-1, dimension)
+            shape = (candidates, len(others))
+            self._sums[:, own, others] -= (flat @ gram[-1]).reshape(shape)
+            self._squares[:, own, others] += np.einsum("ad,ad->a", flat @ gram, flat).reshape(shape)
 
     def implied_gmeans(self) -> Floats:
         """float64[m]: the geometric mean over classes c of ``Π_j Φ(μ_cj / σ_cj)``; NaN where a plane is not.

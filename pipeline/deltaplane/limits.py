@@ -56,7 +56,8 @@ FEATURE_NAME_BYTES = 256
 """Bytes of a feature's name in UTF-8. Names are in every report and refusal."""
 
 CLASSES = 1024
-"""Classes of a stream. Each has its own Gram matrix, in every window."""
+"""Classes of a stream. Each has its own Gram matrix, in every window. Where classes are open, a partition admits so
+many labels or, if that is fewer, as many as fit a message."""
 
 WINDOWS = 16
 """Windows nested in one ladder."""
@@ -89,12 +90,34 @@ BATCH_ROWS = 100_000
 MESSAGE_BYTES = 64 * 2**20
 """Bytes of one message before compression; a definition whose deltas cannot fit is refused at start."""
 
+BACKUP_BLOCK_BYTES = MESSAGE_BYTES + 2**20
+"""Bytes of one block of a backup, unpacked: it is ended at 16 KB, so that it may hold one message more."""
+
 COUNT = 2**48
 """Rows of a class, and rows counted under an outcome or a score, of one source: 2**15 sources add up below 2**63, which
 is what the schemas hold. At a million rows a second it takes nine years."""
 
 DELTA_BYTES_BESIDE = 64 * 2**10
 """Bytes of a delta beside its Gram matrices and scores: names, positions, and counts by outcome."""
+
+CLASS_BYTES = LABEL_BYTES + len(b"not ")
+"""Bytes of the name of a class in UTF-8: a label, or ``not`` and a label."""
+
+SOURCES = 2**13
+"""Sources that a merger hears; it remembers each, and every model names them. Of more, the later ones are refused."""
+
+OUTCOMES = 100
+"""Outcomes that a source has counts of; there are about thirty."""
+
+NAME_BYTES = 256
+"""Bytes of the name of a site, of a writer, or of an outcome in UTF-8."""
+
+POSITION = 2**62
+"""Offsets of a log, and numbers of tiles and slots, that come from others are up to this, so that what is added to
+them stays below 2**63."""
+
+MODEL_VERSION = 2**62
+"""The highest version of a model. Nobody comes near it who counts; of models that have it, the last one counts."""
 
 CELL_BYTES = 16
 """Bytes of one score beside its two labels: their lengths, and the count."""
@@ -109,6 +132,23 @@ Above it the oldest are forgotten, and counted."""
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
 
+LETTER_ROWS = 1_000
+"""Rows of one batch that have a dead letter each when they are refused; one more letter counts the others."""
+
+ROW_BYTES = 256
+"""Bytes of a batch that the dead letter of one of its rows repeats: that of the whole record would be a megabyte of
+letters for the rows of one batch, and more."""
+
+REASON_CHARACTERS = 1000
+"""Characters of a reason. What is refused has a say in it: names, labels, ids."""
+
+RECORD_BYTES = 512
+"""Bytes of memory that a record takes beside its value, about."""
+
+HELD_BYTES = 256 * 2**20
+"""Bytes of samples, and as many of retirements, that a rebuilding source holds of what lies behind the place where its
+rebuild ends, while it waits for the other; then no more of them are read."""
+
 assert GRID_RANGE <= 2**31, "a grid value must fit int32"
 assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of the grid"
 assert 2**REFIT_BITS <= GRID_RANGE // 4, "values beyond a grid must have headroom on the wider one"
@@ -117,13 +157,15 @@ assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole number
 assert BLOCK_ROWS * GRID_RANGE < EXACT_PRODUCT, "a block's sums must be exact"
 assert BLOCK_ROWS * 2 * 2 ** (2 * SPLIT_BITS) < EXACT_PRODUCT, "a split block's partial sums must be exact"
 assert EVENT_TIME_MILLISECONDS + WINDOW_LENGTH < 2**63, "event time plus the longest window must fit int64"
-assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 4 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (
+assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 6 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (
     MESSAGE_BYTES
 ), "a delta of two classes must fit a message at the largest number of features"
 assert ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
-assert len(b"not ") < LABEL_BYTES, "the class of all others must be a label"
+assert 2 * OUTCOMES * NAME_BYTES <= DELTA_BYTES_BESIDE, "counts by outcome must fit beside the statistics"
 assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"
 assert COUNT * PARTITIONS * 2**5 <= 2**63, "counts of the partitions of 32 sites must add up within int64"
 assert INT64_ROWS * GRID_RANGE**2 < 2**63, "products of few rows must fit int64"
 assert DEAD_LETTER_BYTES < MESSAGE_BYTES, "a dead letter must fit a message"
+assert ROW_BYTES <= DEAD_LETTER_BYTES, "of a batch less is repeated than of a record"
+assert MESSAGE_BYTES <= HELD_BYTES, "a source that is held back must have read something"
 assert 2 ** (2 * GRID_BITS) * BLOCK_ROWS < EXACT_PRODUCT // 2, "a block of ordinary rows must take the fast path"

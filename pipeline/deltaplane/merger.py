@@ -11,10 +11,11 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
+from deltaplane import limits
 from deltaplane.candidates import Blend, Fitted, Trials, blended, fit, weigh
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept
-from deltaplane.errors import SolveRefused
+from deltaplane.errors import SolveRefused, StateMismatch
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.solver import Plane, solve
@@ -22,9 +23,34 @@ from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
 
+def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statistics:
+    """The statistics of the classes that a model tells apart: all of them, or those with the most rows.
+
+    Each partition admits so many open classes as fit a message, and together they may hold more. Then a model has those
+    with the most rows in the longest window, and of equal ones the first by name: a function of the sum, whatever the
+    order it was added up in. So labels that somebody makes up by the thousand leave the classes that matter alone. The
+    digest, and every delta and checkpoint, are of all.
+    """
+    counts = statistics.counts(definition.ladder.longest)
+    if len(counts) <= definition.most_classes:
+        return statistics
+    chosen = set(sorted(counts, key=lambda label: (-counts[label], label))[: definition.most_classes])
+    kept = {key: moments for key, moments in statistics.items() if key[1] in chosen}
+    return Statistics(statistics.dimension, kept)
+
+
+def of_largest(scores: Confusion, most: int) -> Confusion:
+    """The scores of the classes with the most rows scored, and of equal ones the first by name."""
+    if len(scores.classes) <= most:
+        return scores
+    rows = dict.fromkeys(scores.classes, 0) | scores.truths()
+    chosen = set(sorted(rows, key=lambda label: (-rows[label], label))[:most])
+    return Confusion({pair: count for pair, count in scores.counts.items() if chosen.issuperset(pair)})
+
+
 def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
     """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
-    ladder = definition.ladder
+    ladder, statistics = definition.ladder, told_apart(statistics, definition)
     grams = [statistics.grams(window) for window in range(len(ladder.windows))]
     positive = definition.classes.positive
     return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, definition.prior)
@@ -36,7 +62,7 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
     Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
     """
     if blend is None:
-        grams, positive = statistics.grams(), definition.classes.positive
+        grams, positive = told_apart(statistics, definition).grams(), definition.classes.positive
         return solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
     fitted = fit_candidates(statistics, definition)
     again = {
@@ -93,8 +119,14 @@ class Merger:
     def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1) -> Verdict:
         """Take the next record of the log of deltas, which lies at ``offset`` of its partition.
 
-        Raises what :func:`deltaplane.delta.accept` raises, unchanged.
+        Raises what :func:`deltaplane.delta.accept` raises, unchanged, and :class:`StateMismatch` for a source that is
+        one more than a model can name.
         """
+        if record.source not in self._sources and len(self._sources) >= limits.SOURCES:
+            raise StateMismatch(
+                f"source {record.source}: expected up to {limits.SOURCES} sources, and there are so many; sources"
+                " that nobody uses go only with the stream: start it anew under another name"
+            )
         self._read_to[record.source] = offset + 1
         before = self.state(record.source)
         after, verdict = accept(before, record, self.definition.stream_fingerprint)
@@ -109,6 +141,8 @@ class Merger:
         elif isinstance(record, SourceOrder) or after.owner != before.owner:
             # Workers learn from the model who owns a source, and that it has been removed.
             self.statistics = self.statistics + after.statistics - before.statistics
+            self.totals.update(after.counts)
+            self.totals.subtract(before.counts)
             self._changed = True
         self._sources[record.source] = after
         return verdict
@@ -151,7 +185,7 @@ class Merger:
         if not self._changed:
             return None
         self._changed = False
-        self.version += 1
+        self.version = min(self.version + 1, limits.MODEL_VERSION)
         refusal = None
         try:
             self._plane = self._blended() if self.definition.automatic else plane_of(self.statistics, self.definition)
@@ -168,10 +202,11 @@ class Merger:
             refusal=refusal,
             options=self.definition.solver,
             digest=self.statistics.digest(self.definition.data_fingerprint),
-            counts=self.statistics.counts(self.definition.ladder.longest),
+            counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
-            scores=self.scores,
-            totals=dict(self.totals),
+            scores=of_largest(self.scores, self.definition.most_classes),
+            # Of more outcomes than there are, which workers cannot have counted, the largest.
+            totals=dict(self.totals.most_common(limits.OUTCOMES)),
             watermark=self.watermark,
             blend=self._blend if self.definition.automatic else None,
         )

@@ -32,11 +32,29 @@ class MessageSize:
         cell = 2 * max((len(name.encode()) for name in classes), default=limits.LABEL_BYTES) + limits.CELL_BYTES
         return cls(max(2, len(classes)), windows, dimension, cell, choices)
 
+    @classmethod
+    def most_classes(cls, windows: int, dimension: int) -> int:
+        """How many open classes may be told apart: as many as fit a message, whatever their names and the solver.
+
+        The solver may change on a live stream, and which rows are admitted must not change with it.
+        """
+        fits, beyond = 2, limits.CLASSES + 1
+        while beyond - fits > 1:
+            classes = (fits + beyond) // 2
+            cell = 2 * limits.LABEL_BYTES + limits.CELL_BYTES
+            size = cls(classes, windows, dimension, cell, limits.CHOICES)
+            # A checkpoint carries the labels once more, in the order in which they were admitted.
+            if max(size.delta + classes * cell, size.model) <= limits.MESSAGE_BYTES:
+                fits = classes
+            else:
+                beyond = classes
+        return fits
+
     @property
     def delta(self) -> int:
         """Bytes of a delta, or of a checkpoint."""
         entries = self.dimension * (self.dimension + 1) // 2
-        moments = self.classes * self.windows * entries * 16
+        moments = self.classes * self.windows * (entries * 16 + self.cell)
         return moments + self._scores + self._candidates * 6 * 8 + limits.DELTA_BYTES_BESIDE
 
     @property
@@ -59,8 +77,8 @@ class MessageSize:
         tried = f" + {self._candidates} candidates x 48 bytes" if self.choices else ""
         if self.delta > limits.MESSAGE_BYTES:
             raise DefinitionError(
-                f"a delta of this stream may take {self.classes} classes x {self.windows} windows x {entries} entries"
-                f" x 16 bytes + {self.classes} x {self.classes} scores x {self.cell} bytes{tried}"
+                f"a delta of this stream may take {self.classes} classes x {self.windows} windows x ({entries} entries"
+                f" x 16 bytes + {self.cell}) + {self.classes} x {self.classes} scores x {self.cell} bytes{tried}"
                 f" + {limits.DELTA_BYTES_BESIDE:,} = {self.delta:,} bytes, more than the {limits.MESSAGE_BYTES:,}"
                 " that a message may have; use fewer features, classes or windows"
             )

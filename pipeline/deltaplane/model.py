@@ -13,8 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane import limits
 from deltaplane.candidates import Blend
+from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source
+from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.metrics import Confusion
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Plane
@@ -66,6 +69,50 @@ class Model:
     totals: Mapping[str, int]
     watermark: int = NO_WATERMARK
     blend: Blend | None = None
+
+    def replaces(self, other: Model | None) -> bool:
+        """Whether a reader that has another model takes this one, which came after it: its version is higher.
+
+        Of models with the highest version that there can be, the last one counts. Nobody gets there by counting, but
+        whoever forged a model of that version would otherwise have the last word for ever.
+        """
+        if other is None or self.version > other.version:
+            return True
+        return self.version == other.version == limits.MODEL_VERSION
+
+    def check(self, definition: StreamDefinition) -> None:
+        """Raise what is wrong with a model that is to be used in a stream.
+
+        :class:`DefinitionMismatch` for one of another stream, :class:`WireError` for one that says it is of this stream
+        and cannot be: planes over other features, more classes than are told apart, or a watermark beyond any calendar.
+        """
+        if self.stream_fingerprint != definition.stream_fingerprint:
+            raise DefinitionMismatch(
+                f"stream {definition.name!r}: its models are of stream definition {self.stream_fingerprint.hex()},"
+                f" expected {definition.stream_fingerprint.hex()}; use the definition that the stream was made with, or"
+                " give the new one another name"
+            )
+        planes = [] if self.plane is None else [self.plane.weights]
+        planes += [] if self.blend is None else [candidates.weights for candidates in self.blend.of.values()]
+        widths = {weights.shape[-1] for weights in planes}
+        if widths - {definition.dimension - 1}:
+            raise WireError(
+                f"model {self.version}: expected planes over {definition.dimension - 1} features, got {sorted(widths)};"
+                " another than a merger of this stream made it"
+            )
+        classes = max(
+            0 if self.plane is None else len(self.plane.classes), 0 if self.blend is None else len(self.blend.of)
+        )
+        if classes > definition.most_classes:
+            raise WireError(
+                f"model {self.version}: expected planes of up to {definition.most_classes} classes, got {classes};"
+                " another than a merger of this stream made it"
+            )
+        if definition.ladder.timed and self.watermark >= limits.EVENT_TIME_MILLISECONDS:
+            raise WireError(
+                f"model {self.version}: expected a watermark below {limits.EVENT_TIME_MILLISECONDS} ms, got"
+                f" {self.watermark}; another than a merger of this stream made it"
+            )
 
     def contains(self, source: Source, sequence: int) -> bool:
         """Whether the tile with this sequence number of a source is in the model."""

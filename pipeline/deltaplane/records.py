@@ -6,7 +6,7 @@ The field documentation is that of the Avro schemas of the same names.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +70,10 @@ class Receipt:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record, or one row of a batch, that was refused: where it came from, why, and how it began."""
+    """A record, or one row of a batch, that was refused: where it came from, why, and how it began.
+
+    ``rest``: of a letter that stands for several rows of a batch, how many of each kind; empty for any other.
+    """
 
     topic: str
     partition: int
@@ -81,3 +84,9 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     size: int
+    rest: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> int:
+        """The rows or records that it stands for."""
+        return sum(self.rest.values()) if self.rest else 1

@@ -55,6 +55,7 @@ class Reference:
             for _ in range(definition.partitions)
         ]
         self._seen = [0] * definition.partitions
+        self._labels: list[set[str]] = [set() for _ in range(definition.partitions)]
         self._prune_at = 1024
 
     def add(self, partition: int, samples: Samples) -> None:
@@ -76,6 +77,10 @@ class Reference:
             bogus = ahead or abs(time) >= limits.EVENT_TIME_MILLISECONDS
             if label is None or not named or not fits[row] or (timed and bogus):
                 continue
+            if classes.are_open and label not in self._labels[partition]:
+                if len(self._labels[partition]) == self.definition.most_classes:
+                    continue
+                self._labels[partition].add(label)
             self._add_row(partition, LiveRow(sample_id, label, placed[row].astype(np.int64), time))
 
     def _add_row(self, partition: int, row: LiveRow) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,9 @@ from deltaplane.grid import Placed
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+
+TOO_MANY_CLASSES = "too many classes"
+"""The kind of refusal of a row whose label is one more than a stream of open classes tells apart."""
 
 _SHOWN = 64
 """Characters of an id, and names of classes, that a refusal repeats."""
@@ -90,7 +94,8 @@ class AdmittedSamples:
 
     ``placed`` is int32[n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
     ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
-    that were filled in, ``rounding`` float64[d] is the largest distance to the grid.
+    that were filled in, ``rounding`` float64[d] is the largest distance to the grid. ``new_labels``: where classes are
+    open, those that are admitted for the first time, in the order of their rows.
     """
 
     ids: Sequence[str]
@@ -104,6 +109,7 @@ class AdmittedSamples:
     missing: int
     rounding: Floats
     feature_map: FeatureMap = NO_MAP
+    new_labels: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -133,12 +139,20 @@ def partition_of(sample_id: str, partitions: int) -> int:
     return zlib.crc32(sample_id.encode()) % partitions
 
 
-def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSamples, list[Refusal]]:
+def admit(
+    samples: Samples, definition: StreamDefinition, known: Collection[str] = ()
+) -> tuple[AdmittedSamples, list[Refusal]]:
     """Split a batch into what the stream admits and refusals with their reasons, in order.
 
     A row is refused whose id or label is empty or too long, whose label is unknown to a closed set of classes, that has
     a value that is missing, infinite or outside the grid's range, or whose event time, where windows end with time, is
     beyond any calendar or more than ``max_skew`` ahead of the time its record was appended.
+
+    Where classes are open, a partition admits the first ``definition.most_classes`` labels that it meets in rows which
+    have no other fault, for good; ``known`` are those that it has admitted before. So a flood of labels ends in
+    refusals, and which they are depends on the log alone: a label that was admitted is among the known ever after, and
+    one that was refused was met when there was no more room. Read again with what was known later, a row is judged
+    as it was.
     """
     features, gaps = samples.features, None
     if definition.missing == "offset":
@@ -152,7 +166,17 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
         # In this order nothing overflows: of a time beyond the limit the second line has no say.
         good &= (times > -limits.EVENT_TIME_MILLISECONDS) & (times < limits.EVENT_TIME_MILLISECONDS)
         good &= times - definition.max_skew_milliseconds <= samples.log_times
-    refusals = [_refusal(samples, row, codes, fits, features, definition) for row in np.flatnonzero(~good).tolist()]
+    room = _Room(labels, codes, None, ())
+    if definition.classes.are_open:
+        room = _room_for(labels, codes, good, known, definition.most_classes)
+    if room.beyond is not None:
+        good &= ~room.beyond
+    refusals = [
+        _refusal(samples, row, codes, fits, features, definition)
+        if room.beyond is None or not room.beyond[row]
+        else _one_too_many(samples, row, definition.most_classes)
+        for row in np.flatnonzero(~good).tolist()
+    ]
     kept = np.flatnonzero(good) if refusals else slice(None)
     features, placed = features[kept], placed[kept]
     if refusals:
@@ -160,8 +184,8 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
     admitted = AdmittedSamples(
         ids=[samples.ids[row] for row in kept.tolist()] if isinstance(kept, np.ndarray) else samples.ids,
         event_times=samples.event_times[kept],
-        labels=labels,
-        codes=codes[kept],
+        labels=room.labels,
+        codes=room.codes[kept],
         features=features,
         placed=placed,
         offsets=samples.offsets[kept],
@@ -169,8 +193,48 @@ def admit(samples: Samples, definition: StreamDefinition) -> tuple[AdmittedSampl
         missing=0 if gaps is None else int(np.count_nonzero(gaps[kept])),
         rounding=rounding,
         feature_map=definition.feature_map,
+        new_labels=room.new,
     )
     return admitted, refusals
+
+
+class _Room(NamedTuple):
+    """Labels that are admitted, each row's as an index of them, int32[n], and ``new`` ones among them.
+
+    ``beyond`` bool[n]: rows that are refused for want of room; None where there are none.
+    """
+
+    labels: list[str]
+    codes: Int32s
+    beyond: npt.NDArray[np.bool_] | None
+    new: tuple[str, ...]
+
+
+def _room_for(
+    labels: list[str], codes: Int32s, good: npt.NDArray[np.bool_], known: Collection[str], most: int
+) -> _Room:
+    """Which open classes of a batch's rows there is room for. A label that no good row has does not count."""
+    if all(label in known for label in labels):
+        return _Room(labels, codes, None, ())
+    rows = np.flatnonzero(good)
+    used, first = np.unique(codes[rows], return_index=True)
+    in_order = [labels[code] for code in used[np.argsort(first)].tolist()]
+    unknown = [label for label in in_order if label not in known]
+    new = unknown[: max(0, most - len(known))]
+    admitted = {label for label in in_order if label in known} | set(new)
+    kept = [label for label in labels if label in admitted]
+    place = {label: code for code, label in enumerate(kept)}
+    recoded = np.array([place.get(label, -1) for label in labels], dtype=np.int32)[codes]
+    beyond = good & (recoded < 0)
+    return _Room(kept, recoded, beyond if beyond.any() else None, tuple(new))
+
+
+def _one_too_many(samples: Samples, row: int, most: int) -> Refusal:
+    reason = (
+        f"label {samples.label_table[samples.label_codes[row]]!r} would be one more than the {most} that a partition"
+        " admits, the first that it met; declare the classes, or raise classes.most under another stream name"
+    )
+    return Refusal(samples.ids[row], int(samples.offsets[row]), int(samples.rows[row]), TOO_MANY_CLASSES, reason)
 
 
 def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str], Int32s]:

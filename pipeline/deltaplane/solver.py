@@ -37,7 +37,7 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Grams = Mapping[str, Moments]
 
-_SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
+SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
 """LAPACK's own bound for singular to working precision: below it no digit of the plane is known."""
 
 
@@ -346,11 +346,11 @@ def _solve_symmetric(name: str, matrix: Floats, right_sides: Floats, fitted: int
     norm = lapack.dlange("1", scaled.T)
     factor, failed_at = lapack.dpotrf(scaled.T, clean=0, overwrite_a=1)
     inverse_condition = 0.0 if failed_at else lapack.dpocon(factor, norm)[0]
-    if not (math.isfinite(norm) and inverse_condition > _SMALLEST_INVERSE_CONDITION):
+    if not (math.isfinite(norm) and inverse_condition > SMALLEST_INVERSE_CONDITION):
         what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
         raise SolveRefused(
             f"solve: the matrix of {name} is {what} (1-norm {norm:.3g}, inverse condition {inverse_condition:.3g}, "
-            f"expected above {_SMALLEST_INVERSE_CONDITION:.3g}); lower C, or leave out features that repeat others"
+            f"expected above {SMALLEST_INVERSE_CONDITION:.3g}); lower C, or leave out features that repeat others"
         )
     solution = np.zeros(right_sides.shape)
     solution[:fitted] = scales * lapack.dpotrs(factor, scales * right_sides[:fitted])[0]

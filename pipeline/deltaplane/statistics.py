@@ -66,6 +66,10 @@ class Statistics:
     def __bool__(self) -> bool:
         return bool(self._moments)
 
+    def __len__(self) -> int:
+        """The number of Gram matrices that are not zero."""
+        return len(self._moments)
+
     def __repr__(self) -> str:
         return f"Statistics({ {key: value.count for key, value in self.items()} })"
 

@@ -14,6 +14,7 @@ NAMES = (
     "source_order",
     "delta",
     "checkpoint",
+    "labelled",
     "model",
     "query",
     "prediction",

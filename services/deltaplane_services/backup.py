@@ -1,25 +1,32 @@
 """A stream in a file: an Avro container of the records that its state depends on, with its definition in the header.
 
-Any Avro tool reads it. The records are those of the samples and retirements topics, byte for byte; the last one says
-how many there are, so that a file that was cut off is known as such, and which digest a restored stream must have.
+Beside the definition stand the labels of open classes that each partition had admitted, since the rows that brought
+them may have left the window. Any Avro tool reads the file. The records are those of the samples and retirements
+topics, byte for byte; the last one says how many there are, so that a file that was cut off is known as such, and which
+digest a restored stream must have. Blocks are unpacked one at a time, and no further than the largest that is ever
+written: a file made to do harm takes no more memory than one of ours.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 import fastavro
 
+from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.regroup import Labels
 
-SCHEMA = fastavro.parse_schema(
+SCHEMA: Any = fastavro.parse_schema(
     {
         "type": "record",
         "name": "BackedUp",
@@ -35,7 +42,19 @@ SCHEMA = fastavro.parse_schema(
         ],
     }
 )
-DEFINITION, END = "deltaplane.definition", "end"
+DEFINITION, LABELS, END = "deltaplane.definition", "deltaplane.labels", "end"
+_HEADER: Any = fastavro.parse_schema(
+    {
+        "type": "record",
+        "name": "Header",
+        "fields": [
+            {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 4}},
+            {"name": "meta", "type": {"type": "map", "values": "bytes"}},
+            {"name": "sync", "type": {"type": "fixed", "name": "Sync", "size": 16}},
+        ],
+    }
+)
+MAGIC = b"Obj\x01"
 
 
 class BadBackup(DeltaplaneError):
@@ -48,18 +67,29 @@ class BackupWriter:
     def __init__(self, path: Path, definition: StreamDefinition) -> None:
         self._path, self._partial = path, path.with_name(f"{path.name}.partial")
         self._file = self._partial.open("wb")
-        metadata = {DEFINITION: json.dumps(definition.to_tables())}
-        self._writer = fastavro.write.Writer(self._file, SCHEMA, codec="deflate", metadata=metadata)
+        self._definition = definition
+        self._writer: Any = None
         self.records = 0
+
+    def begin(self, labels: Labels) -> None:
+        """Write the header, with the labels of open classes that each partition has admitted."""
+        named = {str(partition): list(admitted) for partition, admitted in labels.items() if admitted}
+        metadata = {DEFINITION: json.dumps(self._definition.to_tables())}
+        if named:
+            metadata[LABELS] = json.dumps(named)
+        self._writer = fastavro.write.Writer(self._file, SCHEMA, codec="deflate", metadata=metadata)
 
     def add(self, records: Sequence[Record]) -> None:
         """Write some records."""
+        if self._writer is None:
+            self.begin({})
         for record in records:
             self._writer.write(record._asdict())
         self.records += len(records)
 
     def end(self, digest: str | None) -> None:
         """Write the end, and put the file in its place."""
+        self.add(())
         last = Record(END, 0, self.records, 0, None, None if digest is None else digest.encode())
         self._writer.write(last._asdict())
         self._writer.flush()
@@ -79,15 +109,25 @@ class BackupWriter:
 
 
 class Backup:
-    """A backup that is read: its definition at once, its ``digest`` when all of its records have been."""
+    """A backup that is read: definition and labels at once, its ``digest`` when all of its records have been."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.digest: str | None = None
         try:
             with path.open("rb") as file:
-                metadata: Any = fastavro.reader(file).metadata
-                self.definition = StreamDefinition.from_tables(json.loads(metadata[DEFINITION]))
+                beginning = io.BytesIO(file.read(limits.BACKUP_BLOCK_BYTES))
+            header: Any = fastavro.schemaless_reader(beginning, _HEADER, None)
+            self._sync, self._begin = header["sync"], beginning.tell()
+            meta = header["meta"]
+            self._packed = meta.get("avro.codec", b"null") == b"deflate"
+            if header["magic"] != MAGIC or meta.get("avro.codec") not in (None, b"null", b"deflate"):
+                raise BadBackup(f"{path}: expected an Avro container, not packed or by deflate, got another file")
+            if _canonical(json.loads(meta["avro.schema"])) != _canonical(SCHEMA):
+                raise BadBackup(f"{path}: expected the records of a backup of this version, got others")
+            self.definition = StreamDefinition.from_tables(json.loads(meta[DEFINITION]))
+            named = json.loads(meta.get(LABELS, b"{}"))
+            self.labels: Labels = {int(partition): [str(one) for one in each] for partition, each in named.items()}
         except OSError as fault:
             raise BadBackup(f"{path}: cannot be read: {fault}") from fault
         except DeltaplaneError:
@@ -113,10 +153,57 @@ class Backup:
         if not ended:
             raise BadBackup(f"{self.path}: it ends after {number} records without saying so; it was cut off")
 
-    def _decoded(self, file: Any) -> Iterator[Record]:
+    def _decoded(self, file: BinaryIO) -> Iterator[Record]:
         try:
-            for fields in fastavro.reader(file):
-                yield Record(**fields)  # type: ignore[arg-type]
+            file.seek(self._begin)
+            while (count := _long(file)) is not None:
+                block = io.BytesIO(self._block(file))
+                for _ in range(count):
+                    fields: Any = fastavro.schemaless_reader(block, SCHEMA, None)
+                    yield Record(**fields)
+                if block.read(1):
+                    raise BadBackup(f"{self.path}: a block holds more than its {count} records")
+        except BadBackup:
+            raise
         except Exception as fault:
             # The decoder raises whatever its C code runs into.
             raise BadBackup(f"{self.path}: damaged or cut off ({type(fault).__name__}: {fault})") from fault
+
+    def _block(self, file: BinaryIO) -> bytes:
+        """The next block, unpacked. What is packed is held as well, and bounded alike."""
+        size, most = _long(file), limits.BACKUP_BLOCK_BYTES
+        if size is None or not 0 <= size <= most:
+            raise BadBackup(f"{self.path}: expected blocks of up to {most:,} bytes, got one of {size}")
+        data = file.read(size)
+        if len(data) < size or file.read(len(self._sync)) != self._sync:
+            raise BadBackup(f"{self.path}: a block does not end as it should; damaged or cut off")
+        if not self._packed:
+            return data
+        unpacking = zlib.decompressobj(-zlib.MAX_WBITS)
+        block = unpacking.decompress(data, most + 1)
+        if len(block) > most:
+            raise BadBackup(
+                f"{self.path}: a block of {size:,} bytes unpacks to more than {most:,}, more than any that is written"
+            )
+        if not unpacking.eof:
+            raise BadBackup(f"{self.path}: a block is packed badly; damaged or cut off")
+        return block
+
+
+def _canonical(schema: Any) -> str:
+    return str(fastavro.schema.to_parsing_canonical_form(schema))
+
+
+def _long(file: BinaryIO) -> int | None:
+    """The next Avro long, or None at the end of the file. Raises ValueError for one that is cut off or too long."""
+    zigzag = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            if shift:
+                raise ValueError("a number is cut off")
+            return None
+        zigzag |= (byte[0] & 0x7F) << shift
+        if not byte[0] & 0x80:
+            return (zigzag >> 1) ^ -(zigzag & 1)
+    raise ValueError("a number of more than 64 bits")

@@ -90,7 +90,7 @@ def backup(
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     check(settings, "auditor")
     with BackupWriter(file, settings.definition) as writer:
-        model = pass_live_log(settings, writer.add, idle_seconds)
+        model = pass_live_log(settings, writer.add, idle_seconds, writer.begin)
         writer.end(None if model is None else model.digest)
         typer.echo(f"{writer.records:,} records, {file.stat().st_size:,} bytes in {file}")
     typer.echo(
@@ -117,6 +117,7 @@ def restore(
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     saved = Backup(file)
     regroup = Regroup(saved.definition, settings.definition)
+    regroup.know(saved.labels)
     _make_topics(settings)
     publish_all(settings, (outgoing for record in saved.records() for outgoing in regroup.record(record)))
     _tell(regroup.counts)

@@ -63,7 +63,9 @@ def take_source(
     """A worker that has claimed a source and knows where to read on. Raises DeltaGap and OffsetOutOfRange."""
     processor = WorkerProcessor(definition, source, writer)
     claimed_at = broker.append(processor.claim(), now)
-    checkpoint, offset = newest_checkpoint(definition, source, broker.fetch_topic(CHECKPOINTS))
+    checkpoint, offset = newest_checkpoint(
+        definition, source, broker.fetch_topic(CHECKPOINTS), broker.end(DELTAS, source.partition)
+    )
     # No later than the checkpoint: a delta that retention has eaten cannot be made up for.
     deltas = broker.fetch(DELTAS, source.partition, offset)
     resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at), claimed_at)

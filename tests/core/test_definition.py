@@ -16,10 +16,16 @@ from hypothesis import strategies as st
 import strategies
 from deltaplane import limits
 from deltaplane.definition import ClassDefinition, StreamDefinition, Tables
+from deltaplane.delta import Source, SourceState, check_state
 from deltaplane.errors import DefinitionError
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowKind, WindowLadder
+from deltaplane.metrics import Confusion
+from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
+from deltaplane.records import Checkpoint
+from deltaplane.statistics import Statistics
+from deltaplane.wire import read_checkpoint, write_checkpoint
 
 TABLES: Tables = {
     "name": "power",
@@ -154,6 +160,13 @@ def test_the_table_of_the_services_is_left_to_them() -> None:
         ({"classes__positive": "LEFT"}, "positive 'LEFT' is not among the names"),
         ({"classes__positive": ""}, "classes: a name must have 1 to 256 bytes"),
         ({"classes__positive": True}, "classes.positive: expected a whole number, got True"),
+        ({"classes__most": 20}, "classes.most: it bounds open classes, and these are known"),
+        ({"classes": {"most": 1}, "solver": {"C": 1}}, "classes.most: expected 2 to 347, which fit a message, got 1"),
+        (
+            {"classes": {"most": 1025}, "solver": {"C": 1}},
+            "2 to 347, which fit a message, got 1025",
+        ),
+        ({"classes": {"most": "many"}, "solver": {"C": 1}}, "classes.most: expected a whole number"),
         ({"window__length": []}, "window: expected 1 to 16 windows, got 0"),
         ({"window__length": True}, "window: expected a number of rows"),
         ({"window__length": 2e4}, "window.length: expected a list"),
@@ -318,8 +331,8 @@ def test_a_definition_whose_deltas_cannot_fit_is_refused_with_the_sum_shown() ->
     wide(100, classes=ClassDefinition(names[:100]))
     with pytest.raises(
         DefinitionError,
-        match=r"200 classes x 4 windows x 5151 entries x 16 bytes \+ 200 x 200 scores x 36 bytes"
-        r" \+ 800 candidates x 48 bytes \+ 65,536 = 67,476,736"
+        match=r"200 classes x 4 windows x \(5151 entries x 16 bytes \+ 36\) \+ 200 x 200 scores x 36 bytes"
+        r" \+ 800 candidates x 48 bytes \+ 65,536 = 67,505,536"
         r" bytes, more than the 67,108,864",
     ):
         wide(
@@ -355,6 +368,7 @@ STREAM_CHANGES: dict[str, Change] = {
     "the name": replaced(name="other"),
     "the classes": replaced(classes=ClassDefinition(("DOWN", "UP", "FLAT"), "UP"), solver=SolverOptions()),
     "open classes": replaced(classes=ClassDefinition((), "UP")),
+    "how many open classes": replaced(classes=ClassDefinition(most=20)),
     "the positive class": replaced(classes=ClassDefinition(("DOWN", "UP"), "DOWN")),
     "no positive class": replaced(classes=ClassDefinition(("DOWN", "UP"))),
     "a window": replaced(ladder=WindowLadder((Window("count", 1000), Window("count", 5001)), 100)),
@@ -423,6 +437,16 @@ def test_an_automatic_ladder_has_only_as_many_windows_as_fit_a_message() -> None
     assert [str(window) for window in stream.ladder.windows] == ["400", "6400", "102400"]
 
 
+def test_an_automatic_ladder_leaves_room_for_as_many_open_classes_as_are_asked_for() -> None:
+    names = [f"x{j}" for j in range(300)]
+    tables = {"features": {"names": names}, "grid": {"steps": [1.0] * 300}}
+    few = StreamDefinition.from_tables(tables)
+    many = StreamDefinition.from_tables({**tables, "classes": {"most": 40}})
+    assert few.most_classes < 40
+    assert many.most_classes == 40
+    assert 1 <= len(many.ladder.windows) < len(few.ladder.windows)
+
+
 def test_one_window_and_one_c_are_no_automatic_mode() -> None:
     assert not small().automatic
     assert small(choices=(0.1, 1.0)).automatic
@@ -432,3 +456,40 @@ def test_one_window_and_one_c_are_no_automatic_mode() -> None:
 def test_the_longest_window_holds_what_any_window_holds() -> None:
     assert WindowLadder((Window("count", 5), Window("all"), Window("count", 9))).longest == 1
     assert WindowLadder((Window("count", 5), Window("count", 9))).longest == 1
+
+
+# Open classes --------------------------------------------------------------------------------------------------------
+
+
+def test_a_partition_tells_as_many_open_classes_apart_as_fit_a_message() -> None:
+    assert small(classes=ClassDefinition()).most_classes == 352
+    assert small(classes=ClassDefinition(most=20)).most_classes == 20
+    assert wide(limits.FEATURES, classes=ClassDefinition()).most_classes == 2
+    assert small(classes=ClassDefinition(("a", "b", "c"))).most_classes == 3
+    assert small(classes=ClassDefinition((), "a")).most_classes == 2
+    assert small(classes=ClassDefinition(("a", "b", "c"), "a")).most_classes == 2
+
+
+@pytest.mark.parametrize(("features", "windows"), [(1, 1), (30, 6), (300, 2)])
+def test_the_most_that_a_source_of_open_classes_can_have_fits_a_message(features: int, windows: int) -> None:
+    ladder = WindowLadder(tuple(Window("count", 10 ** (at + 1)) for at in range(windows)))
+    definition = wide(features, classes=ClassDefinition(), ladder=ladder)
+    most, source = definition.most_classes, Source("s" * limits.NAME_BYTES, 0)
+    # Of values at the edge of the grid, so that sums take sixteen bytes each.
+    moments = Moments.of_rows(np.full((20, features), limits.GRID_RANGE - 1.0))
+    labels = tuple(f"{at:0{limits.LABEL_BYTES}}" for at in range(most))
+
+    def state(classes: tuple[str, ...]) -> SourceState:
+        return SourceState(
+            source,
+            Statistics(features + 1, {(at, label): moments for at in range(windows) for label in classes}),
+            scores=Confusion({(truth, label): 2**40 for truth in classes for label in classes}),
+            counts={f"{at:0{limits.NAME_BYTES}}": limits.COUNT for at in range(limits.OUTCOMES)},
+            labels=classes,
+        )
+
+    full = state(labels)
+    check_state("here", full)
+    message = write_checkpoint(Checkpoint(full, limits.POSITION, definition.stream_fingerprint))
+    assert read_checkpoint(message, features + 1).state == full
+    assert len(message) > limits.MESSAGE_BYTES / 4

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile, Verdict, accept
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.metrics import Confusion
 from deltaplane.moments import Moments
@@ -28,6 +28,10 @@ def claim(writer: str) -> Claim:
 def delta(writer: str, sequence: int, begin: int, end: int, change: Statistics | None = None) -> Delta:
     change = sums(*range(begin, end)) if change is None else change
     return Delta(SOURCE, writer, FINGERPRINT, Tile(sequence, begin, end, 0, 0), Rebuild(slots_to=end), change)
+
+
+BIG = Confusion({(f"{at:0256}", f"{at % 7:0256}"): 1 for at in range(130_000)})
+"""More pairs of classes than a message holds."""
 
 
 def follow(*records: Claim | Delta) -> tuple[SourceState, list[str]]:
@@ -92,6 +96,11 @@ def test_scores_and_outcomes_of_accepted_tiles_alone_are_added() -> None:
         (replace(delta("a", 0, 0, 1), stream_fingerprint=b"g" * 16), DefinitionMismatch, "same definition"),
         (delta("a", 0, 0, 1, Statistics(2) - sums(7)), StateMismatch, "rebuild from the log"),
         (delta("a", 0, 0, -1, Statistics(2)), StateMismatch, "ends at or after its beginning"),
+        (replace(delta("a", 0, 0, 1), labels=("x", "x")), StateMismatch, "got 2, of which 1 differ"),
+        (replace(delta("a", 0, 0, 1), labels=tuple(map(str, range(1025)))), StateMismatch, "up to 1024 labels"),
+        (replace(delta("a", 0, 0, 1), counts=dict.fromkeys(map(str, range(101)), 1)), StateMismatch, "100 outcomes"),
+        (replace(delta("a", 0, 0, 1), counts={"applied": -1}), StateMismatch, "expected counts from 0"),
+        (replace(delta("a", 0, 0, 1), scores=BIG), StateMismatch, "scores that fit a message, got 1 Gram matrices"),
     ],
 )
 def test_what_no_reader_may_take_is_refused_by_name(record: Claim | Delta, error: type[Exception], words: str) -> None:
@@ -107,3 +116,15 @@ def test_a_change_of_another_class_than_was_there_leaves_the_others_alone() -> N
     state, verdict = accept(state, delta("a", 2, 3, 4, Statistics(2) - other), FINGERPRINT)
     assert verdict is Verdict.ACCEPTED
     assert state.statistics == sums(0, 1)
+
+
+def test_labels_add_up_in_their_order_and_one_admitted_twice_is_refused() -> None:
+    first, second = (
+        replace(delta("a", at, at, at + 1), labels=labels) for at, labels in enumerate([("z", "b"), ("a",)])
+    )
+    state, _ = follow(claim("a"), first, second)
+    assert state.labels == ("z", "b", "a")
+    with pytest.raises(StateMismatch, match="each admitted once, got 4, of which 3 differ"):
+        accept(state, replace(delta("a", 2, 2, 3), labels=("b",)), FINGERPRINT)
+    removed, _ = accept(state, SourceOrder(SOURCE, barred=True, reason="", stream_fingerprint=FINGERPRINT), FINGERPRINT)
+    assert removed.labels == (), "a source that comes in again begins anew"

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from deltaplane.definition import StreamDefinition
+from deltaplane import limits
+from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.merger import Merger
+from deltaplane.errors import StateMismatch
+from deltaplane.merger import Merger, of_largest, told_apart
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.moments import Moments
 from deltaplane.solver import solve
 from deltaplane.statistics import Statistics
+from deltaplane.wire import read_model, write_model
+from golden.wire_examples import same
 from strategies_streams import definition_of
 
 DEFINITION = definition_of("all", partitions=2)
@@ -139,3 +144,56 @@ def test_a_merger_that_knows_no_more_leaves_the_last_word_to_the_other() -> None
     assert merger.publish(3) is None
     merger.apply(delta(HERE, 1, {"x": [1.0]}))
     assert published(merger).version == 6
+
+
+def test_of_more_classes_than_a_model_tells_apart_it_has_those_with_the_most_rows_in_whatever_order_they_came() -> None:
+    definition = definition_of("all", partitions=2, classes=ClassDefinition(most=2))
+    rows = {"a": [1.0], "b": [5.0, 7.0], "c": [3.0], "z": [-5.0, -6.0, -9.0]}
+    parts = [
+        replace(delta(source, 0, part), stream_fingerprint=definition.stream_fingerprint)
+        for source, part in ((HERE, {"a": rows["a"], "b": rows["b"]}), (THERE, {"c": rows["c"], "z": rows["z"]}))
+    ]
+    largest = solve(sums({"b": rows["b"], "z": rows["z"]}).grams(), definition.grid, definition.solver)
+    models = [published(merger_of(*order, definition=definition)) for order in (parts, parts[::-1])]
+    for model in models:
+        assert model.refusal is None
+        assert model.plane is not None
+        assert model.plane.classes == ("b", "z")
+        assert model.counts == {"b": 2, "z": 3}
+        assert model.digest == sums(rows).digest(definition.data_fingerprint), "the digest is of all"
+        assert same(model.plane, largest)
+    assert told_apart(sums({"a": [1.0], "b": [2.0], "c": [3.0]}), definition).counts() == {"a": 1, "b": 1}
+
+
+def test_the_scores_of_a_model_are_of_no_more_classes_than_it_tells_apart() -> None:
+    scores = Confusion({("a", "a"): 5, ("b", "a"): 4, ("b", "never seen"): 1, ("c", "b"): 3})
+    assert of_largest(scores, 2) == Confusion({("a", "a"): 5, ("b", "a"): 4})
+    assert of_largest(scores, 4) is scores
+
+
+def test_a_merger_that_meets_the_highest_version_stays_there_and_its_next_model_counts_all_the_same() -> None:
+    merger = merger_of(delta(HERE, 0, ROWS))
+    forged = replace(published(merger), version=limits.MODEL_VERSION)
+    merger.see_other(forged)
+    merger.apply(delta(HERE, 1, {"x": [1.0]}))
+    model = published(merger)
+    assert model.version == limits.MODEL_VERSION
+    assert model.replaces(forged)
+    assert same(read_model(write_model(model)), model)
+
+
+def test_a_merger_hears_so_many_sources_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SOURCES", 2)
+    merger = merger_of(delta(HERE, 0, ROWS))
+    with pytest.raises(StateMismatch, match="source nowhere/0: expected up to 2 sources"):
+        merger.apply(Claim(Source("nowhere", 0), "w", DEFINITION.stream_fingerprint))
+    assert merger.apply(delta(HERE, 1, {"x": [1.0]})) == "accepted"
+    assert [position.source for position in published(merger).positions] == [HERE, THERE]
+
+
+def test_a_model_names_no_more_outcomes_than_there_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "OUTCOMES", 2)
+    counted = [
+        replace(delta(source, 0, ROWS), counts={name: 9, "b": 2}) for source, name in ((HERE, "a"), (THERE, "c"))
+    ]
+    assert published(merger_of(*counted)).totals == {"a": 9, "c": 9}

@@ -188,7 +188,7 @@ def test_labels_become_classes_and_are_sorted() -> None:
     assert admitted.codes.tolist() == [1, 0, 1, 1]
 
 
-def test_as_many_labels_as_a_batch_can_hold_are_admitted_at_once() -> None:
+def test_of_as_many_labels_as_a_batch_can_hold_the_first_that_there_is_room_for_are_admitted() -> None:
     count = 2**16
     table = tuple(f"label {code}" for code in range(count))
     samples = Samples(
@@ -201,9 +201,16 @@ def test_as_many_labels_as_a_batch_can_hold_are_admitted_at_once() -> None:
         rows=np.arange(count, dtype=np.int64),
         log_times=np.zeros(count, dtype=np.int64),
     )
-    admitted, refusals = admit(samples, stream(classes=ClassDefinition()))
-    assert refusals == []
+    definition = stream(classes=ClassDefinition())
+    admitted, refusals = admit(samples, definition)
+    assert 100 < definition.most_classes < 1000
+    assert admitted.new_labels == table[: -definition.most_classes - 1 : -1]
     assert [admitted.labels[code] for code in admitted.codes[:2]] == ["label 65535", "label 65534"]
+    assert len(admitted) == len(admitted.labels) == definition.most_classes
+    assert len(refusals) == count - definition.most_classes
+    assert {refusal.kind for refusal in refusals} == {"too many classes"}
+    assert refusals[0].row == definition.most_classes
+    assert f"one more than the {definition.most_classes} that a partition admits" in refusals[0].reason
 
 
 def test_a_refusal_stays_short_however_many_classes_there_are() -> None:

@@ -40,7 +40,7 @@ def test_a_schema_is_valid_avro_by_itself(name: str) -> None:
 @pytest.mark.parametrize("name", deltaplane_schemas.NAMES)
 def test_every_record_and_every_field_is_documented(name: str) -> None:
     found = list(parts(deltaplane_schemas.load(name), name))
-    assert len(found) > 3
+    assert len(found) > 2
     bare = [place for place, part in found if not str(part.get("doc", "")).endswith(".")]
     assert not bare, f"say what each of these holds, in a sentence: {bare}"
 

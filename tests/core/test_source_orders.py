@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
+from deltaplane.delta import (
+    Claim,
+    Delta,
+    Rebuild,
+    Source,
+    SourceOrder,
+    SourceState,
+    Tile,
+    Verdict,
+    accept,
+    still_waiting,
+)
 from deltaplane.errors import SourceBarred
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
@@ -156,3 +167,30 @@ def test_a_worker_is_fenced_only_by_a_claim_that_the_merger_read_after_its_own(d
     assert model is not None
     processor.see_model(model)
     assert processor.fenced
+
+
+def test_retirements_that_waited_in_a_removed_source_wait_no_more_and_begin_anew_with_it(
+    definition: StreamDefinition,
+) -> None:
+    merger = merger_of_two(definition)
+    waiting = delta(definition, NORTH, "w-north", 2, Statistics(3))
+    waiting = replace(waiting, counts={"retirements waiting": 3, "annihilated": 1})
+    merger.apply(waiting)
+    merger.apply(delta(definition, SOUTH, "w-south", 2, Statistics(3)))
+    assert still_waiting(merger.totals) == 2
+    for _ in range(2):
+        merger.apply(order(definition, NORTH, barred=True))
+        assert still_waiting(merger.totals) == 0
+    merger.apply(order(definition, NORTH, barred=False))
+    merger.apply(claim(definition, NORTH, "again"))
+    # It reads from the beginning: what waited waits again.
+    begun = delta(definition, NORTH, "again", merger.state(NORTH).sequence, Statistics(3))
+    begun = replace(begun, tile=replace(begun.tile, samples_from=0), counts={"retirements waiting": 2})
+    assert merger.apply(begun) is Verdict.ACCEPTED
+    assert still_waiting(merger.totals) == 2
+    met = replace(begun, tile=Tile(begun.tile.sequence + 1, begun.tile.samples_to, 99, 0, 0), counts={"annihilated": 2})
+    assert merger.apply(met) is Verdict.ACCEPTED
+    assert still_waiting(merger.totals) == 0
+    again = Merger(definition)
+    again.restore(merger.sources(), None)
+    assert +again.totals == +merger.totals

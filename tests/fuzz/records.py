@@ -13,7 +13,7 @@ from prometheus_client.exposition import generate_latest
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict
-from deltaplane.errors import WireError
+from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
 from deltaplane.moments import Moments
 from deltaplane.records import Query
@@ -297,11 +297,12 @@ def _model_target() -> Target:
 
     def take(data: bytes) -> str:
         came = read_model(data)
-        if came.stream_fingerprint != STREAM.stream_fingerprint:
+        try:
+            came.check(STREAM)
+        except DefinitionMismatch:
             return "of another stream"
-        if came.plane is not None and came.plane.weights.shape[1] != STREAM.dimension - 1:
-            # Whoever may publish models under a stream's fingerprint has its definition.
-            return "of other features"
+        except WireError:
+            return "impossible in this stream"
         with np.errstate(all="ignore"):  # A plane of enormous weights says nothing, and that is all.
             _asked(came, query)
         merger = MergerProcessor(STREAM)

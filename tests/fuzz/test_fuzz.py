@@ -23,7 +23,7 @@ def lines() -> LinesSeen:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_messages_and_files_are_read_or_refused_and_touch_nothing_after_them(seed: int) -> None:
     seen = lines()
-    findings = run(every_target(), 4000, seed, seen)
+    findings = run(every_target(), 5000, seed, seen)
     assert not findings.crashes, "\n".join(crash.trace for crash in findings.crashes)
     # Whatever refuses everything has not been put to the test.
     for name, outcomes in findings.outcomes.items():

@@ -134,6 +134,7 @@ TRIALS = Trials(
     rows={"UP": np.full((3, 2, 2), 2**33, dtype=np.int64)},
 )
 DELTA_TRIED = replace(DELTA, trials=TRIALS)
+DELTA_LABELLED = replace(DELTA, labels=("UP", "DOWN"))
 CHECKPOINT = Checkpoint(
     SourceState(
         source=SOURCE,
@@ -150,6 +151,7 @@ CHECKPOINT = Checkpoint(
     next_offset=1000,
     stream_fingerprint=STREAM,
 )
+CHECKPOINT_LABELLED = replace(CHECKPOINT, state=replace(CHECKPOINT.state, labels=("SIDEWAYS", "UP", "DOWN")))
 
 
 def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> Model:
@@ -222,6 +224,9 @@ RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, "worker-0.1.3", 5, 
 LETTER = DeadLetter(
     "samples", 3, OFFSET, 12, "bad value", "feature 'price' is not a number", b"id-1", b"\xc3\x01\0", 912
 )
+LETTER_OF_ROWS = DeadLetter(
+    "samples", 3, OFFSET, None, "more rows", "70 more rows", None, b"\xc3", 912, {"bad value": 69, "bad id": 1}
+)
 LETTER_OF_RECORD = DeadLetter("retirements", 0, 0, None, "bad record", "a null value", None, None, 0)
 
 EXAMPLES = {
@@ -255,15 +260,25 @@ EXAMPLES = {
         Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
         Example("source_order", "source_order", ORDER, lambda: write_source_order(ORDER), _read_deltas),
         *(
-            Example(name, "delta", value, partial(write_delta, value), _read_deltas)
-            for name, value in (("delta", DELTA), ("delta_tried", DELTA_TRIED))
+            Example(name, schema, value, partial(write_delta, value), _read_deltas)
+            for name, schema, value in (
+                ("delta", "delta", DELTA),
+                ("delta_tried", "delta", DELTA_TRIED),
+                ("delta_labelled", "labelled", DELTA_LABELLED),
+            )
         ),
-        Example(
-            "checkpoint",
-            "checkpoint",
-            CHECKPOINT,
-            lambda: write_checkpoint(CHECKPOINT),
-            lambda data: read_checkpoint(data, DIMENSION),
+        *(
+            Example(
+                name,
+                schema,
+                value,
+                partial(write_checkpoint, value),
+                lambda data: read_checkpoint(data, DIMENSION),
+            )
+            for name, schema, value in (
+                ("checkpoint", "checkpoint", CHECKPOINT),
+                ("checkpoint_labelled", "labelled", CHECKPOINT_LABELLED),
+            )
         ),
         *(
             Example(name, "model", value, partial(write_model, value), read_model)
@@ -279,7 +294,11 @@ EXAMPLES = {
         Example("receipt", "receipt", RECEIPT, lambda: write_receipt(RECEIPT), read_receipt),
         *(
             Example(name, "dead_letter", value, partial(write_dead_letter, value), read_dead_letter)
-            for name, value in (("dead_letter", LETTER), ("dead_letter_of_record", LETTER_OF_RECORD))
+            for name, value in (
+                ("dead_letter", LETTER),
+                ("dead_letter_of_record", LETTER_OF_RECORD),
+                ("dead_letter_of_rows", LETTER_OF_ROWS),
+            )
         ),
     )
 }

@@ -56,7 +56,7 @@ class Rows:
         """Those rows, or all, as one batch."""
         rows = np.arange(len(self)) if at is None else at
         zeros = np.zeros(len(rows), dtype=np.int64)
-        table = ("no", "yes")
+        table = tuple(dict.fromkeys(["no", "yes", *self.labels]))
         codes = np.array([table.index(self.labels[row]) for row in rows.tolist()], dtype=np.int32)
         ids = [self.ids[row] for row in rows.tolist()]
         log_times = np.full(len(rows), 2**60, dtype=np.int64)

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 from deltaplane.reference import Reference
+from deltaplane.wire import read_dead_letter
 from deltaplane_services.backup import Backup
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.replay.toml import as_toml
 from deltaplane_services.settings import resolve_settings
+from kafka.clients import read_topic
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
 from kafka.services import Stream
@@ -166,3 +168,47 @@ def test_a_stream_whose_feature_outgrew_its_grid_goes_on_on_a_wider_one(
             digest = reference.statistics().digest(wider.definition.data_fingerprint)
             assert sum(wider.wait_for_digest(digest, "after").counts.values()) == 598
             assert wider.run("audit").returncode == 0
+
+
+def test_a_flood_of_labels_leaves_the_stream_alive_and_a_backup_of_it_is_the_same_stream(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    # Made-up labels take the places that are left; their rows leave the window, and others are sent that are refused.
+    rows = Rows(900, seed=11)
+    rows.labels[200:500] = [f"made up {row}" for row in range(200, 500)]
+    rows.labels[500::3] = [f"late {row}" for row in range(500, 900, 3)]
+    tables = {"classes": {"most": 4}, "window": {"length": 200}}
+    file = tmp_path / "stream.avro"
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap, service={"checkpoint_seconds": 0.3}, **tables) as stream:
+        definition, reference = stream.definition, Reference(stream.definition)
+        assert definition.classes.are_open
+        services = [stream.start(command) for command in ("merger", "worker")]
+        for begin, end in ((0, 300), (300, 600), (600, 900)):
+            part = Rows(1, 0)
+            part.ids, part.labels = rows.ids[begin:end], rows.labels[begin:end]
+            part.times, part.features = rows.times[begin:end], rows.features[begin:end]
+            with SampleProducer(stream.settings) as producer:
+                producer.send_batch(part.ids, part.times, part.labels, part.features)
+            part.tell(reference)
+            digest = reference.statistics().digest(definition.data_fingerprint)
+            stream.wait_for_digest(digest, f"after {end} rows")
+            if end == 600:
+                # Who takes over knows the labels whose rows it has not read.
+                services[1].kill()
+                stream.start("worker")
+        model = stream.wait_for_digest(digest, "in the end")
+        refused = model.totals["refused too many classes"]
+        assert refused == 300 + len(range(500, 900, 3)) - 2 * definition.partitions
+        assert model.totals["applied"] == 900 - refused
+        assert model.refusal is None
+        assert set(model.counts) == {"yes", "no"}
+        letters = read_topic(kafka.bootstrap, f"{stream_name}.dead-letters")
+        assert [read_dead_letter(letter.value()).kind for letter in letters] == ["too many classes"] * refused
+        assert stream.run("audit").stdout.endswith("equal\n")
+
+        stream.run("backup", file)
+        with stream_of(stream, variant(stream, tmp_path / "again.toml", name=f"{stream_name}-again")) as again:
+            again.run("topics", "create")
+            again.start("merger")
+            again.start("worker")
+            assert "equal: the model of stream" in again.run("restore", file, "--wait", "60").stdout

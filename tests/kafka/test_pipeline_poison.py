@@ -19,6 +19,7 @@ from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.records import Checkpoint, DeadLetter, Query
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement
+from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane.wire import (
     read_dead_letter,
@@ -245,14 +246,26 @@ def poison_state(stream: Stream, poisoner: Poisoner) -> None:
         "models": (
             write_model(replace(model, stream_fingerprint=OTHER, version=model.version + 10**6)),
             write_model(replace(model, version=1)),
+            # Under the right fingerprint, and still of no use.
+            write_model(replace(model, version=2**63 - 1)),
+            write_model(replace(model, version=model.version + 10**6, plane=_narrow(model.plane), blend=None)),
         ),
         "checkpoints": (
             write_checkpoint(Checkpoint(state, 10**6, OTHER)),
             write_checkpoint(Checkpoint(narrow, 10**6, definition.stream_fingerprint)),
+            # From deltas that nobody has written.
+            write_checkpoint(Checkpoint(state, 2**61, definition.stream_fingerprint)),
+            write_checkpoint(Checkpoint(replace(state, sequence=2**63 - 1), 0, definition.stream_fingerprint)),
         ),
     }.items():
         for value in (*values, secrets.token_bytes(100), b"", None, secrets.token_bytes(2**20)):
             poisoner.publish(topic, value, None)
+
+
+def _narrow(plane: Plane | None) -> Plane:
+    """A plane over one feature less."""
+    assert plane is not None
+    return replace(plane, weights=plane.weights[:, :-1])
 
 
 def predictions(broker: str, stream: Stream) -> list[str]:

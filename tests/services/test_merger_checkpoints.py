@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
+import pytest
+
+from deltaplane import limits
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.errors import WireError
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
+from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
+from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
-from deltaplane.wire import write_claim, write_delta
+from deltaplane.wire import read_checkpoint, read_claim_or_delta, write_checkpoint, write_claim, write_delta
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, Output, Record
+from deltaplane_services.processors.recovery import newest_checkpoint, readable_checkpoint
+from golden.wire_examples import with_fields
 
 DEFINITION = StreamDefinition(
     "stream", ("a",), Grid(np.ones(1), np.zeros(1)), WindowLadder((Window("all"),)), SolverOptions()
@@ -61,3 +72,69 @@ def test_a_merger_that_restarted_from_checkpoints_writes_them_on() -> None:
     last = MergerProcessor(DEFINITION)
     assert last.restore(checkpoint_records(second), []) == {0: 4}
     assert last.merger.state(BUSY).sequence == 2
+
+
+def test_a_checkpoint_that_no_merger_can_have_written_is_passed_over_by_all_who_begin() -> None:
+    merger = MergerProcessor(DEFINITION)
+    merger.process([claim_of(BUSY, 0), busy_delta(0, 1)])
+    merger.checkpoints()
+    state, fingerprint = merger.merger.state(BUSY), DEFINITION.stream_fingerprint
+    debts = Statistics(2) - Statistics(2, {(0, "x"): Moments.of_rows(np.ones((3, 1)))})
+    forged = [
+        Checkpoint(state, 3, fingerprint),
+        Checkpoint(state, limits.POSITION, fingerprint),
+        Checkpoint(replace(state, statistics=debts), 2, fingerprint),
+        Checkpoint(replace(state, counts={"applied": -1}), 2, fingerprint),
+        Checkpoint(replace(state, counts={"applied": limits.COUNT + 1}), 2, fingerprint),
+        Checkpoint(replace(state, dropped={"gap": 2**63 - 1}), 2, fingerprint),
+        Checkpoint(replace(state, labels=("a", "a")), 2, fingerprint),
+    ]
+    written = [Record(CHECKPOINTS, 0, 0, 0, b"busy/0", write_checkpoint(checkpoint)) for checkpoint in forged]
+    for record in written:
+        assert readable_checkpoint(DEFINITION, record, {0: 2}) is None
+        assert newest_checkpoint(DEFINITION, BUSY, [record], 2) == (SourceState(BUSY, Statistics(2)), 0)
+    good = Record(CHECKPOINTS, 0, 0, 0, b"busy/0", write_checkpoint(Checkpoint(state, 2, fingerprint)))
+    assert newest_checkpoint(DEFINITION, BUSY, [*written, good], 2) == (state, 2)
+
+
+@pytest.mark.parametrize("field", ["sequence", "samples_position", "retirements_position", "slots_to", "next_offset"])
+def test_a_position_near_the_end_of_int64_does_not_decode(field: str) -> None:
+    with pytest.raises(WireError, match=f"expected {field} to be at most {limits.POSITION}"):
+        read_checkpoint(with_fields("checkpoint", **{field: limits.POSITION + 1}), 3)
+
+
+@pytest.mark.parametrize("field", ["sequence", "samples_to", "retirements_to", "slots_to", "window_from"])
+def test_a_tile_near_the_end_of_int64_does_not_decode(field: str) -> None:
+    with pytest.raises(WireError, match=f"expected {field} to be at most {limits.POSITION}"):
+        read_claim_or_delta(with_fields("delta", **{field: limits.POSITION + 1}), 3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"site": "s" * 257}, "expected a site of at most 256 bytes, got 257"),
+        ({"writer": "ü" * 129}, "expected a writer of at most 256 bytes, got 258"),
+        ({"counts": {"o" * 300: 1}}, "expected an outcome of at most 256 bytes"),
+        ({"counts": dict.fromkeys(map(str, range(101)), 1)}, "expected up to 100 counts, got 101"),
+        ({"scores": [{"truth": "t" * 300, "predicted": "p", "count": 1}]}, "expected a class of at most 260 bytes"),
+        (
+            {"change": [{"window": 0, "class": "c" * 300, "entries": bytes(48)}]},
+            "expected a class of at most 260 bytes",
+        ),
+    ],
+)
+def test_a_name_longer_than_it_may_be_does_not_decode(changes: Mapping[str, Any], words: str) -> None:
+    with pytest.raises(WireError, match=words):
+        read_claim_or_delta(with_fields("delta", **changes), 3)
+
+
+@pytest.mark.parametrize("labels", [[], [""], ["a", "a"], ["l" * 257], list(map(str, range(1025)))])
+def test_labels_that_cannot_have_been_admitted_do_not_decode(labels: list[str]) -> None:
+    with pytest.raises(WireError, match=r"labelled: expected|delta: expected"):
+        read_claim_or_delta(with_fields("delta_labelled", labels=labels), 3)
+
+
+def test_a_labelled_message_within_another_does_not_decode() -> None:
+    inner = with_fields("delta_labelled")
+    with pytest.raises(WireError, match="expected delta, got labelled"):
+        read_claim_or_delta(with_fields("delta_labelled", message=inner), 3)

@@ -52,6 +52,13 @@ def _takes_repeats(
     return delta.accept(state, record, fingerprint)
 
 
+def _forgets_labels(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    after, verdict = delta.accept(state, record, fingerprint)
+    return replace(after, labels=()), verdict
+
+
 @contextlib.contextmanager
 def _with_rule(rule: Rule) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
@@ -71,6 +78,7 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "ignores claims": lambda: _with_rule(_ignores_claims),
     "takes repeats": lambda: _with_rule(_takes_repeats),
     "forgets retirements": _forgets_retirements,
+    "forgets labels": lambda: _with_rule(_forgets_labels),
 }
 """Ways to break the rule, by name."""
 

@@ -42,13 +42,15 @@ def definition_for(seed: int) -> StreamDefinition:
     windows = WINDOWS[seed % len(WINDOWS)]
     partitions = 1 + seed // len(WINDOWS) % 3
     counts = all(window.isdigit() for window in windows)
+    # Few open classes are soon all met; of many, a flood takes what is left.
+    opened = ClassDefinition(most=(2, 4, 30)[seed // 10 % 3]) if seed % 2 else ClassDefinition()
     closed = ClassDefinition(("x", "y", "z"), "x" if seed % 2 else None)
     definition = definition_of(
         *windows,
         partitions=partitions,
         pane_rows=1 + seed % 4 if counts else 1,
         features=2,
-        classes=closed if seed % 5 else ClassDefinition(),
+        classes=closed if seed % 5 else opened,
         feature_map=(NO_MAP, NO_MAP, HIDDEN, NO_MAP, FOURIER)[seed // 7 % 5],
     )
     return replace(definition, max_skew_milliseconds=1000)
@@ -95,9 +97,12 @@ def check_end(world: World) -> None:
     published = max(read_model(record.value).version for record in world.broker.everything[MODELS, 0])
     last = [read_model(record.value) for record in world.broker.fetch_topic(MODELS)]
     assert [model.digest for model in last if model.version == published] == [digest]
+    assert all(len(model.counts) <= world.definition.most_classes for model in last)
     for partition in world.workers:
         state = world.truth(partition)[-1].state
         assert state == world.merger.merger.state(Source(SITE, partition))
+        if world.definition.classes.most is not None:
+            assert set(state.labels) == world.producer.labels.get(partition, set())
         assert state.samples_position == world.broker.end("samples", partition)
         assert state.retirements_position == world.broker.end("retirements", partition)
         assert state.rebuild.watermark == reference.watermark or not world.definition.ladder.timed

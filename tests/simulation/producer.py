@@ -35,7 +35,8 @@ class SentSamples:
 class Producer:
     """Publishes whatever its seed says to the topics of one stream, and keeps it, as topics lose their oldest records.
 
-    ``letters`` are the dead letters that must follow, key to kind, whatever happens to those who read.
+    ``letters`` are the dead letters that must follow, key to kind, whatever happens to those who read; ``labels`` those
+    that each partition must have admitted, where there is room for so many only.
     """
 
     definition: StreamDefinition
@@ -45,6 +46,7 @@ class Producer:
     retired: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     letters: dict[bytes, str] = field(default_factory=dict)
     did: Counter[str] = field(default_factory=Counter)
+    labels: dict[int, set[str]] = field(default_factory=dict)
     _rows: list[Row] = field(default_factory=list)
     _born: int = 0
 
@@ -73,6 +75,15 @@ class Producer:
         """Rows in records that could be decoded."""
         return sum(len(record.samples) for records in self.sent.values() for record in records)
 
+    def flood(self, now: int) -> None:
+        """A dozen rows, each of a class that nobody has heard of."""
+        for _ in range(12):
+            row = replace(self._row(now), id=f"s{self._born}", label=f"made up {self._born}")
+            self._born += 1
+            self._rows.append(row)
+            self._send(partition_of(row.id, self.definition.partitions), [row], now, single=self.random.random() < 0.5)
+        self.did["flood of labels"] += 1
+
     # Samples ---------------------------------------------------------------------------------------------------------
 
     def _samples(self, now: int) -> None:
@@ -93,6 +104,10 @@ class Producer:
         offset = self.broker.end(SAMPLES, partition)
         samples = samples_of([tuple(row for row, _ in spoiled)], offset, features)
         samples = replace(samples, log_times=np.full(len(rows), now, dtype=np.int64))
+        if not single and self.definition.classes.most is not None and self.random.random() < 0.3:
+            # No row has it, so that it takes nobody's place.
+            samples = replace(samples, label_table=(*samples.label_table, f"unused {offset}"))
+            self.did["unused label"] += 1
         fingerprint = self.definition.data_fingerprint
         if single:
             row = spoiled[0][0]
@@ -101,10 +116,22 @@ class Producer:
             value = write_sample_batch(samples, fingerprint)
         self.broker.append(Outgoing(SAMPLES, partition, rows[0].id.encode(), value), now)
         self.sent.setdefault(partition, []).append(SentSamples(offset, samples))
-        for at, (_, kind) in enumerate(spoiled):
+        for at, (row, fault) in enumerate(spoiled):
+            kind = fault or self._one_too_many(partition, row.label)
             if kind is not None:
                 self.letters[origin_key(SAMPLES, partition, offset, at)] = kind
         self.did["sample" if single else "sample batch"] += 1
+
+    def _one_too_many(self, partition: int, label: str) -> str | None:
+        """The kind of the dead letter of a good row whose label is one more than there is room for."""
+        if self.definition.classes.most is None:
+            return None
+        admitted = self.labels.setdefault(partition, set())
+        if label not in admitted and len(admitted) == self.definition.classes.most:
+            self.did["row too many classes"] += 1
+            return "too many classes"
+        admitted.add(label)
+        return None
 
     def _row(self, now: int) -> Row:
         time = now + self.random.choice((0, 0, 0, -1, -3, -10, -100, 2))

@@ -59,6 +59,7 @@ FAULTS = (
     "retirements trimmed",
     "rows behind the window trimmed",
     "deltas trimmed",
+    "flood of new labels",
 )
 """Everything that can go wrong here; a test demands that each does."""
 
@@ -167,6 +168,9 @@ class World:
         """A few records of any kind."""
         for _ in range(self.random.choice((1, 1, 3))):
             self.producer.publish(self.now)
+        if self.definition.classes.most is not None and self.random.random() < 0.1:
+            self.fault("flood of new labels")
+            self.producer.flood(self.now)
 
     # Workers ---------------------------------------------------------------------------------------------------------
 

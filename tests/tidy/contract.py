@@ -23,6 +23,7 @@ CORE_ORDER = (
     "metrics",
     "options",
     "solver",
+    "rowwise",
     "candidates",
     "tables",
     "portable",

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from deltaplane_benchmarks import show
+from deltaplane_benchmarks.exhibit import Chart, Report, Series
 from deltaplane_benchmarks.speed import embedded, latency, throughput
+from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics as gram
-from deltaplane_benchmarks.speed.figures import Figures, write_json
+from deltaplane_benchmarks.speed.figures import Figures, machine, write_json
 from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
+from deltaplane_services.processors.records import DELTAS, SAMPLES
 
 JsonTo = Annotated[
     str | None, typer.Option("--json", help="Write the figures as JSON to a file, or - for standard output.")
@@ -21,7 +28,25 @@ JsonTo = Annotated[
 Seed = Annotated[int, typer.Option(help="Seed of the rows.")]
 Broker = Annotated[str | None, typer.Option(help="HOST:PORT of Kafka; the stream's topics are made and deleted.")]
 MICROSECONDS = 1e6
-ROWS_OF_STATISTICS = {8: 400_000, 54: 200_000, 256: 40_000, 784: 8_000}
+PERCENTS = tuple(float(percent) for percent in range(1, 100))
+ROWS_OF_STATISTICS = {8: 131_072, 54: 49_152, 256: 12_288, 784: 4_096}
+"""By features: rows that take a twentieth of a second or so, in whole chunks."""
+FEATURES_OF_REFRESH = (54, 256, 1024)
+CLASSES_OF_REFRESH = (2, 7)
+WEIGHTINGS: tuple[refreshing.Weighting, ...] = ("inverse", "none")
+
+
+Markdown = Annotated[Path | None, typer.Option(help="Write the tables as Markdown to a file.")]
+Plots = Annotated[Path | None, typer.Option(help="Draw the curves into a directory, as PNG and SVG.")]
+
+
+@dataclass(frozen=True)
+class _Outputs:
+    """Where the tables go besides the terminal."""
+
+    json_to: str | None
+    markdown: Path | None
+    plots: Path | None
 
 
 def register(app: typer.Typer) -> None:
@@ -32,37 +57,99 @@ def register(app: typer.Typer) -> None:
     app.command("memory")(memory_command)
 
 
-def statistics(json_to: JsonTo = None, repeats: int = 5, seed: Seed = 0) -> None:
-    """Exact Gram matrices, every row entering and leaving, against the plain float64 product of the same rows."""
+def statistics(
+    rounds: Annotated[int, typer.Option(min=3, help="Rounds in which all ways are timed in turn.")] = 25,
+    json_to: JsonTo = None,
+    markdown: Markdown = None,
+    plots: Plots = None,
+    seed: Seed = 0,
+) -> None:
+    """Exact Gram matrices, each row entering and leaving, against plain float64 products; and what a model costs."""
+    began = time.perf_counter()
+    _finish([*_statistics(rounds, seed), _refresh(rounds, seed)], began, _Outputs(json_to, markdown, plots))
+
+
+def _statistics(rounds: int, seed: int) -> tuple[Figures, Figures]:
     table = Figures(
         "statistics: rows a second, each entering and leaving, on one thread",
         {
             "features": ",",
             "plain float64 rows/s": ",.0f",
             "exact rows/s": ",.0f",
-            "exact / plain": ".2f",
-            "two threads / one": ".2f",
-            "share of dgemm peak": ".0%",
+            **_ratio("exact / plain", ".2f"),
+            "plain, share of dgemm peak": ".0%",
+            "exact, share of dgemm peak": ".0%",
             "digest": "",
             "cut otherwise": "",
         },
     )
+    two = Figures(
+        "statistics, two at once: rows a second against one",
+        {"features": ",", **_ratio("two threads", ".2f"), **_ratio("two processes", ".2f")},
+    )
     for features, rows in ROWS_OF_STATISTICS.items():
-        found = gram.compare(features, rows, repeats, seed)
+        found = gram.compare(features, rows, rounds, seed)
         table.add(
             features,
             found.plain,
             found.exact,
-            found.exact / found.plain,
-            found.exact_two_threads / found.exact,
-            found.peak,
+            *found.exact_to_plain.cells(),
+            found.plain_share,
+            found.exact_share,
             found.digest[:12],
             "same digest" if found.same_digest else "OTHER DIGEST",
         )
-    table.notes.append(
-        f"best of {repeats}, both ways in turn; rounding to the grid and the split into classes included"
+        two.add(features, *found.two_threads.cells(), *found.two_processes.cells())
+    table.notes.append(f"{rounds} rounds of all ways in turn: ratios are medians of the rounds' own, rows/s the best")
+    table.notes.append("rounding to the grid and the split into classes included; exact / plain is of processor time")
+    two.notes.append("two threads share the rows of one; two processes hold as many each, begin at a barrier, and are")
+    two.notes.append("done when the slower one is")
+    table.draw("statistics, rows a second", "features", "rows/s", ("plain float64 rows/s", "exact rows/s"))
+    table.draw("statistics, exact against plain", "features", "exact / plain", tuple(_ratio("exact / plain", "")))
+    two.draw("statistics, two at once", "features", "against one", ("two threads", "two processes"))
+    return table, two
+
+
+def _ratio(name: str, form: str) -> dict[str, str]:
+    """The columns of a ratio, as :meth:`Ratio.cells` gives it."""
+    return {name: form, f"{name}, lower quartile": form, f"{name}, upper quartile": form}
+
+
+def _refresh(rounds: int, seed: int) -> Figures:
+    table = Figures(
+        "refresh: a model from the statistics, milliseconds on one thread",
+        {
+            "features": ",",
+            "classes": "",
+            "weighting": "",
+            "Cholesky ms": ".2f",
+            "solve ms": ".2f",
+            **_ratio("solve / Cholesky", ".1f"),
+            "choose C ms": ".1f",
+            **_ratio("choose C / solve", ".1f"),
+            "C": "g",
+        },
     )
-    _finish([table], json_to)
+    for features, classes, weighting in itertools.product(FEATURES_OF_REFRESH, CLASSES_OF_REFRESH, WEIGHTINGS):
+        found = refreshing.refresh(features, classes, weighting, rounds, seed)
+        table.add(
+            features,
+            str(classes),
+            weighting,
+            found.cholesky,
+            found.solve,
+            *found.solve_to_cholesky.cells(),
+            found.choose,
+            *found.choose_to_solve.cells(),
+            found.chosen,
+        )
+    table.notes.append("solve: from exact integers to a plane; with inverse weights, seven classes are seven matrices,")
+    table.notes.append("without weights one. Choose C: five folds of 17 candidates, from the statistics alone")
+    table.notes.append("milliseconds are by the clock, the best; ratios are of processor time, medians of pairs")
+    kinds = ("classes", "weighting")
+    table.draw("refresh, solve", "features", "against one Cholesky", ("solve / Cholesky",), kinds)
+    table.draw("refresh, choice of C", "features", "against one solve", ("choose C / solve",), kinds)
+    return table
 
 
 def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
@@ -72,13 +159,16 @@ def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     broker: Broker = None,
     repeats: int = 3,
     json_to: JsonTo = None,
+    markdown: Markdown = None,
+    plots: Plots = None,
     seed: Seed = 0,
 ) -> None:
     """Rows a second: replays in one process, and, with --broker, producer, broker, worker and merger together."""
+    began = time.perf_counter()
     tables = [_replays(file, label, positive, repeats, seed)]
     if broker is not None:
         tables.append(_on_kafka(broker, seed))
-    _finish(tables, json_to)
+    _finish(tables, began, _Outputs(json_to, markdown, plots))
 
 
 def _replays(file: Path | None, label: str, positive: str | None, repeats: int, seed: int) -> Figures:
@@ -128,12 +218,13 @@ def _replays(file: Path | None, label: str, positive: str | None, repeats: int, 
         )
     table.notes.append(f"best of {repeats}; imports take {startup:.2f} s of processor time and are left out")
     table.notes.append("verified: the live rows refitted from scratch give the same digest and weights, bit for bit")
+    table.draw_bars("throughput, replays", ("setting", "window", "chunk"), "rows/s")
     return table
 
 
 def _on_kafka(broker: str, seed: int) -> Figures:
     table = Figures(
-        "throughput: producer, broker, one worker and the merger on this machine",
+        "throughput on Kafka: producer, broker, one worker and the merger on this machine",
         {
             "messages": "",
             "rows": ",",
@@ -142,8 +233,10 @@ def _on_kafka(broker: str, seed: int) -> Figures:
             "worker µs": ".2f",
             "merger µs": ".2f",
             "bytes a row": ",.0f",
-            "bytes a delta": ",.0f",
+            "on the wire a row": ",.0f",
             "deltas": ",",
+            "bytes a delta": ",.0f",
+            "on the wire a delta": ",.0f",
             "worker peak MB": ",.0f",
             "merger peak MB": ",.0f",
             "digest": "",
@@ -164,25 +257,34 @@ def _on_kafka(broker: str, seed: int) -> Figures:
             found.worker_cpu_seconds * share,
             found.merger_cpu_seconds * share,
             found.sent.bytes / load.rows,
-            found.delta_bytes,
-            found.deltas,
+            found.samples.wire_bytes / load.rows,
+            found.deltas.records,
+            found.deltas.bytes / found.deltas.records,
+            found.deltas.wire_bytes / found.deltas.records,
             found.worker_peak_megabytes,
             found.merger_peak_megabytes,
             found.model.digest[:12],
             "same digest" if found.same_digest else "OTHER DIGEST",
         )
-    table.notes.append("54 features, window 20,000; µs are processor time a row; bytes before compression")
+    table.notes.append("54 features, window 20,000; µs are processor time a row")
+    table.notes.append(
+        f"bytes are those of the messages; on the wire: as compressed ({found.codecs[SAMPLES]} for samples,"
+        f" {found.codecs[DELTAS]} for deltas), with keys, headers and framing"
+    )
     return table
 
 
-def latency_command(
+def latency_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     broker: Annotated[str, typer.Option(help="HOST:PORT of Kafka; the stream's topics are made and deleted.")],
     rate: Annotated[float, typer.Option(help="Rows a second.")] = 20_000.0,
     seconds: Annotated[float, typer.Option(help="How long to send.")] = 15.0,
     json_to: JsonTo = None,
+    markdown: Markdown = None,
+    plots: Plots = None,
     seed: Seed = 0,
 ) -> None:
     """How old a sample is when a model contains it, at a steady rate, with default settings."""
+    began = time.perf_counter()
     table = Figures(
         f"latency: from publication to the model that contains the sample, {rate:,.0f} rows/s of 54 features",
         {
@@ -210,12 +312,22 @@ def latency_command(
             percentiles = (found.percentile(part, percent) for percent in (50, 90, 99, 100))
             table.add(name if part == "whole" else "", text, *percentiles, same)
         table.notes.append(f"{name}: {found.rows_per_second:,.0f} rows/s, {found.models} models")
-    _finish([table], json_to)
+        curves = tuple(
+            Series(text, PERCENTS, tuple(found.percentile(part, percent) for percent in PERCENTS))
+            for part, text in parts.items()
+        )
+        table.charts.append(Chart(f"latency, {name}", "percent of messages", "milliseconds", curves, log_y=True))
+    _finish([table], began, _Outputs(json_to, markdown, plots))
 
 
-def _finish(tables: list[Figures], json_to: str | None) -> None:
-    console = Console(stderr=json_to == "-", highlight=False)
+def _finish(tables: list[Figures], began: float, outputs: _Outputs) -> None:
+    console = Console(stderr=outputs.json_to == "-", highlight=False)
     for table in tables:
         table.show(console)
-    if json_to is not None:
-        write_json(tables, json_to)
+    if outputs.json_to is not None:
+        write_json(tables, outputs.json_to)
+    report = Report(machine(), [table.exhibit() for table in tables], seconds=time.perf_counter() - began)
+    if outputs.markdown is not None:
+        show.write_markdown(report, outputs.markdown)
+    if outputs.plots is not None:
+        console.print(f"{len(show.draw(report, outputs.plots))} pictures in {outputs.plots}")

@@ -1,8 +1,9 @@
-"""A table of measurements, for a person and as JSON."""
+"""A table of measurements, for a person, as JSON, as Markdown, and drawn."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import sys
@@ -18,8 +19,7 @@ from rich.table import Table
 
 from deltaplane import __version__
 from deltaplane.errors import DeltaplaneError
-
-Cell = str | int | float | None
+from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series
 
 
 @dataclass
@@ -30,10 +30,41 @@ class Figures:
     columns: dict[str, str]
     rows: list[dict[str, Cell]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    charts: list[Chart] = field(default_factory=list)
 
     def add(self, *cells: Cell) -> None:
         """One row, in the order of the columns."""
         self.rows.append(dict(zip(self.columns, cells, strict=True)))
+
+    def draw(self, name: str, x: str, y: str, columns: Sequence[str], by: Sequence[str] = ()) -> None:
+        """A chart of columns over the column ``x``, a curve for each and for all values of the columns ``by``."""
+        groups: dict[tuple[Cell, ...], list[dict[str, Cell]]] = {}
+        for row in self.rows:
+            groups.setdefault(tuple(row[column] for column in by), []).append(row)
+        series = tuple(
+            Series(
+                ", ".join([column] * (not by) + [f"{name} {value}" for name, value in zip(by, group, strict=True)]),
+                tuple(_number(row[x]) for row in rows),
+                tuple(_number(row[column]) for row in rows),
+            )
+            for column in columns
+            for group, rows in groups.items()
+        )
+        self.charts.append(Chart(name, x, y, series, log_x=True))
+
+    def draw_bars(self, name: str, words: Sequence[str], column: str) -> None:
+        """A chart of one column, over the words of the columns ``words``."""
+        ticks = tuple("\n".join(str(row[word]) for word in words) for row in self.rows)
+        values = tuple(_number(row[column]) for row in self.rows)
+        x = tuple(map(float, range(len(ticks))))
+        self.charts.append(Chart(name, ", ".join(words), column, (Series(column, x, values),), ticks=ticks))
+
+    def exhibit(self) -> Exhibit:
+        """The same as experiments give it, to be written as Markdown and drawn."""
+        name, _, title = self.title.partition(": ")
+        columns = tuple(Column(column, form) for column, form in self.columns.items())
+        rows = tuple(tuple(row.values()) for row in self.rows)
+        return Exhibit(0, name, title, columns, rows, tuple(self.charts), notes=tuple(self.notes))
 
     def show(self, console: Console) -> None:
         """Print it."""
@@ -46,6 +77,10 @@ class Figures:
         console.print(table)
         for note in self.notes:
             console.print(f"  {note}", style="dim", markup=False)
+
+
+def _number(value: Cell) -> float:
+    return float(value) if isinstance(value, (int, float)) else math.nan
 
 
 def _text(value: Cell, form: str) -> str:

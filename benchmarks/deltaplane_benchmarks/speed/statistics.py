@@ -1,14 +1,12 @@
 """``bench statistics``: exact Gram matrices against the plain float64 product of the same rows.
 
 Each row enters once and leaves once, class by class, as in a sliding window: rounding to the grid and the split into
-classes are part of it. The plain product does the same with floats, in blocks of the same length. Both are timed in
-turn, best of several, on one thread and on two.
+classes are part of it. The plain product does the same with floats, in blocks of the same length. All ways are timed
+in turn in many short rounds, on one thread; besides, the exact one on two threads and in two processes.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,49 +18,56 @@ from deltaplane import limits
 from deltaplane.grid import Grid, fit_grid
 from deltaplane.moments import Moments
 from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane_benchmarks.speed.halves import two_processes
+from deltaplane_benchmarks.speed.pairs import Ratio, in_rounds
 from deltaplane_benchmarks.speed.rows import LABELS, Codes, Rows, make_rows
 
 Floats = npt.NDArray[np.float64]
-FEATURES = (8, 54, 256, 784)
 CHUNK_ROWS = 4096
 PEAK_SIZE = 1024
 
 
 @dataclass(frozen=True)
 class Compared:
-    """Rows a second, each entering and leaving; ``peak``: share of the machine's dgemm that the exact way uses."""
+    """Rows a second, each entering and leaving, the best of all rounds; ratios are those within rounds.
+
+    ``plain_share``, ``exact_share``: of the machine's dgemm in floating-point operations a second, on one thread.
+    """
 
     features: int
     rows: int
     plain: float
     exact: float
-    exact_two_threads: float
-    peak: float
+    exact_to_plain: Ratio
+    two_threads: Ratio
+    two_processes: Ratio
+    plain_share: float
+    exact_share: float
     digest: str
     same_digest: bool
 
 
-def compare(features: int, rows: int, repeats: int, seed: int) -> Compared:
-    """Time both ways in turn. The digest is that of the rows that stay, and must not depend on how they were cut."""
+def compare(features: int, rows: int, rounds: int, seed: int) -> Compared:
+    """Time all ways in turn. The digest is that of the rows that stay, and must not depend on how they were cut."""
     table = make_rows(rows, features, seed)
     grid = fit_grid(table.features[:10_000])
     half = len(table) // 2
     parts = [Rows(table.features[at], table.codes[at]) for at in (slice(0, half), slice(half, None))]
+    one, other = np.random.default_rng(0).standard_normal((2, PEAK_SIZE, PEAK_SIZE))
     with threadpool_limits(1), ThreadPoolExecutor(2) as threads:
-        ways: Sequence[Callable[[], object]] = (
-            lambda: _plain(table),
-            lambda: exact(table, grid),
-            lambda: list(threads.map(lambda part: exact(part, grid), parts)),
+        timed = in_rounds(
+            {
+                "plain": lambda: plain(table),
+                "exact": lambda: exact(table, grid),
+                "threads": lambda: list(threads.map(lambda part: exact(part, grid), parts)),
+                "peak": lambda: one @ other,
+            },
+            rounds,
         )
-        best = [float("inf")] * len(ways)
-        for _ in range(repeats):
-            for way, run in enumerate(ways):
-                began = time.perf_counter()
-                run()
-                best[way] = min(best[way], time.perf_counter() - began)
-        peak = _peak_flops(repeats)
     width = features + 1
-    plain, alone, two = (rows / seconds for seconds in best)
+    rate, exact_rate = rows / timed.best("plain"), rows / timed.best("exact")
+    # A Gram matrix is symmetric: each row takes D (D + 1) operations as it enters, and as many as it leaves.
+    share = 2 * width * (width + 1) * timed.best("peak") / (2 * PEAK_SIZE**3)
     at_once = Statistics(
         width, {(0, label): part for label, part in _moments(table.features, table.codes, grid).items()}
     )
@@ -74,10 +79,13 @@ def compare(features: int, rows: int, repeats: int, seed: int) -> Compared:
     return Compared(
         features,
         rows,
-        plain,
-        alone,
-        two,
-        2 * alone * width * (width + 1) / peak,
+        rate,
+        exact_rate,
+        timed.ratio_of_work("plain", "exact"),
+        timed.ratio("exact", "threads"),
+        two_processes(features, rows, rounds, seed),
+        rate * share,
+        exact_rate * share,
         digest,
         in_parts.digest(b"") == digest,
     )
@@ -90,9 +98,10 @@ def exact(rows: Rows, grid: Grid) -> bool:
         here = slice(start, start + CHUNK_ROWS)
         placed, fits = grid.place(rows.features[here])
         assert fits.all(), "the grid was fitted on such rows"
-        codes, kept = rows.codes[here], placed.astype(np.int32)
+        codes = rows.codes[here]
         entering = {(0, label): part for label, part in moments_by_class(placed, codes, list(LABELS)).items()}
-        leaving = {(0, label): part for label, part in moments_by_class(kept, codes, list(LABELS)).items()}
+        # They leave as they came: a window keeps rows as the grid places them.
+        leaving = {(0, label): part for label, part in moments_by_class(placed, codes, list(LABELS)).items()}
         total = total + Statistics(total.dimension, entering) - Statistics(total.dimension, leaving)
     return total == Statistics(total.dimension)
 
@@ -101,7 +110,7 @@ def _moments(features: Floats, codes: Codes, grid: Grid) -> dict[str, Moments]:
     return moments_by_class(grid.place(features)[0], codes, list(LABELS))
 
 
-def _plain(rows: Rows) -> Floats:
+def plain(rows: Rows) -> Floats:
     """The same with float64 sums: what is left of them is not zero, but noise."""
     width = rows.features.shape[1] + 1
     total = np.zeros((len(LABELS), width, width))
@@ -117,13 +126,3 @@ def _plain(rows: Rows) -> Floats:
                     extended[:, -1] = -1.0
                     total[code] += sign * (extended.T @ extended)
     return total
-
-
-def _peak_flops(repeats: int) -> float:
-    """Floating-point operations a second of one large product on one thread."""
-    matrix, best = np.random.default_rng(0).standard_normal((PEAK_SIZE, PEAK_SIZE)), float("inf")
-    for _ in range(repeats):
-        began = time.perf_counter()
-        matrix @ matrix.T.copy()
-        best = min(best, time.perf_counter() - began)
-    return float(2 * PEAK_SIZE**3 / best)

@@ -11,11 +11,12 @@ from deltaplane.model import Model
 from deltaplane.partition import Partition
 from deltaplane.sample import admit
 from deltaplane.statistics import Statistics
-from deltaplane_benchmarks.speed.processes import Load, Producer, Running, Sent, running
+from deltaplane_benchmarks.speed.processes import Load, Producer, Sent, running
 from deltaplane_benchmarks.speed.rows import definition_for, make_rows
+from deltaplane_benchmarks.speed.wire import Traffic, traffic
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.records import DELTAS
+from deltaplane_services.processors.records import DELTAS, SAMPLES
 
 STALLED_SECONDS = 60.0
 LEARNED_AT_ONCE = 10_000
@@ -32,8 +33,9 @@ class Measured:
     merger_cpu_seconds: float
     worker_peak_megabytes: float
     merger_peak_megabytes: float
-    deltas: int
-    delta_bytes: float
+    samples: Traffic
+    deltas: Traffic
+    codecs: dict[str, str]
     same_digest: bool
     model: Model
 
@@ -52,7 +54,11 @@ def measure(broker: str, load: Load, window: str, say: Callable[[str], None]) ->
         seconds = time.perf_counter() - began
         after = stream.costs()
         sent = producer.sent()
-        deltas, size = _deltas(stream)
+        samples, deltas = traffic(stream.settings, "site", SAMPLES), traffic(stream.settings, "central", DELTAS)
+        codecs = {
+            SAMPLES: stream.settings.producer_properties("site")["compression.type"],
+            DELTAS: stream.settings.producer_properties("central")["compression.type"],
+        }
         follower.close()
     return Measured(
         load,
@@ -62,8 +68,9 @@ def measure(broker: str, load: Load, window: str, say: Callable[[str], None]) ->
         after["merger"].cpu_seconds - before["merger"].cpu_seconds,
         after["worker"].peak_megabytes,
         after["merger"].peak_megabytes,
+        samples,
         deltas,
-        size / max(deltas, 1),
+        codecs,
         model.digest == reference(load, window).digest(model.data_fingerprint),
         model,
     )
@@ -89,12 +96,3 @@ def reference(load: Load, window: str) -> Statistics:
     for start in range(0, len(rows), LEARNED_AT_ONCE):
         partition.step(admit(rows.samples(start, min(start + LEARNED_AT_ONCE, len(rows))), definition)[0], [])
     return partition.statistics
-
-
-def _deltas(stream: Running) -> tuple[int, int]:
-    """How many deltas there were, and their bytes before compression."""
-    log = reader(stream.settings, "central")
-    _, end = log.bounds(DELTAS, 0)
-    sizes = [len(record.value or b"") for record in log.read(DELTAS, 0, 0, end)]
-    log.close()
-    return len(sizes), sum(sizes)

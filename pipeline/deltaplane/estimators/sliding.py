@@ -10,11 +10,12 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.errors import DefinitionError
-from deltaplane.estimators.rows import Floats, Labelled
-from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
+from deltaplane.errors import DefinitionError, SolveRefused
+from deltaplane.estimators.rows import Floats, Labelled, text_of
+from deltaplane.estimators.statistics_classifier import Labels, Live, StatisticsClassifier
 from deltaplane.grid import Grid
 from deltaplane.options import Bias, Kind, Weighting
+from deltaplane.rowwise import Passage, fits, planes_before
 
 
 class SlidingProximalSVM(StatisticsClassifier):
@@ -61,6 +62,65 @@ class SlidingProximalSVM(StatisticsClassifier):
         rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(rows, classes)
         return self._slide(live, getattr(self, "_recent", deque()), rows, labelled)
+
+    def predict_then_fit(self, X: Any, y: Any) -> Labels:
+        """Test, then train, row by row: predict each row [n, d] before it and its label [n] are learned.
+
+        The class [n] of each row, from the plane of the rows before it. Where those determine no plane, the last one
+        answers, and ``refused_`` counts it. With two classes, a number for C and weights by class the planes are made
+        many at a time (:mod:`deltaplane.rowwise`), otherwise one after the other; they are the same bits.
+
+        Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with.
+        """
+        self._solved()
+        rows, labelled = self._given(X, y, first=False)
+        self._check_declared(self._fitted(), labelled)
+        passage = self._passage(rows, labelled)
+        if passage is None:
+            return self._one_by_one(rows, labelled)
+        classes, decisions, self.refused_ = self.classes_, np.empty(len(rows)), 0
+        begin, last = 0, (self.coef_[0], -float(self.intercept_[0]))
+        for planes in planes_before(passage, self.grid_, self._options()):
+            weights, biases, refused = planes.weights, planes.biases, planes.refused
+            for at in np.flatnonzero(refused).tolist():
+                weights[at], biases[at] = (weights[at - 1], biases[at - 1]) if at else last
+            end = begin + len(biases)
+            decisions[begin:end] = (rows[begin:end, None, :] @ weights[:, :, None])[:, 0, 0] - biases
+            begin, last = end, (weights[-1], float(biases[-1]))
+            self.refused_ += int(np.count_nonzero(refused))
+        self._slide(self._fitted(), self._recent, rows, labelled)
+        return np.asarray(classes[(decisions > 0.0).astype(np.intp)])
+
+    def _passage(self, rows: Floats, labelled: Labelled) -> Passage | None:
+        """The window and the rows that come, where planes can be made many at a time."""
+        live, options, length = self._fitted(), self._options(), self._length()
+        parts = [_Rows(live.space.place(rows), np.array(labelled.texts)[labelled.codes])]
+        held = sum(map(len, self._recent))
+        if live.declared is not None or self.C == "auto" or held > length or not len(rows):
+            return None
+        texts = np.concatenate([part.texts for part in (*self._recent, *parts)])
+        present = [text_of(label) for label in live.classes]
+        if len(present) != 2 or not set(labelled.texts) <= set(present):
+            return None
+        placed = np.concatenate([part.placed for part in (*self._recent, *parts)])
+        passage = Passage(placed, texts == present[1], length, held)
+        return passage if fits(options, passage) else None
+
+    def _one_by_one(self, rows: Floats, labelled: Labelled) -> Labels:
+        """What the definition says, a row at a time."""
+        self.refused_ = 0
+        solution, classes, predicted = self._solved(), self.classes_, []
+        for at, code in enumerate(labelled.codes.tolist()):
+            try:
+                solution, classes = self._solved(), self.classes_
+            except SolveRefused:
+                self.refused_ += 1
+            decisions = self._fitted().space.decisions(rows[at : at + 1], solution.coef, solution.intercept)[0]
+            predicted.append(classes[int(decisions[0] > 0.0) if len(decisions) == 1 else int(decisions.argmax())])
+            text = labelled.texts[code]
+            one = Labelled(np.zeros(1, dtype=np.int32), [text], {text: labelled.labels[text]})
+            self._slide(self._fitted(), self._recent, rows[at : at + 1], one)
+        return np.array(predicted, dtype=self.classes_.dtype if not predicted else None)
 
     def _length(self) -> int:
         window: object = self.window

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 
@@ -143,6 +144,8 @@ def _plane(fields: Fields) -> Plane:
     biases = np.frombuffer(fields["biases"], dtype="<f8").astype(np.float64)
     if not (np.isfinite(weights).all() and np.isfinite(biases).all()):
         raise WireError("model: expected finite weights and biases, got others; publish a model that was solved")
+    if not (math.isfinite(fields["C"]) and all(map(math.isfinite, fields["sigmas"].values()))):
+        raise WireError("model: expected a finite C and finite class weights, got others; publish one that was solved")
     return Plane(
         classes=classes,
         positive=positive,

@@ -1,11 +1,12 @@
 """Parts that several records share: sources, statistics, scores.
 
-What a decoder accepts here is what the rest of the core may rely on: no negative positions, no window beyond a ladder.
+What a decoder accepts here is what the rest of the core may rely on: no negative positions and none near the end of
+int64, no window beyond a ladder, no name longer than it may be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from deltaplane import limits
 from deltaplane.delta import Rebuild, Source
@@ -26,16 +27,28 @@ def source_of(name: str, fields: Fields) -> Source:
     partition = fields["partition"]
     if not 0 <= partition < limits.PARTITIONS:
         raise WireError(f"{name}: expected a partition from 0 to {limits.PARTITIONS - 1}, got {partition}")
+    check_name(name, "a site", fields["site"], limits.NAME_BYTES)
     return Source(fields["site"], partition)
 
 
+def check_name(name: str, what: str, text: str, most_bytes: int) -> None:
+    """Raise :class:`WireError` for a name that takes more bytes in UTF-8 than it may."""
+    # A code point takes at most four bytes.
+    if 4 * len(text) > most_bytes and len(text.encode()) > most_bytes:
+        raise WireError(
+            f"{name}: expected {what} of at most {most_bytes} bytes, got {len(text.encode())} ({text[:50]!r}...)"
+        )
+
+
 def check_positions(name: str, fields: Fields, *ascending: Iterable[str]) -> None:
-    """Raise :class:`WireError` unless each group of fields holds 0 ≤ first ≤ second ≤ ..."""
+    """Raise :class:`WireError` unless each group of fields holds 0 ≤ first ≤ second ≤ ... ≤ limits.POSITION."""
     for group in ascending:
         least = 0
         for key in group:
             if fields[key] < least:
                 raise WireError(f"{name}: expected {key} to be at least {least}, got {fields[key]}")
+            if fields[key] > limits.POSITION:
+                raise WireError(f"{name}: expected {key} to be at most {limits.POSITION}, got {fields[key]}")
             least = fields[key]
 
 
@@ -67,6 +80,7 @@ def statistics_of(name: str, fields: Fields, key: str, dimension: int) -> Statis
             raise WireError(f"{name}: expected a window from 0 to {limits.WINDOWS - 1}, got {at[0]}")
         if at in parts:
             raise WireError(f"{name}: class {at[1]!r} of window {at[0]} is there twice, expected once")
+        check_name(name, "a class", at[1], limits.CLASS_BYTES)
         try:
             parts[at] = Moments.from_bytes(dimension, part["entries"])
         except ValueError as fault:
@@ -90,5 +104,28 @@ def scores_of(name: str, fields: Fields) -> Confusion:
             raise WireError(f"{name}: the score of {at[1]!r} for {at[0]!r} is there twice, expected once")
         if cell["count"] < 0:
             raise WireError(f"{name}: expected a score of at least 0, got {cell['count']} of {at[1]!r} for {at[0]!r}")
+        for label in at:
+            check_name(name, "a class", label, limits.CLASS_BYTES)
         counts[at] = cell["count"]
     return Confusion(counts)
+
+
+def counts_of(name: str, fields: Fields, key: str) -> dict[str, int]:
+    """Counts by outcome. Raises :class:`WireError` for more of them, or longer names, than there can be."""
+    counts: dict[str, int] = fields[key]
+    if len(counts) > limits.OUTCOMES:
+        raise WireError(f"{name}: expected up to {limits.OUTCOMES} {key}, got {len(counts)}")
+    for outcome in counts:
+        check_name(name, "an outcome", outcome, limits.NAME_BYTES)
+    return counts
+
+
+def labels_of(name: str, labels: Sequence[str]) -> tuple[str, ...]:
+    """Labels that were admitted, in order. Raises :class:`WireError` for none, too many, or what is no label."""
+    if not 1 <= len(labels) <= limits.CLASSES:
+        raise WireError(f"{name}: expected 1 to {limits.CLASSES} labels, got {len(labels)}")
+    for label in labels:
+        check_name(name, "a label", label, limits.LABEL_BYTES)
+    if "" in labels or len(set(labels)) < len(labels):
+        raise WireError(f"{name}: expected labels that differ, and none that is empty, got others")
+    return tuple(labels)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from deltaplane import limits
 from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile
 from deltaplane.records import Checkpoint
 from deltaplane.wire.blends import trials_fields, trials_of
-from deltaplane.wire.frame import read_record, write_record
+from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import (
+    check_name,
     check_positions,
+    counts_of,
+    labels_of,
     rebuild_of,
     score_fields,
     scores_of,
@@ -16,6 +22,21 @@ from deltaplane.wire.parts import (
     statistics_fields,
     statistics_of,
 )
+
+
+def _write_labelled(labels: Sequence[str], message: bytes) -> bytes:
+    """A message, in the company of labels where there are any: most have none, and are what they are without."""
+    return write_record("labelled", {"labels": list(labels), "message": message}) if labels else message
+
+
+def _read_labelled(data: bytes | None, within: str, others: Sequence[str]) -> tuple[str, Fields, tuple[str, ...]]:
+    """(name, fields, labels) of a message that may stand alone, or as ``within`` in the company of labels."""
+    name, fields = read_record(data, (within, *others, "labelled"))
+    if name != "labelled":
+        return name, fields, ()
+    labels = labels_of(name, fields["labels"])
+    name, fields = read_record(fields["message"], (within,))
+    return name, fields, labels
 
 
 def write_claim(claim: Claim) -> bytes:
@@ -31,8 +52,8 @@ def write_source_order(order: SourceOrder) -> bytes:
 
 
 def write_delta(delta: Delta) -> bytes:
-    """One ``Delta`` message."""
-    return write_record(
+    """One ``Delta`` message, in a ``Labelled`` where the tile was the first to admit some labels."""
+    message = write_record(
         "delta",
         {
             **source_fields(delta.source),
@@ -48,14 +69,16 @@ def write_delta(delta: Delta) -> bytes:
             "trials": trials_fields(delta.trials),
         },
     )
+    return _write_labelled(delta.labels, message)
 
 
 def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | SourceOrder:
     """What a message of the deltas topic holds, for statistics of D = ``dimension``. Raises :class:`WireError`."""
-    name, fields = read_record(data, ("delta", "claim", "source_order"))
+    name, fields, labels = _read_labelled(data, "delta", ("claim", "source_order"))
     source = source_of(name, fields)
     if name == "source_order":
         return SourceOrder(source, fields["barred"], fields["reason"], fields["stream_fingerprint"])
+    check_name(name, "a writer", fields["writer"], limits.NAME_BYTES)
     if name == "claim":
         return Claim(source, fields["writer"], fields["stream_fingerprint"])
     check_positions(name, fields, ("sequence",), ("samples_from", "samples_to"), ("retirements_from", "retirements_to"))
@@ -68,15 +91,16 @@ def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | S
         change=statistics_of(name, fields, "change", dimension),
         scores=scores_of(name, fields),
         scored_by=fields["scored_by"],
-        counts=fields["counts"],
+        counts=counts_of(name, fields, "counts"),
         trials=trials_of(fields["trials"]),
+        labels=labels,
     )
 
 
 def write_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """One ``Checkpoint`` message."""
+    """One ``Checkpoint`` message, in a ``Labelled`` where the source has admitted labels of open classes."""
     state = checkpoint.state
-    return write_record(
+    message = write_record(
         "checkpoint",
         {
             **source_fields(state.source),
@@ -95,13 +119,15 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
             "next_offset": checkpoint.next_offset,
         },
     )
+    return _write_labelled(state.labels, message)
 
 
 def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
     """The ``Checkpoint`` of a message. Raises :class:`WireError`."""
-    name, fields = read_record(data, ("checkpoint",))
+    name, fields, labels = _read_labelled(data, "checkpoint", ())
     positions = ("sequence", "samples_position", "retirements_position", "next_offset")
     check_positions(name, fields, *((key,) for key in positions))
+    check_name(name, "an owner", fields["owner"], limits.NAME_BYTES)
     state = SourceState(
         source=source_of(name, fields),
         statistics=statistics_of(name, fields, "statistics", dimension),
@@ -111,8 +137,9 @@ def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
         retirements_position=fields["retirements_position"],
         rebuild=rebuild_of(name, fields),
         scores=scores_of(name, fields),
-        counts=fields["counts"],
-        dropped=fields["dropped"],
+        counts=counts_of(name, fields, "counts"),
+        dropped=counts_of(name, fields, "dropped"),
         barred=fields["barred"],
+        labels=labels,
     )
     return Checkpoint(state, fields["next_offset"], fields["stream_fingerprint"])

@@ -26,8 +26,9 @@ class NothingToAudit(DeltaplaneError):
 def readable_checkpoints(settings: ServiceSettings, central: LogReader) -> list[Checkpoint]:
     """Every checkpoint of this stream that its topic still holds."""
     _, end = central.bounds(CHECKPOINTS, 0)
-    records = central.read(CHECKPOINTS, 0, 0, end)
-    return [c for record in records if (c := readable_checkpoint(settings.definition, record)) is not None]
+    records, definition = list(central.read(CHECKPOINTS, 0, 0, end)), settings.definition
+    ends = {partition: central.bounds(DELTAS, partition)[1] for partition in range(definition.partitions)}
+    return [c for record in records if (c := readable_checkpoint(definition, record, ends)) is not None]
 
 
 def nothing_of(settings: ServiceSettings, source: Source) -> SourceState:

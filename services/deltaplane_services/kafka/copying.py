@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deltaplane.errors import DeltaplaneError
@@ -20,7 +20,7 @@ from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
-from deltaplane_services.processors.regroup import Regroup
+from deltaplane_services.processors.regroup import Labels, Regroup
 from deltaplane_services.settings import ServiceSettings
 
 BATCH_RECORDS = 500
@@ -56,22 +56,29 @@ def copy_stream(old: ServiceSettings, new: ServiceSettings, idle_seconds: float,
         for record in records:
             out.publish(regroup.record(record))
 
-    model = pass_live_log(old, pass_on, idle_seconds)
+    model = pass_live_log(old, pass_on, idle_seconds, regroup.know)
     out.flush()
     return Copied(_without_zeros(regroup.counts), model)
 
 
 def pass_live_log(
-    settings: ServiceSettings, pass_on: Callable[[list[Record]], None], idle_seconds: float
+    settings: ServiceSettings,
+    pass_on: Callable[[list[Record]], None],
+    idle_seconds: float,
+    begin: Callable[[Labels], None] | None = None,
 ) -> Model | None:
     """Hand on everything that the state of a stream at this site depends on, then what comes, until nothing comes.
 
+    ``begin`` is told first which labels of open classes each partition had admitted by then.
     Returns the model that contains exactly what was handed on, or None where none has come to contain just that.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
+        starts, labels = _starts(settings, central, site)
+        if begin is not None:
+            begin(labels)
         ends = {}
-        for (topic, partition), start in _starts(settings, central, site).items():
+        for (topic, partition), start in starts.items():
             _, end = site.bounds(topic, partition)
             for batch in in_batches(site.read(topic, partition, start, end)):
                 pass_on(batch)
@@ -89,17 +96,19 @@ def pass_live_log(
         central.close()
 
 
-def _starts(settings: ServiceSettings, central: LogReader, site: LogReader) -> dict[Place, int]:
-    """Where the live part of each partition of samples and retirements begins."""
+def _starts(settings: ServiceSettings, central: LogReader, site: LogReader) -> tuple[dict[Place, int], Labels]:
+    """Where the live part of each partition of samples and retirements begins, and the labels it has admitted."""
     follower = ModelFollower(central, settings.definition)
     if follower.model is None:
         raise CannotCopy(f"{settings.definition.name}.models holds no model; copy the samples topic itself instead")
     checkpoints = readable_checkpoints(settings, central)
+    labels: dict[int, Sequence[str]] = {}
     starts = {(topic, p): 0 for topic in (SAMPLES, RETIREMENTS) for p in range(settings.definition.partitions)}
     for position in follower.model.positions:
         if position.source.site != settings.site or position.barred:
             continue
-        rebuild = state_at(settings, central, checkpoints, position).rebuild
+        state = state_at(settings, central, checkpoints, position)
+        rebuild, labels[position.source.partition] = state.rebuild, state.labels
         if settings.definition.ladder.keep_rows:
             starts[SAMPLES, position.source.partition] = rebuild.window_from
         starts[RETIREMENTS, position.source.partition] = rebuild.retirements_window_from
@@ -111,7 +120,7 @@ def _starts(settings: ServiceSettings, central: LogReader, site: LogReader) -> d
                 f"{settings.definition.name}.{topic}-{partition}: its live part begins at offset {start}, the log at"
                 f" {begin}; retention has eaten rows that count, so a copy could not be the same"
             )
-    return starts
+    return starts, labels
 
 
 def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place, int]) -> Model | None:

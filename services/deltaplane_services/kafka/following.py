@@ -7,6 +7,7 @@ not higher (those of a merger that no longer is the one) are passed over and sai
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
@@ -24,15 +25,18 @@ class ModelFollower:
     """Reads the models topic through a reader that it has for itself.
 
     ``model`` is the newest model so far, None before there is one; ``version`` its version, 0 without one; ``newest``
-    the record that brought it. Raises :class:`DefinitionMismatch` where the topic holds models, and all of them are of
-    another stream definition.
+    the record that brought it. ``refused`` is called for each record that is passed over as no model of this stream.
+    Raises :class:`DefinitionMismatch` where the topic holds models, and all of them are of another stream definition.
     """
 
-    def __init__(self, log: LogReader, definition: StreamDefinition) -> None:
+    def __init__(
+        self, log: LogReader, definition: StreamDefinition, refused: Callable[[], None] = lambda: None
+    ) -> None:
         self.model: Model | None = None
         self.newest: Record | None = None
         self._log = log
         self._definition = definition
+        self._refused = refused
         low, end = log.bounds(MODELS, 0)
         self._find_newest(low, end)
         # Followed from the first poll on: whoever only looks up the newest model has a client read nothing ahead, which
@@ -62,7 +66,9 @@ class ModelFollower:
 
     def _take(self, record: Record) -> bool:
         model = readable_model(record, self._definition)
-        if model is None or model.version <= self.version:
+        if model is None:
+            self._refused()
+        if model is None or not model.replaces(self.model):
             return False
         self.model, self.newest = model, record
         return True
@@ -78,6 +84,7 @@ class ModelFollower:
                 if self._take(record) and self.model is not None:
                     found.append(self.model)
             except DefinitionMismatch as fault:
+                self._refused()
                 logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
         return found
 
@@ -87,19 +94,14 @@ class ModelFollower:
 
 
 def readable_model(record: Record, definition: StreamDefinition) -> Model | None:
-    """The model in a record of the models topic, or None where it is none.
+    """The model in a record of the models topic, or None where it is none that this stream can have.
 
     Raises :class:`DefinitionMismatch` for a model of another stream definition.
     """
     try:
         model = read_model(record.value)
+        model.check(definition)
     except WireError as fault:
         logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
         return None
-    if model.stream_fingerprint != definition.stream_fingerprint:
-        raise DefinitionMismatch(
-            f"stream {definition.name!r}: its models are of stream definition {model.stream_fingerprint.hex()},"
-            f" expected {definition.stream_fingerprint.hex()}; use the definition that the stream was made with, or"
-            " give the new one another name"
-        )
     return model

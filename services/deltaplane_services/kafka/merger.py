@@ -74,7 +74,7 @@ class MergerService:
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._published_at = self._checkpointed_at = 0.0
-        self._failures = 0
+        self._failures = self._left_out = 0
         self._has_place = False
         # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
         self._ahead: dict[int, int] = {}
@@ -110,8 +110,14 @@ class MergerService:
         """Go on where the checkpoints leave off. Raises :class:`DeltaGap` where deltas behind them are gone."""
         processor = MergerProcessor(self.definition)
         _, end = self._reader.bounds(CHECKPOINTS, 0)
-        checkpoints = [r for r in self._reader.read(CHECKPOINTS, 0, 0, end) if readable_checkpoint(self.definition, r)]
-        newest = ModelFollower(self._reader, self.definition).newest
+        written = list(self._reader.read(CHECKPOINTS, 0, 0, end))
+        ends = {partition: self._reader.bounds(DELTAS, partition)[1] for partition in range(self.definition.partitions)}
+        checkpoints = [record for record in written if readable_checkpoint(self.definition, record, ends)]
+        if len(checkpoints) < len(written):
+            logger.warning(
+                "%d records of checkpoints are passed over: none of this stream's", len(written) - len(checkpoints)
+            )
+        newest = ModelFollower(self._reader, self.definition, self._watch.refused_model).newest
         resume = processor.restore(checkpoints, [] if newest is None else [newest])
         if processor.model is not None:
             # Its counters go on from here, whichever merger made it.
@@ -179,10 +185,21 @@ class MergerService:
             self._watch.solved(time.perf_counter() - began, output)
             self._publish(output)
             self._published_at = now
+            self._tell_left_out(processor)
         if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
             self._publish(processor.checkpoints())
             self._checkpointed_at = now
         self._publisher.check()
+
+    def _tell_left_out(self, processor: MergerProcessor) -> None:
+        if processor.classes_left_out != self._left_out:
+            self._left_out = processor.classes_left_out
+            logger.warning(
+                "%d live classes are not in the model, which has the %d with the most rows; made-up labels? look at the"
+                " dead letters, declare the classes, or bound them with classes.most",
+                self._left_out,
+                self.definition.most_classes,
+            )
 
     def _has_caught_up(self, records: Sequence[Record], now: float) -> bool:
         """Whether all has been read that was there at the beginning.
@@ -204,9 +221,12 @@ class MergerService:
         try:
             model = readable_model(record, self.definition)
         except DefinitionMismatch as fault:
+            self._watch.refused_model()
             logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
         else:
-            if model is not None:
+            if model is None:
+                self._watch.refused_model()
+            else:
                 processor.see_model(model)
                 self._watch.model(model)
 

@@ -54,6 +54,7 @@ class KafkaPipeline:
         places = range(self.definition.partitions)
         self._letters.follow([(DEAD_LETTERS, p, ends.bounds(DEAD_LETTERS, p)[1]) for p in places])
         self._letters_seen: set[bytes | None] = set()
+        self._rows_seen = 0
         self._letters_before = self._letters_of(self.model)
         self._expected = {
             (topic, partition): ends.bounds(topic, partition)[1]
@@ -129,21 +130,22 @@ class KafkaPipeline:
         letters: list[DeadLetter] = []
         expected = self._letters_of(self.model) - self._letters_before
         deadline = time.monotonic() + WAIT_SECONDS
-        while len(self._letters_seen) < expected:
+        while self._rows_seen < expected:
             for record in self._letters.poll(1000, 0.02):
                 # A worker that begins again repeats itself.
                 if record.key not in self._letters_seen:
                     self._letters_seen.add(record.key)
                     letters.append(read_dead_letter(record.value))
+                    self._rows_seen += letters[-1].rows
             if time.monotonic() > deadline:
                 raise PipelineStalled(
-                    f"{expected} samples and retirements were refused, {len(self._letters_seen)} dead letters came"
+                    f"{expected} samples and retirements were refused, dead letters of {self._rows_seen} came"
                     f" within {WAIT_SECONDS:g} s; look at {self.definition.name}.{DEAD_LETTERS}"
                 )
         return letters
 
     def _letters_of(self, model: Model | None) -> int:
-        """How many dead letters of the workers stand behind a model."""
+        """For how many rows and records there are dead letters of the workers behind a model."""
         counts = {} if model is None else model.totals
         return sum(n for name, n in counts.items() if name in DEAD_LETTERED or name.startswith("refused "))
 

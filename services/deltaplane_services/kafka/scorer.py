@@ -60,7 +60,7 @@ class ScorerService:
         self._definition = definition
         self._clients = clients
         self._publisher = clients.publisher()
-        self._models = ModelFollower(clients.reader(), definition)
+        self._models = ModelFollower(clients.reader(), definition, self._watch.refused_model)
         if self._models.model is not None:
             self.processor.see_model(self._models.model)
         self._queries = clients.reader()

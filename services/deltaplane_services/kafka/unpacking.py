@@ -1,11 +1,11 @@
 """Getting past a batch of the log that does not unpack.
 
 Brokers weigh a batch as it is compressed, and look no further. So anyone who may write can publish a few kilobytes that
-unpack to gigabytes; a client that unpacks no more than it may receive (librdkafka does so for zstd, not for gzip and
-lz4) says so, and then stands before that batch for ever: whatever offset inside of it is asked for, the batch comes.
-Its records have offsets and no contents. Here the end of the batch is found, so that a reader can go on behind it, and
-one record that nobody can read is put in its place, so that it is refused, counted and dead-lettered as any other, and
-every reading of the log finds the same.
+unpack to gigabytes; a client that unpacks no more than it may receive (librdkafka does so for zstd, not for gzip, lz4
+and snappy: see SECURITY.md) says so, and then stands before that batch for ever: whatever offset inside of it is asked
+for, the batch comes. Its records have offsets and no contents. Here the end of the batch is found, so that a reader can
+go on behind it, and one record that nobody can read is put in its place, so that it is refused, counted and
+dead-lettered as any other, and every reading of the log finds the same.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source, SourceState
 from deltaplane.errors import DeltaGap, DeltaplaneError
+from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import (
     DeliveryFailed,
@@ -57,9 +58,6 @@ SLEPT_SECONDS = 2.0
 BYTES_AT_ONCE = 2 * 2**20
 """About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
 
-HELD_BYTES = 256 * 2**20
-"""Bytes of samples that a rebuilding source may hold while it waits for retirements; then no more of them are read."""
-
 
 @dataclass(frozen=True)
 class WorkerClients:
@@ -74,20 +72,6 @@ class WorkerClients:
     site_reader: Callable[[], LogReader]
     central_reader: Callable[[], LogReader]
     party: Party = ANYBODY
-
-
-@dataclass
-class _Source:
-    """A source in this process: its state, the number of the tile that it publishes next, and whether it is held back.
-
-    Samples from ``rebuild_to`` on wait in memory, ``held_bytes`` of them, until its rebuild is over.
-    """
-
-    processor: WorkerProcessor
-    next_tile: int
-    rebuild_to: int
-    held_back: bool = False
-    held_bytes: int = 0
 
 
 class Worker:
@@ -111,9 +95,9 @@ class Worker:
         self._joined = self._go_on = False
         self._site, self._name, self._clients = site, name, clients
         self._lives = 0
-        self._sources: dict[int, _Source] = {}
+        self._sources: dict[int, SourceAtWork] = {}
         self._waiting: list[int] = []
-        self._kept: dict[int, _Source] = {}
+        self._kept: dict[int, SourceAtWork] = {}
         self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
         self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
         # Bytes of a record lately; large until known otherwise.
@@ -211,15 +195,17 @@ class Worker:
             accepted.sequence,
             *processor.position,
         )
-        self._work_on(partition, _Source(processor, accepted.sequence, accepted.samples_position))
+        rebuild_to = accepted.samples_position, accepted.retirements_position
+        self._work_on(partition, SourceAtWork(processor, accepted.sequence, rebuild_to))
 
     def _claim(self, processor: WorkerProcessor) -> tuple[Record, SourceState]:
         """Append a claim: that record, and the accepted state of the source just before it."""
         claim, source = processor.claim(), processor.source
         offset = self._publisher.publish_and_wait(claim)
         _, end = self._log.bounds(CHECKPOINTS, 0)
-        checkpoint, start = newest_checkpoint(self.definition, source, self._log.read(CHECKPOINTS, 0, 0, end))
-        low, _ = self._log.bounds(DELTAS, claim.partition)
+        written = list(self._log.read(CHECKPOINTS, 0, 0, end))
+        low, high = self._log.bounds(DELTAS, claim.partition)
+        checkpoint, start = newest_checkpoint(self.definition, source, written, high)
         if 0 < start < low:
             raise DeltaGap(
                 f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{claim.partition}, the log"
@@ -229,7 +215,7 @@ class Worker:
         before = accepted_state(self.definition, checkpoint, deltas, offset)
         return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
 
-    def _work_on(self, partition: int, source: _Source) -> None:
+    def _work_on(self, partition: int, source: SourceAtWork) -> None:
         if self._models is not None and self._models.model is not None:
             source.processor.see_model(self._models.model)
         self._sources[partition] = source
@@ -274,7 +260,8 @@ class Worker:
             # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
             source.next_tile += len(output.then)
             self._publish(output)
-            self._hold_back(source, samples)
+            if source.hold(samples, retirements):
+                self._read_on()
         self._publisher.check()
         if self._go_on:
             self._go_on = False
@@ -306,7 +293,7 @@ class Worker:
             self._record_bytes = max(1.0, size / len(messages))
         return batches
 
-    def _is_torn(self, source: _Source, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
+    def _is_torn(self, source: SourceAtWork, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
         """Whether records are missing before or among those that came; if so, they are asked for again.
 
         A poll may hold records that were fetched for an earlier assignment. A gap that is still there when it is asked
@@ -331,20 +318,14 @@ class Worker:
         """Read every source that is worked on from its position; assigning anew drops what was fetched ahead."""
         self._consumer.assign([place for source in self._sources.values() for place in self._places(source)])
 
-    def _places(self, source: _Source) -> list[TopicPartition]:
+    def _places(self, source: SourceAtWork) -> list[TopicPartition]:
         partition, (samples, retirements) = source.processor.source.partition, source.processor.position
-        places = [TopicPartition(self._topic(RETIREMENTS), partition, retirements)]
-        if not source.held_back:
-            places.append(TopicPartition(self._topic(SAMPLES), partition, samples))
+        places = [
+            TopicPartition(self._topic(topic), partition, position)
+            for topic, position in ((RETIREMENTS, retirements), (SAMPLES, samples))
+            if topic not in source.held_back
+        ]
         return [self._site_log.batch_ends.from_there(place) for place in places]
-
-    def _hold_back(self, source: _Source, samples: Sequence[Record]) -> None:
-        """Read no more samples of a source that waits for retirements with too many of them, until it is rebuilt."""
-        if not source.processor.serving:
-            source.held_bytes += sum(len(one.value or b"") for one in samples if one.offset >= source.rebuild_to)
-        if source.held_back != (not source.processor.serving and source.held_bytes > HELD_BYTES):
-            source.held_back = not source.held_back
-            self._read_on()
 
     def _publish(self, output: Output) -> None:
         if output.first:
@@ -386,7 +367,7 @@ class Worker:
         if self._models is None:
             reader = self._clients.central_reader()
             try:
-                self._models = ModelFollower(reader, self.definition)
+                self._models = ModelFollower(reader, self.definition, self._watch.refused_model)
             except BaseException:
                 reader.close()
                 raise

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deltaplane.outcomes import SampleOutcome
+from deltaplane_services.processors.records import MORE_ROWS
 
 PREQUENTIAL_SAMPLES = 5000
 """Scored samples that the measures of span ``recent`` look back on. A class of one in a hundred has fifty of them."""
@@ -45,6 +46,7 @@ REFUSED = (
     "bad id",
     "bad label",
     "unknown class",
+    "too many classes",
     "bad value",
     "bogus time",
     "bad record",
@@ -53,7 +55,7 @@ REFUSED = (
 """Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
 
 REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
-DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change")
+DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change", word(MORE_ROWS))
 REMOVALS = ("expired", "withdrawn", "replaced", "retired")
 
 
@@ -173,7 +175,8 @@ RETIREMENTS = Metric("deltaplane_retirements_total", "counter", "Retirements ans
 RETIREMENTS_WAITING = Metric(
     "deltaplane_retirements_waiting",
     "gauge",
-    "Retirements whose sample has not come: those that waited less those that were met. An estimate.",
+    "Retirements that were answered waiting, less those that a sample met or a removed source took along. At most so"
+    " many wait: of a row that has left memory, or was not read again after a crash, nobody knows that it came.",
 )
 RETIREMENTS_FORGOTTEN = Metric(
     "deltaplane_retirements_forgotten_total", "counter", "Oldest retired ids let go of at the limit of memory."
@@ -289,6 +292,11 @@ TURNS = Metric("deltaplane_loop_turns_total", "counter", "Turns of the process's
 SEEN_VERSION = Metric(
     "deltaplane_seen_model_version", "gauge", "Version of the newest model that this process has seen."
 )
+REFUSED_MODELS = Metric(
+    "deltaplane_refused_models_total",
+    "counter",
+    "Records of the models topic that this process passed over, since they are no model that the stream can have.",
+)
 LAG = Metric(
     "deltaplane_consumer_lag_records",
     "gauge",
@@ -325,6 +333,7 @@ PROCESS = (
     READY,
     TURNS,
     SEEN_VERSION,
+    REFUSED_MODELS,
     LAG,
     COMMIT_SECONDS,
     DEAD_LETTERS,

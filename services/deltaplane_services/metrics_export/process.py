@@ -45,6 +45,7 @@ class ServiceMetrics:
         self._turns = 0
         self._state = State(good=False, why=f"{role}: starting")
         self._seen_version = 0
+        self._refused_models = 0
         self._lags: Mapping[tuple[str, int], int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(names.DEAD_LETTER_REASONS, 0)
         self._commits = histogram(names.COMMIT_SECONDS)
@@ -83,6 +84,10 @@ class ServiceMetrics:
         """The version of a model that this process has seen."""
         self._seen_version = max(self._seen_version, version)
 
+    def refused_model(self) -> None:
+        """A record of the models topic was passed over: it is no model that this stream can have."""
+        self._refused_models += 1
+
     # What the health server asks -------------------------------------------------------------------------------------
 
     def alive(self) -> State:
@@ -108,6 +113,7 @@ class ServiceMetrics:
         yield single(names.READY, stream, float(self.ready().good))
         yield single(names.TURNS, stream, self._turns)
         yield single(names.SEEN_VERSION, stream, self._seen_version)
+        yield single(names.REFUSED_MODELS, stream, self._refused_models)
         lags: list[tuple[Labels, float]] = [
             ((topic, self._site, str(partition)), float(lag)) for (topic, partition), lag in self._lags.items()
         ]

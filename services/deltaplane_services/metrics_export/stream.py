@@ -16,6 +16,7 @@ import numpy as np
 from prometheus_client.metrics_core import Metric as Family
 
 from deltaplane.definition import StreamDefinition
+from deltaplane.delta import still_waiting
 from deltaplane.metrics import (
     Binary,
     Confusion,
@@ -88,7 +89,7 @@ class StreamView:
             totals[series] = max(totals.get(series, 0), count)
         change = math.nan
         if before is not None:
-            newer = model.version > before.model.version
+            newer = model.replaces(before.model)
             change = before.weight_change
             if newer and model.plane_version != before.model.plane_version:
                 change = _distance(before.model.plane, model.plane)
@@ -135,8 +136,7 @@ class StreamView:
         live = dict.fromkeys(seen.classes.names, 0) | seen.classes.sums(model.counts)
         yield family(names.WINDOW_SAMPLES, stream, (((label,), float(count)) for label, count in live.items()))
         yield single(names.IMBALANCE, stream, imbalance_ratio(model.counts))
-        waiting = model.totals.get("retirements waiting", 0) - model.totals.get(SampleOutcome.ANNIHILATED, 0)
-        yield single(names.RETIREMENTS_WAITING, stream, max(0, waiting))
+        yield single(names.RETIREMENTS_WAITING, stream, max(0, still_waiting(model.totals)))
         sources = [((p.source.site, str(p.source.partition)), float(p.barred)) for p in model.positions]
         yield family(names.BARRED, stream, sources)
 

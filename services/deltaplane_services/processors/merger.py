@@ -53,10 +53,11 @@ class MergerProcessor:
             known = newest.get(checkpoint.state.source)
             if known is None or checkpoint.next_offset > known.next_offset:
                 newest[checkpoint.state.source] = checkpoint
-        published = [read_model(record.value) for record in models]
-        self.model = max(published, key=lambda model: model.version, default=None)
+        for record in models:
+            model = read_model(record.value)
+            self.model = model if model.replaces(self.model) else self.model
         if self.model is not None:
-            self._check(self.model.stream_fingerprint, f"model version {self.model.version}")
+            self.model.check(self.definition)
         self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
@@ -107,6 +108,12 @@ class MergerProcessor:
             return Output()
         self.model = model
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model), model),))
+
+    @property
+    def classes_left_out(self) -> int:
+        """Live classes that the newest model does not tell apart, since it has those with the most rows."""
+        live = self.merger.statistics.counts(self.definition.ladder.longest)
+        return 0 if self.model is None else max(0, len(live) - len(self.model.counts))
 
     def checkpoints(self) -> Output:
         """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Source, SourceOrder
 from deltaplane.model import Model
@@ -22,6 +24,10 @@ QUERIES = "queries"
 PREDICTIONS = "predictions"
 RECEIPTS = "receipts"
 DEAD_LETTERS = "dead-letters"
+
+
+MORE_ROWS = "more rows"
+"""The kind of a dead letter that stands for several rows of a batch."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +85,6 @@ class Output:
     then: tuple[Outgoing, ...] = field(default=())
 
 
-ROW_BYTES = 256
-"""Bytes of a batch that the dead letter of one of its rows repeats. A batch may have 100,000 rows: as much of it for
-each as for a record that is refused whole would make gigabytes of letters of a few megabytes of rows."""
-
-REASON_CHARACTERS = 1000
-"""Characters of a reason. What is refused has a say in it: names, labels, ids."""
-
-
 def read_change(record: Record, dimension: int) -> Claim | Delta | SourceOrder:
     """What a record of the deltas topic says. Raises :class:`WireError`."""
     if isinstance(record.meaning, Delta):
@@ -130,7 +128,7 @@ def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: i
         offset=record.offset,
         row=row,
         kind=kind,
-        reason=reason if len(reason) <= REASON_CHARACTERS else f"{reason[:REASON_CHARACTERS]}…",
+        reason=_shortened(reason),
         key=None if record.key is None else record.key[:limit_bytes],
         value=None if record.value is None else record.value[:limit_bytes],
         size=len(record.value or b""),
@@ -139,7 +137,39 @@ def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: i
     return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))
 
 
-def refused_row(record: Record, refusal: Refusal, limit_bytes: int) -> Outgoing:
+def _shortened(reason: str) -> str:
+    return reason if len(reason) <= limits.REASON_CHARACTERS else f"{reason[: limits.REASON_CHARACTERS]}…"
+
+
+def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
+    """The dead letters of rows of one record that the stream does not admit, in order.
+
+    The first :data:`limits.LETTER_ROWS` have one each, and one more counts the others: a batch of a few megabytes may
+    have 100,000 rows. ``when`` tells those apart that are refused later than others, so that each has a place of its
+    own; which rows are refused together is a matter of the record alone, however it is read.
+    """
+    first, others = refusals[: limits.LETTER_ROWS], Counter(one.kind for one in refusals[limits.LETTER_ROWS :])
+    letters = [_refused_row(record, refusal) for refusal in first]
+    if not others:
+        return letters
+    listed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(others.items()))
+    letter = DeadLetter(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        row=None,
+        kind=MORE_ROWS,
+        reason=f"{others.total():,} more rows of this batch: {listed}; the first {len(first):,} have a letter each",
+        key=None if record.key is None else record.key[: limits.ROW_BYTES],
+        value=None if record.value is None else record.value[: limits.ROW_BYTES],
+        size=len(record.value or b""),
+        rest=dict(others),
+    )
+    key = origin_key(record.topic, record.partition, record.offset) + f"-more{when}".encode()
+    return [*letters, Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))]
+
+
+def _refused_row(record: Record, refusal: Refusal) -> Outgoing:
     """The dead letter of one row of a record that the stream does not admit."""
     reason = f"sample {refusal.id!r}: {refusal.reason}"
-    return dead_letter(record, refusal.kind, reason, min(limit_bytes, ROW_BYTES), refusal.row)
+    return dead_letter(record, refusal.kind, reason, limits.ROW_BYTES, refusal.row)

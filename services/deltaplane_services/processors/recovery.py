@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Source, SourceState, accept
+from deltaplane.delta import Claim, Source, SourceState, accept, check_state
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
@@ -13,25 +13,34 @@ from deltaplane.wire import read_checkpoint, read_claim_or_delta
 from deltaplane_services.processors.records import Record
 
 
-def readable_checkpoint(definition: StreamDefinition, record: Record) -> Checkpoint | None:
-    """The checkpoint in a record of the checkpoints topic; None where it is none, or of another definition."""
+def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapping[int, int]) -> Checkpoint | None:
+    """The checkpoint in a record of the checkpoints topic.
+
+    ``ends``: deltas partition to the end of its log, found after the record was read. None where it is no checkpoint,
+    or one of another definition, of a state that no accepted deltas add up to, or from deltas that nobody has written.
+    """
     try:
         checkpoint = read_checkpoint(record.value, definition.dimension)
-    except WireError:
+        check_state(f"checkpoint of source {checkpoint.state.source}", checkpoint.state)
+    except (WireError, StateMismatch):
         return None
-    return checkpoint if checkpoint.stream_fingerprint == definition.stream_fingerprint else None
+    end = ends.get(checkpoint.state.source.partition % definition.partitions, 0)
+    if checkpoint.stream_fingerprint != definition.stream_fingerprint or checkpoint.next_offset > end:
+        return None
+    return checkpoint
 
 
 def newest_checkpoint(
-    definition: StreamDefinition, source: Source, checkpoints: Iterable[Record]
+    definition: StreamDefinition, source: Source, checkpoints: Iterable[Record], end: int
 ) -> tuple[SourceState, int]:
     """A source's state by its checkpoint with the highest next offset, and that offset; nothing and 0 without one.
 
+    ``end`` is that of the log of its deltas, found after the checkpoints were read: what reaches beyond is forged.
     Records that are no checkpoint of this stream are skipped: a stream does not stand still for them.
     """
     state, offset = SourceState(source, Statistics(definition.dimension)), 0
     for record in checkpoints:
-        checkpoint = readable_checkpoint(definition, record)
+        checkpoint = readable_checkpoint(definition, record, {source.partition % definition.partitions: end})
         if checkpoint is not None and checkpoint.state.source == source and checkpoint.next_offset > offset:
             state, offset = checkpoint.state, checkpoint.next_offset
     return state, offset

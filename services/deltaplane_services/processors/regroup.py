@@ -1,7 +1,8 @@
 """A stream's samples and retirements on the topics of another stream, which may have more partitions or another name.
 
 A sample goes where its id says, and all versions of an id were in one partition in their order, so that they are in one
-again. Only what was admitted is passed on: a refused row would be judged by another clock. Onto a stream of
+again. Only what was admitted is passed on: a refused row would be judged by another clock, and a label that was one too
+many would be among the first. Onto a stream of
 another grid, what *that* admits is passed on, so that rows come in that the old grid had refused; their times are
 judged by when they came to the old one. Statistics do not depend on
 the rest of the order; a window of a *count* of rows shares its rows by partition, so with another number of partitions
@@ -11,6 +12,7 @@ it holds other rows.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +21,9 @@ from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.sample import Samples, admit, partition_of
 from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
+
+Labels = Mapping[int, Sequence[str]]
+"""Partition to the labels of open classes that it has admitted, in that order; nothing where classes are declared."""
 
 
 class Regroup:
@@ -37,6 +42,12 @@ class Regroup:
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
         self._judge = old if old.data_fingerprint == new.data_fingerprint else new
+        self._labels: dict[int, dict[str, None]] = {}
+        self._labels_there: dict[int, set[str]] = {}
+
+    def know(self, labels: Labels) -> None:
+        """Be told which labels of open classes each partition of the old stream has admitted, before any record."""
+        self._labels = {partition: dict.fromkeys(admitted) for partition, admitted in labels.items()}
 
     def record(self, record: Record) -> list[Outgoing]:
         """What becomes of one record of the samples or the retirements; nothing of one that cannot be read."""
@@ -49,7 +60,9 @@ class Regroup:
     def _samples(self, record: Record) -> list[Outgoing]:
         features, fingerprint = len(self._old.features), self._old.data_fingerprint
         samples = read_samples(record.value, features, fingerprint, record.offset, record.log_time)
-        admitted, refusals = admit(samples, self._judge)
+        known = self._labels.setdefault(record.partition, {})
+        admitted, refusals = admit(samples, self._judge, known)
+        known.update(dict.fromkeys(admitted.new_labels))
         self.counts["refused rows"] += len(refusals)
         self.counts["rows"] += len(admitted)
         refused = {refusal.row for refusal in refusals}
@@ -59,9 +72,24 @@ class Regroup:
         )
         out = []
         for partition in np.unique(places).tolist():
-            value = write_sample_batch(_chosen(samples, kept[places == partition]), self._new.data_fingerprint)
+            chosen = _chosen(samples, kept[places == partition])
+            self._count_beyond(partition, chosen)
+            value = write_sample_batch(chosen, self._new.data_fingerprint)
             out.append(Outgoing(SAMPLES, partition, None, value))
         return out
+
+    def _count_beyond(self, partition: int, samples: Samples) -> None:
+        """Count rows whose label is one too many where they come: several partitions may have admitted others."""
+        if not self._new.classes.are_open:
+            return
+        there = self._labels_there.setdefault(partition, set())
+        codes, rows = np.unique(samples.label_codes, return_counts=True)
+        for code, count in zip(codes.tolist(), rows.tolist(), strict=True):
+            label = samples.label_table[code]
+            if label in there or len(there) < self._new.most_classes:
+                there.add(label)
+            else:
+                self.counts["rows that the new stream refuses: too many classes"] += count
 
     def _retirement(self, record: Record) -> list[Outgoing]:
         old = self._old

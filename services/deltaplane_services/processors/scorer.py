@@ -29,7 +29,7 @@ class ScorerProcessor:
 
     def see_model(self, model: Model) -> None:
         """Take a newer model; a lower version is ignored."""
-        if self.model is None or model.version > self.model.version:
+        if model.replaces(self.model):
             self.model = model
 
     def process(self, queries: Sequence[Record]) -> Output:

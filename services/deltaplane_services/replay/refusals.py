@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deltaplane.records import DeadLetter
@@ -38,10 +39,10 @@ class Refusals:
         self._add(Listed(refused.line_number, "unreadable", refused.reason))
 
     def add_dead_letter(self, letter: DeadLetter, line_number: int) -> None:
-        """A row that the stream refused."""
-        self._add(Listed(line_number, letter.kind, letter.reason))
+        """A row that the stream refused, or several of one batch."""
+        self._add(Listed(line_number, letter.kind, letter.reason), letter.rest)
 
-    def _add(self, item: Listed) -> None:
-        self.counts[item.kind] += 1
+    def _add(self, item: Listed, several: Mapping[str, int] | None = None) -> None:
+        self.counts.update(several or {item.kind: 1})
         if len(self.listed) < LISTED:
             self.listed.append(item)

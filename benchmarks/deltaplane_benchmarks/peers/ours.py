@@ -1,0 +1,136 @@
+"""Ours: the whole embedded pipeline, as ``replay`` runs it, on rows in memory; and the estimator, row by row.
+
+A chunk is encoded as a record, admitted, placed on the grid, scored by the newest model, learned exactly, and leaves
+the window again when it is old; then the merger solves and publishes a model. The G-mean is the one the model carries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+
+from deltaplane import metrics
+from deltaplane.definition import StreamDefinition
+from deltaplane.estimators import SlidingProximalSVM
+from deltaplane.grid import fit_grid
+from deltaplane.limits import GRID_FIT_ROWS
+from deltaplane.sample import Samples
+from deltaplane.wire import write_sample_batch
+from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
+from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane_services.replay.pipeline import EmbeddedPipeline
+
+WINDOW = "20000"
+
+
+def definition_of(task: Task, window: str, choice_of_c: float | str) -> StreamDefinition:
+    """The stream as a definition file would have it; its grid fitted on the first rows, as ``replay`` does."""
+    features = task.features.shape[1]
+    grid = fit_grid(task.features[:GRID_FIT_ROWS])
+    tables = {
+        "name": "peers",
+        "features": {"names": [f"x{at}" for at in range(features)]},
+        "grid": {"steps": grid.steps.tolist(), "offsets": grid.offsets.tolist()},
+        "classes": {"names": list(LABELS), "positive": LABELS[1]},
+        "window": {"length": window},
+        "solver": {"C": choice_of_c},
+    }
+    return StreamDefinition.from_tables(tables)
+
+
+@contextmanager
+def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool) -> Iterator[Run]:
+    definition = definition_of(task, window, choice_of_c)
+    step = 1 if by_row else task.chunk
+    chunks = [_samples(task, rows) for rows in task.chunks(step)]
+    marks = {min(task.part, len(task)), len(task)}
+
+    def run() -> Ran:
+        pipeline, gmeans, rows = EmbeddedPipeline(definition, 0), {}, 0
+        first = None
+        for samples in chunks:
+            value = write_sample_batch(samples, definition.data_fingerprint)
+            pipeline.publish([Outgoing(SAMPLES, 0, None, value, samples)], 0)
+            pipeline.advance(0)
+            rows += len(samples)
+            if rows in marks or rows == task.chunk:
+                model = pipeline.model
+                scores = metrics.Confusion() if model is None else model.scores
+                first = scores if rows == task.chunk else first
+                gmeans[rows] = metrics.gmean(_without(scores, first))
+        pipeline.close()
+        return Ran(gmeans.__getitem__)
+
+    yield run
+
+
+@contextmanager
+def _estimator(task: Task) -> Iterator[Run]:
+    grid, truth, begin = fit_grid(task.features[:GRID_FIT_ROWS]), task.flags, task.chunk
+
+    def run() -> Ran:
+        learner = SlidingProximalSVM(int(WINDOW), C=1.0, grid=grid)
+        predicted = no_predictions(task)
+        learner.partial_fit(task.features[:begin], truth[:begin])
+        predicted[begin:] = learner.predict_then_fit(task.features[begin:], truth[begin:])
+        return Ran(partial(task.gmean_of, predicted))
+
+    yield run
+
+
+def _without(scores: metrics.Confusion, first: metrics.Confusion | None) -> metrics.Confusion:
+    """The counts of a stream but for those of its first chunk, of which a model after every row has some."""
+    if first is None:
+        return scores
+    counts = {pair: count - first.counts.get(pair, 0) for pair, count in scores.counts.items()}
+    return metrics.Confusion(counts)
+
+
+def _samples(task: Task, rows: slice) -> Samples:
+    features, codes = task.features[rows], task.flags[rows].astype(np.int32)
+    count = len(codes)
+    nothing = np.zeros(count, dtype=np.int64)
+    ids = list(map(str, range(rows.start, rows.stop)))
+    return Samples(ids, nothing, LABELS, codes, features, nothing, np.arange(count, dtype=np.int64), nothing)
+
+
+PLAIN = Learner(
+    "Deltaplane, plain",
+    CHUNKS,
+    "window 20,000, C 1, weighted; a new model after each chunk",
+    None,
+    partial(_pipeline, window=WINDOW, choice_of_c=1.0, by_row=False),
+)
+AUTOMATIC = Learner(
+    "Deltaplane, automatic",
+    CHUNKS,
+    "windows, C and weighting chosen on the way; a new model after each chunk",
+    None,
+    partial(_pipeline, window="auto", choice_of_c="auto", by_row=False),
+)
+PLAIN_BY_ROW = Learner(
+    "Deltaplane, plain",
+    ROWS,
+    "the same; a new model after every row",
+    None,
+    partial(_pipeline, window=WINDOW, choice_of_c=1.0, by_row=True),
+    slow=True,
+)
+ESTIMATOR_BY_ROW = Learner(
+    "Deltaplane, SlidingProximalSVM",
+    ROWS,
+    "predict_then_fit, window 20,000, C 1, weighted; the plane after every row, no log and no broker",
+    None,
+    _estimator,
+)
+AUTOMATIC_BY_ROW = Learner(
+    "Deltaplane, automatic",
+    ROWS,
+    "the same; a new model after every row",
+    None,
+    partial(_pipeline, window="auto", choice_of_c="auto", by_row=True),
+    slow=True,
+)

@@ -1,0 +1,207 @@
+"""A plane after every row: the planes of a sliding window of two classes, many at a time.
+
+The problem: test-then-train row by row wants as many planes as rows, and a plane takes a hundred small array operations
+whose cost is the calling, not the arithmetic. How it is solved: integers may be added in any order, so the statistics
+after every row of a block are one running sum; everything elementwise is done for the whole block at once; and only the
+factorisations go one by one. Every number goes through the same operations as in :mod:`deltaplane.solver`, so the
+planes are the same, bit for bit; a test holds the two against each other.
+
+It takes what is common: two classes, weights of the classes that follow their numbers, standardised features, and sums
+that fit int64. :func:`fits` says whether that is so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+
+from deltaplane.centring import layout_of
+from deltaplane.grid import Grid
+from deltaplane.moments import Moments
+from deltaplane.options import SolverOptions
+from deltaplane.solver import SMALLEST_INVERSE_CONDITION
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+_BLOCK_ENTRIES = 2**17
+"""Entries of all Gram matrices of a block, a megabyte."""
+
+
+_LARGEST_SUM = 2.0**61
+"""Of squares; with it, every entry fits int64 by Cauchy and Schwarz, whatever an estimate in floats is off by."""
+
+
+@dataclass(frozen=True, eq=False)
+class Passage:
+    """Rows that pass through a window of ``length`` rows.
+
+    ``rows`` int32[m + n, d] are grid rows in their order: the m in the window at first, m at most ``length``, and n
+    that come; ``own`` bool[m + n] says which are of the class on the positive side.
+    """
+
+    rows: Int32s
+    own: Flags
+    length: int
+    held: int
+
+    @property
+    def coming(self) -> int:
+        """Number n of rows that come."""
+        return len(self.rows) - self.held
+
+
+@dataclass(frozen=True, eq=False)
+class Planes:
+    """The planes before each of some rows that come: ``weights`` float64[n, d] and ``biases`` float64[n], raw units.
+
+    ``refused`` bool[n]: where the statistics determine no plane, and the numbers mean nothing.
+    """
+
+    weights: Floats
+    biases: Floats
+    refused: Flags
+
+
+def fits(options: SolverOptions, passage: Passage) -> bool:
+    """Whether :func:`planes_before` takes such options and rows."""
+    by_class = options.weighting in ("inverse", "balanced")
+    return (
+        by_class
+        and options.standardize
+        and all(_largest_sum(column, passage.length) < _LARGEST_SUM for column in passage.rows.T)
+    )
+
+
+def _largest_sum(column: Int32s, length: int) -> float:
+    """About the largest sum of squares that a window of a column int32[m + n] comes to."""
+    sums = np.cumsum(column.astype(np.float64) ** 2)
+    sums[length:] -= sums[:-length].copy()
+    return float(sums.max(initial=0.0))
+
+
+def planes_before(passage: Passage, grid: Grid, options: SolverOptions) -> Iterator[Planes]:
+    """The plane of the window before each row that comes, block by block."""
+    features = passage.rows.shape[1]
+    own, rest = (_sum(passage.rows[: passage.held][side]) for side in _sides(passage.own[: passage.held]))
+    step = max(8, _BLOCK_ENTRIES // (features + 1) ** 2)
+    for begin in range(passage.held, len(passage.rows), step):
+        end = min(begin + step, len(passage.rows))
+        changes = _changes(passage, begin, end)
+        before = []
+        for side, total in enumerate((own, rest)):
+            running = np.empty((end - begin + 1, len(total)), dtype=np.int64)
+            running[0] = total
+            np.cumsum(changes[side], axis=0, out=running[1:])
+            running[1:] += total
+            before.append(running)
+        own, rest = before[0][-1], before[1][-1]
+        yield _planes(before[0][:-1], before[1][:-1], grid, options)
+
+
+def _sides(own: Flags) -> tuple[Flags, Flags]:
+    return own, ~own
+
+
+def _sum(rows: Int32s) -> Int64s:
+    """The packed Gram matrix int64[P] of grid rows [n, d]."""
+    return Moments.of_rows(rows).low.view(np.int64)
+
+
+def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
+    """What each row from ``begin`` to ``end`` changes in the sums of both sides, int64[n, P]: it enters, one leaves."""
+    products, own = _products(passage.rows[begin:end]), passage.own[begin:end]
+    first = max(begin, passage.length)  # Before it the window is not full, and nothing leaves.
+    gone = slice(first - passage.length, end - passage.length)
+    changes = []
+    for side, leaving in zip(_sides(own), _sides(passage.own[gone] if first < end else own[:0]), strict=True):
+        change = np.where(side[:, None], products, 0)
+        if first < end:
+            change[first - begin :] -= np.where(leaving[:, None], _products(passage.rows[gone]), 0)
+        changes.append(change)
+    return changes
+
+
+def _products(rows: Int32s) -> Int64s:
+    """The packed products int64[n, P] of rows [q, -1] with themselves."""
+    extended = np.full((len(rows), rows.shape[1] + 1), -1, dtype=np.int64)
+    extended[:, :-1] = rows
+    left, right = np.triu_indices(extended.shape[1])
+    return extended[:, left] * extended[:, right]
+
+
+def _planes(own: Int64s, rest: Int64s, grid: Grid, options: SolverOptions) -> Planes:
+    """The planes of packed Gram matrices int64[n, P]; see :class:`deltaplane.solver.Problem`, step by step."""
+    layout = layout_of(grid.features + 1)
+    rows_own, rows_rest = own[:, -1:], rest[:, -1:]
+    rows, total = rows_own + rows_rest, own + rest
+    empty = ((rows_own <= 0) | (rows_rest <= 0))[:, 0]
+    with np.errstate(all="ignore"):  # What is not finite is refused.
+        squares, last = total[:, layout.diagonal], total[:, layout.last]
+        centre = (rows - 2 * last) // np.maximum(2 * rows, 1)
+        centre[:, -1] = 0
+        sums = -(last + centre * rows).astype(np.float64)
+        fraction = sums / rows
+        fraction[:, -1] = 0.0
+        squares = (squares + centre * (2 * last + centre * rows)).astype(np.float64)
+        variances = np.where(squares == 0.0, 1.0, (squares - sums * fraction) / rows)[:, :-1]
+        sigma_own, sigma_rest = rows_rest / rows, rows_own / rows
+        if options.weighting == "balanced":
+            sigma_own, sigma_rest = rows / (2 * rows_own), rows / (2 * rows_rest)
+        gram = _centred(own, centre, layout.unpack) * sigma_own[:, :, None]
+        gram_rest = _centred(rest, centre, layout.unpack) * sigma_rest[:, :, None]
+        right_sides = gram_rest[:, :, -1] - gram[:, :, -1]
+        gram += gram_rest
+        pairs = np.empty((len(own), 2, gram.shape[1]))
+        pairs[:, 0] = gram[:, -1] + (gram[:, -1, -1:] / 2.0) * fraction
+        pairs[:, 1] = fraction
+        gram += pairs.swapaxes(1, 2) @ pairs[:, ::-1]
+        right_sides += fraction * right_sides[:, -1:]
+        middle = np.ones(centre.shape)
+        middle[:, :-1] = centre[:, :-1] + grid.offsets_in_steps
+        middle += fraction
+        ridge = 1.0 / options.C
+        entries = np.arange(gram.shape[1])
+        gram[:, entries[:-1], entries[:-1]] += variances * ridge
+        gram[:, -1, -1] += ridge if options.bias == "regularised" else 0.0
+        solved, refused = _solved(gram, right_sides, gram.shape[1] - int(options.bias == "none"))
+        weights = solved[:, :-1] / grid.steps
+        biases = (middle[:, None, :] @ solved[:, :, None])[:, 0, 0]
+        refused |= empty | ~np.isfinite(weights.sum(axis=1) + biases)
+    return Planes(weights, biases, refused)
+
+
+def _centred(packed: Int64s, centre: Int64s, unpack: npt.NDArray[np.intp]) -> Floats:
+    """As :func:`deltaplane.centring.centred` where entries are narrow: float64[n, D, D]."""
+    exact = packed[:, unpack]
+    exact += exact[:, :, -1:] * centre[:, None, :]
+    exact += centre[:, :, None] * exact[:, -1:, :]
+    return exact.astype(np.float64)
+
+
+def _solved(matrices: Floats, right_sides: Floats, fitted: int) -> tuple[Floats, Flags]:
+    """Solve float64[n, D, D] systems as the solver does one: solutions float64[n, D], and bool[n] where it refuses."""
+    dimension = matrices.shape[1]
+    matrices, right_sides = matrices[:, :fitted, :fitted], right_sides[:, :fitted]
+    scales = 1.0 / np.sqrt(np.einsum("nii->ni", matrices))
+    scaled = scales[:, :, None] * scales[:, None, :]
+    scaled *= matrices
+    right_sides = (scales * right_sides)[:, :, None]
+    solutions, refused = np.zeros((len(scaled), dimension)), np.ones(len(scaled), dtype=np.bool_)
+    for at, matrix in enumerate(scaled):
+        norm = lapack.dlange("1", matrix.T)
+        factor, failed_at = lapack.dpotrf(matrix.T, clean=0, overwrite_a=1)
+        if failed_at or not math.isfinite(norm):
+            continue
+        if lapack.dpocon(factor, norm)[0] > SMALLEST_INVERSE_CONDITION:
+            solutions[at, :fitted] = lapack.dpotrs(factor, right_sides[at])[0][:, 0]
+            refused[at] = False
+    solutions[:, :fitted] *= scales
+    return solutions, refused

@@ -1,0 +1,41 @@
+"""A source that a worker works on, and how much of its logs it may hold while it is rebuilt.
+
+A rebuild reads both logs up to the accepted position, and one of them may be there long before the other. What comes
+behind waits in memory, and a producer decides how much that is; so beyond a bound no more of that log is read. Never of
+both: where both have come as far, the rebuild is over.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from deltaplane import limits
+from deltaplane_services.processors.records import Record
+from deltaplane_services.processors.worker import WorkerProcessor
+
+
+@dataclass
+class SourceAtWork:
+    """Its state, the number of the tile that it publishes next, and the topics of which no more is read for now.
+
+    Samples and retirements from ``rebuild_to`` on wait in memory, ``held_bytes`` of them by topic.
+    """
+
+    processor: WorkerProcessor
+    next_tile: int
+    rebuild_to: tuple[int, int]
+    held_back: frozenset[str] = frozenset()
+    held_bytes: Counter[str] = field(default_factory=Counter)
+
+    def hold(self, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
+        """Take note of what came; whether other topics are held back now than before."""
+        before, self.held_back = self.held_back, frozenset()
+        if not self.processor.serving:
+            for records, until in zip((samples, retirements), self.rebuild_to, strict=True):
+                for record in records:
+                    if record.offset >= until:
+                        self.held_bytes[record.topic] += len(record.value or b"") + limits.RECORD_BYTES
+            self.held_back = frozenset(topic for topic, held in self.held_bytes.items() if held > limits.HELD_BYTES)
+        return self.held_back != before
