@@ -17,12 +17,13 @@ from deltaplane.ids import IdIndex
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
+Int16s = npt.NDArray[np.int16]
 Flags = npt.NDArray[np.bool_]
 
 SEGMENT_ROWS = 1024
 """Slots of a segment; up to so many rows are held longer than they must be."""
 
-BYTES_PER_ROW_BESIDE_FEATURES = 4 + 8 + 8 + 1
+BYTES_PER_ROW_BESIDE_FEATURES = 2 + 8 + 8 + 1
 """Class code, event time, offset and the current flag of a slot; ids and their index come on top."""
 
 
@@ -33,7 +34,7 @@ class _Segment:
 
     def __init__(self, features: int, slots: int = SEGMENT_ROWS) -> None:
         self.rows = np.empty((slots, features), dtype=np.int32)
-        self.codes = np.empty(slots, dtype=np.int32)
+        self.codes = np.empty(slots, dtype=np.int16)
         self.times = np.empty(slots, dtype=np.int64)
         self.offsets = np.empty(slots, dtype=np.int64)
         self.current = np.empty(slots, dtype=np.bool_)
@@ -43,7 +44,7 @@ def _rows(segment: _Segment) -> Int32s:
     return segment.rows
 
 
-def _codes(segment: _Segment) -> Int32s:
+def _codes(segment: _Segment) -> Int16s:
     return segment.codes
 
 
@@ -175,12 +176,12 @@ class RowBuffer:
         """Grid rows int32[n, d] of some slots; not copied where they lie side by side, and then only to be read."""
         return self._column(_rows, slots)
 
-    def codes(self, slots: Int64s) -> Int32s:
-        """Class codes int32[n] of some slots, only to be read."""
+    def codes(self, slots: Int64s) -> Int16s:
+        """Class codes int16[n] of some slots, only to be read."""
         return self._column(_codes, slots)
 
-    def codes_from(self, slot: int) -> Int32s:
-        """Class codes int32[n] of every slot from one on, only to be read."""
+    def codes_from(self, slot: int) -> Int16s:
+        """Class codes int16[n] of every slot from one on, only to be read."""
         return self._range(_codes, slot - self._base, self.next - self._base)
 
     def times(self, slots: Int64s) -> Int64s:

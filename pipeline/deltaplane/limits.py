@@ -160,6 +160,7 @@ assert EVENT_TIME_MILLISECONDS + WINDOW_LENGTH < 2**63, "event time plus the lon
 assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 6 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (
     MESSAGE_BYTES
 ), "a delta of two classes must fit a message at the largest number of features"
+assert CLASSES < 2**15, "a class code must fit the int16 that it has in a window"
 assert ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
 assert 2 * OUTCOMES * NAME_BYTES <= DELTA_BYTES_BESIDE, "counts by outcome must fit beside the statistics"
 assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"

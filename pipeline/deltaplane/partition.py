@@ -39,7 +39,7 @@ from deltaplane.moments import Moments
 from deltaplane.outcomes import RetirementNote, RetirementOutcome, SampleNote, SampleOutcome
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Retirement
-from deltaplane.statistics import Key, Statistics, moments_by_class, moments_of_pieces
+from deltaplane.statistics import Codes, Key, Statistics, moments_by_class, moments_of_pieces
 from deltaplane.window import NO_WATERMARK, Arrivals, WindowEdges
 
 Int64s = npt.NDArray[np.int64]
@@ -246,6 +246,7 @@ class Partition:
         if samples.labels == self._labels or not len(samples):
             return samples.codes
         self._labels.extend(label for label in samples.labels if label not in self._labels)
+        assert len(self._labels) <= limits.CLASSES, "a partition admits no more labels than that"
         table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
         return table[samples.codes]
 
@@ -298,7 +299,7 @@ class Partition:
             change.update({(w, label): part for label, part in parts.items()})
         return change
 
-    def _sums(self, rows: Int32s, codes: Int32s) -> dict[str, Moments]:
+    def _sums(self, rows: Int32s, codes: Codes) -> dict[str, Moments]:
         """Class label to Gram matrix of some grid rows int32[n, d], which are mapped first."""
         feature_map = self.definition.feature_map
         pieces = ((piece, feature_map.apply(rows[piece])) for piece in feature_map.pieces(len(rows)))

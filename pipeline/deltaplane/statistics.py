@@ -17,6 +17,7 @@ from deltaplane.errors import StateMismatch
 from deltaplane.grid import Placed
 from deltaplane.moments import Moments
 
+Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
 Key = tuple[int, str]
 """(index of the window in the stream's ladder, class label)."""
 
@@ -125,8 +126,8 @@ def _put(moments: dict[Key, Moments], key: Key, value: Moments) -> None:
         moments.pop(key, None)
 
 
-def moments_by_class(placed: Placed, codes: npt.NDArray[np.int32], labels: list[str]) -> dict[str, Moments]:
-    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` int32[n] index ``labels``, which all differ."""
+def moments_by_class(placed: Placed, codes: Codes, labels: list[str]) -> dict[str, Moments]:
+    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` [n] index ``labels``, which all differ."""
     if not len(codes):
         return {}
     counts = np.bincount(codes)
@@ -138,10 +139,8 @@ def moments_by_class(placed: Placed, codes: npt.NDArray[np.int32], labels: list[
     return {labels[code]: Moments.of_rows(rows[stops[code] - int(counts[code]) : stops[code]]) for code in present}
 
 
-def moments_of_pieces(
-    pieces: Iterable[tuple[slice, Placed]], codes: npt.NDArray[np.int32], labels: list[str]
-) -> dict[str, Moments]:
-    """As :func:`moments_by_class`, of a batch whose grid rows come in pieces; ``codes`` int32[n] are of the batch."""
+def moments_of_pieces(pieces: Iterable[tuple[slice, Placed]], codes: Codes, labels: list[str]) -> dict[str, Moments]:
+    """As :func:`moments_by_class`, of a batch whose grid rows come in pieces; ``codes`` [n] are of the batch."""
     total: dict[str, Moments] = {}
     for piece, placed in pieces:
         for label, moments in moments_by_class(placed, codes[piece], labels).items():

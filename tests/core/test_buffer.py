@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltaplane import ids as ids_module
+from deltaplane import limits
 from deltaplane.buffer import SEGMENT_ROWS, RowBuffer
 from deltaplane.ids import PIECE_ROWS, IdIndex
 
@@ -131,6 +132,7 @@ def test_columns_of_any_slots_are_those_of_the_rows_that_were_appended(seed: int
     for _ in range(40):
         count = int(random.integers(0, 3 * SEGMENT_ROWS)) if random.random() < 0.3 else int(random.integers(0, 30))
         new = random.integers(-(2**29), 2**29, size=(count, 6))
+        new[:, 2] %= limits.CLASSES
         begin = buffer.next
         ids = [str(begin + row) for row in range(count)]
         assert buffer.append(ids, new[:, :2].astype(float), new[:, 2].astype(np.int32), new[:, 3], new[:, 4]) == begin
