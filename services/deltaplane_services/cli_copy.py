@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
 
 if TYPE_CHECKING:
     from deltaplane.definition import StreamDefinition

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
 
 grid_app = typer.Typer(help="The grid that a stream's values are placed on.", no_args_is_help=True)
 
