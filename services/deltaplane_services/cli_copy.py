@@ -46,8 +46,8 @@ def copy(
 ) -> None:
     """Copy the live rows of a stream, and what still comes, onto a new stream of the same features and grid.
 
-    For another name, another cluster, other windows or classes. Stop the producers, or point them at the new stream,
-    and let it run until nothing comes any more.
+    For another name, another cluster, other windows or classes. Stop the producers, let it run until nothing comes any
+    more, and point them at the new stream only then: an old version of a row must not come after a new one.
     """
     old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     new = resolve(to, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
