@@ -31,8 +31,8 @@ _SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS
 _LARGEST_SCALE = int(math.log2(limits.STEP_LARGEST)) + limits.GRID_BITS
 """Exponents of two."""
 
-_RUN_VALUES = 2**15
-"""Values handled at once, 256 KiB of them."""
+_RUN_VALUES = 2**14
+"""Values handled at once, 128 KiB of them: larger arrays are mapped and unmapped again at every call."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,12 +174,12 @@ class Grid:
         """Distances of float64[n, d], at most a run, from the offsets, in steps, not rounded."""
         offsets, inverse_steps = self._repeated
         at_zero, in_units = self._at_zero_in_units
-        if at_zero:
-            out[...] = values
-        else:
-            np.subtract(values, offsets[: len(values)], out=out)
+        if not at_zero:
+            values = np.subtract(values, offsets[: len(values)], out=out)
         if not in_units:
-            out *= inverse_steps[: len(values)]
+            np.multiply(values, inverse_steps[: len(values)], out=out)
+        elif at_zero:
+            out[...] = values
 
 
 def _raise_to(largest: Floats, distances: Floats) -> None:

@@ -13,6 +13,7 @@ nobody can choose ids that meet in one place, and nothing that leaves this modul
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -65,6 +66,14 @@ class IdIndex:
         self._table = table
         self._places = memoryview(table.data)
         self._used = 0
+
+    def __deepcopy__(self, memo: dict[int, object]) -> IdIndex:
+        """A copy that shares nothing with this one: its view is of its own table. (No view can be copied.)"""
+        other = IdIndex()
+        kept = {name: value for name, value in vars(self).items() if name != "_places"}
+        vars(other).update(copy.deepcopy(kept, memo))
+        other._places = memoryview(other._table.data)
+        return other
 
     # One id ----------------------------------------------------------------------------------------------------------
 

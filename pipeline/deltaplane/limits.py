@@ -20,7 +20,7 @@ EXACT_PRODUCT = 2**53
 SPLIT_BITS = 15
 """q = high * 2**15 + low when a block is too large in magnitude for one exact product."""
 
-BLOCK_ROWS = 1024
+BLOCK_ROWS = 2048
 """Rows of one block product: long enough for BLAS to run at speed, short enough to stay in the cache."""
 
 STEP_SMALLEST = 2.0**-500

@@ -35,6 +35,10 @@ _BLOCK_ENTRIES = 2**17
 """Entries of all Gram matrices of a block, a megabyte."""
 
 
+_LARGEST_SUM = 2.0**61
+"""Of squares; with it, every entry fits int64 by Cauchy and Schwarz, whatever an estimate in floats is off by."""
+
+
 @dataclass(frozen=True, eq=False)
 class Passage:
     """Rows that pass through a window of ``length`` rows.
@@ -68,12 +72,19 @@ class Planes:
 
 def fits(options: SolverOptions, passage: Passage) -> bool:
     """Whether :func:`planes_before` takes such options and rows."""
-    largest = int(np.abs(passage.rows).max(initial=1))
+    by_class = options.weighting in ("inverse", "balanced")
     return (
-        options.weighting in ("inverse", "balanced")
+        by_class
         and options.standardize
-        and largest**2 * (passage.length + 1) < 2**62
+        and all(_largest_sum(column, passage.length) < _LARGEST_SUM for column in passage.rows.T)
     )
+
+
+def _largest_sum(column: Int32s, length: int) -> float:
+    """About the largest sum of squares that a window of a column int32[m + n] comes to."""
+    sums = np.cumsum(column.astype(np.float64) ** 2)
+    sums[length:] -= sums[:-length].copy()
+    return float(sums.max(initial=0.0))
 
 
 def planes_before(passage: Passage, grid: Grid, options: SolverOptions) -> Iterator[Planes]:

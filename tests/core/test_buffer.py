@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import numpy as np
@@ -157,3 +158,13 @@ def test_columns_of_any_slots_are_those_of_the_rows_that_were_appended(seed: int
         killed = held[random.random(len(held)) < 0.05]
         buffer.set_dead(killed)
         dead.update(killed.tolist())
+
+
+def test_a_copy_of_an_index_goes_its_own_way_and_leaves_the_other_as_it_was() -> None:
+    index = IdIndex()
+    index.add([f"row {number}" for number in range(3000)])
+    other = copy.deepcopy(index)
+    other.let_go(1000)
+    other.add(["row 2000", *(f"new {number}" for number in range(5000))])
+    assert (other.slot_of("row 2000"), other.slot_of("row 500"), other.slot_of("new 4999")) == (3000, None, 8000)
+    assert (index.slot_of("row 2000"), index.slot_of("row 500"), index.slot_of("new 4999")) == (2000, 500, None)

@@ -51,7 +51,10 @@ class Offline:
         planes: dict[int, Plane] = {}
         newest = 0
         for record in _all(log, MODELS, 0):
-            model: Model = read_model(record.value)
+            try:
+                model: Model = read_model(record.value)
+            except WireError:
+                continue
             # A version that is not higher is one that no reader took.
             if model.version > newest:
                 newest = model.version

@@ -25,7 +25,7 @@ from deltaplane.wire import write_query
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.metrics_export import names
-from deltaplane_services.processors.records import QUERIES, SAMPLES, Outgoing
+from deltaplane_services.processors.records import MODELS, QUERIES, SAMPLES, Outgoing
 from deltaplane_services.replay.options import load_tables
 from kafka import offline
 from kafka.selection import RunningKafka
@@ -93,10 +93,13 @@ class Scene:
         return [port for port, service in self.services.items() if role in service.name]
 
     def ask_and_spoil(self) -> None:
-        """Publish ten queries, a record of samples that is none, a sample with a gap, and a retirement of nobody."""
+        """Publish ten queries, a record of samples and one of models that are none, a sample with a gap, and a
+        retirement of nobody.
+        """
         query = write_query(Query("any", np.full(6, 0.5), self.stream.definition.data_fingerprint))
         client = publisher(self.stream.settings, "site")
         client.publish([*[Outgoing(QUERIES, 0, None, query)] * 10, Outgoing(SAMPLES, 0, None, b"no record")])
+        client.publish([Outgoing(MODELS, 0, b"forged", b"no model")])
         client.flush()
         with SampleProducer(self.stream.settings) as producer:
             self.spoiled += 1

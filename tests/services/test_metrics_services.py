@@ -209,7 +209,7 @@ def test_a_delta_that_was_never_accepted_is_not_found_in_what_another_writer_bro
 
 def test_rounding_is_the_largest_of_all_sources_in_units_and_in_steps(worker: WorkerMetrics) -> None:
     one, other = source(), source(1)
-    one.rounding_error, other.rounding_error = np.array([0.1, 0.2]), np.array([0.4, 0.0])
+    one._intake.rounding_error, other._intake.rounding_error = np.array([0.1, 0.2]), np.array([0.4, 0.0])
     worker.turn({0: one, 1: other}, (), joined=True)
     assert series(worker.registry, names.ROUNDING) == {("a",): 0.4, ("b",): 0.2}
     assert only(worker.registry, names.ROUNDING_STEPS) == 0.4

@@ -95,10 +95,9 @@ class _Soak:
     def __init__(
         self, cluster: KafkaCluster, settings: ServiceSettings, plan: Plan, processes: Processes, file: Path, say: Say
     ) -> None:
-        random = Random(plan.seed)
         self._cluster, self._settings, self._plan, self._processes, self._say = cluster, settings, plan, processes, say
-        self._restarts = Restarts(random, processes, cluster)
-        self._schedule = schedule(random, plan.pause_seconds)
+        self._restarts = Restarts(Random(f"restarts {plan.seed}"), processes, cluster)
+        self._schedule = schedule(Random(f"schedule {plan.seed}"), plan.pause_seconds)
         self._observer = Observer(processes, cluster)
         self._load = Load(settings, plan.seed, plan.rows_per_second)
         self._answers = Answers(settings)

@@ -12,6 +12,7 @@ LEARNERS: tuple[Learner, ...] = (
     rows.LOGISTIC_MANY,
     batches.RIDGE,
     batches.LINEAR_SVC,
+    ours.ESTIMATOR_BY_ROW,
     ours.PLAIN_BY_ROW,
     ours.AUTOMATIC_BY_ROW,
     rows.VOWPAL_WABBIT,

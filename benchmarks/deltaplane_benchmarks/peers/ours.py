@@ -1,4 +1,4 @@
-"""Ours: the whole embedded pipeline, as ``replay`` runs it, on rows in memory.
+"""Ours: the whole embedded pipeline, as ``replay`` runs it, on rows in memory; and the estimator, row by row.
 
 A chunk is encoded as a record, admitted, placed on the grid, scored by the newest model, learned exactly, and leaves
 the window again when it is old; then the merger solves and publishes a model. The G-mean is the one the model carries.
@@ -14,11 +14,12 @@ import numpy as np
 
 from deltaplane import metrics
 from deltaplane.definition import StreamDefinition
+from deltaplane.estimators import SlidingProximalSVM
 from deltaplane.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.sample import Samples
 from deltaplane.wire import write_sample_batch
-from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task
+from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
 from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
@@ -66,6 +67,20 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
     yield run
 
 
+@contextmanager
+def _estimator(task: Task) -> Iterator[Run]:
+    grid, truth, begin = fit_grid(task.features[:GRID_FIT_ROWS]), task.flags, task.chunk
+
+    def run() -> Ran:
+        learner = SlidingProximalSVM(int(WINDOW), C=1.0, grid=grid)
+        predicted = no_predictions(task)
+        learner.partial_fit(task.features[:begin], truth[:begin])
+        predicted[begin:] = learner.predict_then_fit(task.features[begin:], truth[begin:])
+        return Ran(partial(task.gmean_of, predicted))
+
+    yield run
+
+
 def _without(scores: metrics.Confusion, first: metrics.Confusion | None) -> metrics.Confusion:
     """The counts of a stream but for those of its first chunk, of which a model after every row has some."""
     if first is None:
@@ -103,6 +118,13 @@ PLAIN_BY_ROW = Learner(
     None,
     partial(_pipeline, window=WINDOW, choice_of_c=1.0, by_row=True),
     slow=True,
+)
+ESTIMATOR_BY_ROW = Learner(
+    "Deltaplane, SlidingProximalSVM",
+    ROWS,
+    "predict_then_fit, window 20,000, C 1, weighted; the plane after every row, no log and no broker",
+    None,
+    _estimator,
 )
 AUTOMATIC_BY_ROW = Learner(
     "Deltaplane, automatic",

@@ -39,7 +39,10 @@ class ModelFollower:
         self._refused = refused
         low, end = log.bounds(MODELS, 0)
         self._find_newest(low, end)
-        self._log.follow([(MODELS, 0, end)])
+        # Followed from the first poll on: whoever only looks up the newest model has a client read nothing ahead, which
+        # cannot be taken back at once. librdkafka (2.16) goes on fetching a partition that was given up while it still
+        # asked for the partition's first offset.
+        self._follow_from: int | None = end
 
     @property
     def version(self) -> int:
@@ -72,6 +75,9 @@ class ModelFollower:
 
     def poll(self, most: int, timeout_seconds: float) -> list[Model]:
         """The models that have come since, each newer than the one before it."""
+        if self._follow_from is not None:
+            self._log.follow([(MODELS, 0, self._follow_from)])
+            self._follow_from = None
         found = []
         for record in self._log.poll(most, timeout_seconds):
             try:

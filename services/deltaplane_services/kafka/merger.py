@@ -73,7 +73,6 @@ class MergerService:
         self._reader = clients.reader()
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
-        self._follow_nothing()
         self._published_at = self._checkpointed_at = 0.0
         self._failures = self._left_out = 0
         self._has_place = False
@@ -104,11 +103,8 @@ class MergerService:
         if places:
             logger.info("standing by")
             self._has_place, self.processor = False, None
-            self._follow_nothing()
-
-    def _follow_nothing(self) -> None:
-        """Let go of what the reader follows: it reads ahead, and a merger standing by would hold megabytes for ever."""
-        self._reader.follow([])
+            # A client reads ahead, and would hold megabytes of deltas for as long as another one is elected.
+            self._reader.follow([])
 
     def _begin(self) -> MergerProcessor:
         """Go on where the checkpoints leave off. Raises :class:`DeltaGap` where deltas behind them are gone."""

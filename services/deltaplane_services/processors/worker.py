@@ -11,45 +11,37 @@ Life of a source in a worker, driven by a runner:
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from deltaplane import limits
 from deltaplane.candidates import Trials
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.errors import DefinitionMismatch, DeltaGap, SourceBarred, WireError
+from deltaplane.errors import DeltaGap, SourceBarred
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.outcomes import SampleOutcome
 from deltaplane.partition import Partition, Step
 from deltaplane.records import Receipt
-from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
+from deltaplane.sample import Refusal
 from deltaplane.scoring import score
 from deltaplane.window import NO_WATERMARK
-from deltaplane.wire import (
-    read_retirement,
-    single_samples,
-    write_claim,
-    write_delta,
-    write_receipt,
-)
+from deltaplane.wire import write_claim, write_delta, write_receipt
+from deltaplane_services.processors.intake import Batch, Intake, row_letters
 from deltaplane_services.processors.records import (
     DELTAS,
     RECEIPTS,
     Outgoing,
     Output,
     Record,
-    dead_letter,
-    read_published_samples,
     receipt_key,
-    refused_rows,
     source_key,
 )
+
+Floats = npt.NDArray[np.float64]
 
 DEAD_LETTERED = {
     SampleOutcome.LATE: "its event time lies outside the window; send it before the window has passed",
@@ -68,16 +60,6 @@ class ResumeFrom:
     retirements_needed: int
 
 
-@dataclass
-class _Batch:
-    """The decoded input of one step, and what was refused of it."""
-
-    samples: AdmittedSamples
-    retirements: list[Retirement]
-    letters: list[Outgoing]
-    counts: Counter[str]
-
-
 class WorkerProcessor:
     """One source's state in one worker's life; ``writer`` must never have been used before."""
 
@@ -86,8 +68,7 @@ class WorkerProcessor:
         self.source = source
         self.writer = writer
         self.partition = Partition(definition, source.partition)
-        self.rounding_error = np.zeros(len(definition.features))
-        self._singles = single_samples(len(definition.features), definition.data_fingerprint)
+        self._intake = Intake(definition)
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = 0
@@ -103,9 +84,8 @@ class WorkerProcessor:
         self._model: Model | None = None
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK
-        # Where classes are open: the labels that this source has admitted, and how many of them deltas have named; and
-        # the pairs of labels that it has scores of.
-        self._labels: dict[str, None] = {}
+        # Where classes are open: how many of the labels admitted have been named by deltas, and the pairs of labels
+        # that there are scores of.
         self._labels_named = 0
         self._scored: set[tuple[str, str]] = set()
 
@@ -131,7 +111,7 @@ class WorkerProcessor:
         self._sequence = accepted.sequence
         self._samples_covered = accepted.samples_position
         self._retirements_covered = accepted.retirements_position
-        self._labels, self._labels_named = dict.fromkeys(accepted.labels), len(accepted.labels)
+        self._intake.labels, self._labels_named = dict.fromkeys(accepted.labels), len(accepted.labels)
         self._scored = set(accepted.scores.counts)
         rebuild = accepted.rebuild
         if accepted.sequence == 0:
@@ -160,6 +140,11 @@ class WorkerProcessor:
             position.source == self.source and position.read_to > self._claimed_at and position.owner != self.writer
             for position in positions
         )
+
+    @property
+    def rounding_error(self) -> Floats:
+        """Largest distance between a feature's admitted values and the grid so far, float64[d], in their own units."""
+        return self._intake.rounding_error
 
     @property
     def serving(self) -> bool:
@@ -225,7 +210,7 @@ class WorkerProcessor:
         expires = self.definition.ladder.timed and self._watermark > self._delta_watermark
         if not samples and not retirements and not expires:
             return Output()
-        batch = self._decode(samples, retirements)
+        batch = self._intake.take(samples, retirements)
         step = self.partition.step(batch.samples, batch.retirements, self._watermark)
         # The model is still that of before: it has not learned these samples.
         quality = score(self._model, batch.samples, [note.row for note in step.sample_notes])
@@ -237,7 +222,7 @@ class WorkerProcessor:
         accepted = self._state()
         before = [record for record in samples if record.offset < accepted.samples_position]
         retired = [record for record in retirements if record.offset < accepted.retirements_position]
-        batch = self._decode(before, retired)
+        batch = self._intake.take(before, retired)
         self.partition.refill(batch.samples, batch.retirements)
         self._held_samples, self._held_retirements = list(samples[len(before) :]), list(retirements[len(retired) :])
         # A record beyond the position shows that nothing before it is left to come.
@@ -270,54 +255,11 @@ class WorkerProcessor:
             )
         return self._accepted
 
-    # Decoding --------------------------------------------------------------------------------------------------------
-
-    def _decode(self, samples: Sequence[Record], retirements: Sequence[Record]) -> _Batch:
-        """Decode and admit; everything that is refused becomes a dead letter and a count, and nothing else is lost."""
-        counts: Counter[str] = Counter()
-        letters: list[Outgoing] = []
-        parts: list[Samples] = []
-        singles = self._singles
-        for record in samples:
-            if singles.take(record.value, record.offset, record.log_time):
-                continue
-            if len(singles):
-                parts.append(singles.samples())
-            try:
-                parts.append(read_published_samples(record, self.definition))
-            except (WireError, DefinitionMismatch) as fault:
-                letters.append(self._refuse(record, fault, counts))
-        if len(singles):
-            parts.append(singles.samples())
-        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition, self._labels)
-        self._labels.update(dict.fromkeys(admitted.new_labels))
-        counts.update(f"refused {refusal.kind}" for refusal in refusals)
-        letters.extend(_row_letters(samples, refusals))
-        if admitted.missing:
-            counts["values filled in"] += admitted.missing
-        self.rounding_error = np.maximum(self.rounding_error, admitted.rounding)
-        decoded = []
-        for record in retirements:
-            try:
-                decoded.append(
-                    read_retirement(
-                        record.value, len(self.definition.features), self.definition.data_fingerprint, record.offset
-                    )
-                )
-            except (WireError, DefinitionMismatch) as fault:
-                letters.append(self._refuse(record, fault, counts))
-        return _Batch(admitted, decoded, letters, counts)
-
-    def _refuse(self, record: Record, fault: Exception, counts: Counter[str]) -> Outgoing:
-        kind = "bad record" if isinstance(fault, WireError) else "other definition"
-        counts[f"refused {kind}"] += 1
-        return dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES)
-
     # Output ----------------------------------------------------------------------------------------------------------
 
     def _emit(
         self,
-        batch: _Batch,
+        batch: Batch,
         step: Step,
         quality: tuple[Confusion, Trials | None],
         samples: Sequence[Record],
@@ -345,11 +287,11 @@ class WorkerProcessor:
             scored_by=self._model.version if self._model is not None and scores.counts else 0,
             counts=dict(batch.counts),
             trials=trials,
-            labels=tuple(self._labels)[self._labels_named :],
+            labels=tuple(self._intake.labels)[self._labels_named :],
         )
         first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
         self._sequence += 1
-        self._labels_named = len(self._labels)
+        self._labels_named = len(self._intake.labels)
         self._samples_covered, self._retirements_covered = samples_to, retirements_to
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
@@ -369,7 +311,7 @@ class WorkerProcessor:
         self._scored.update(pair for pair in new if pair not in left_out)
         return scores if not left_out else Confusion({p: n for p, n in scores.counts.items() if p not in left_out})
 
-    def _late_letters(self, batch: _Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
+    def _late_letters(self, batch: Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
         """Dead letters of admitted samples that came too late, or under a retired id."""
         refusals = [
             Refusal(
@@ -382,7 +324,7 @@ class WorkerProcessor:
             for note in step.sample_notes
             if note.outcome in DEAD_LETTERED
         ]
-        return _row_letters(samples, refusals, "-late")
+        return row_letters(samples, refusals, "-late")
 
     def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:
         return [
@@ -408,34 +350,3 @@ class WorkerProcessor:
             )
             for note in step.retirement_notes
         ]
-
-
-def _row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
-    """The dead letters of refused rows, by the record that brought them."""
-    if not refusals:
-        return []
-    record_at = {record.offset: record for record in records}
-    by_record = itertools.groupby(refusals, lambda refusal: refusal.offset)
-    return [letter for offset, ours in by_record for letter in refused_rows(record_at[offset], list(ours), when)]
-
-
-def _joined(parts: Sequence[Samples], features: int) -> Samples:
-    """Several decoded messages as one batch, in order."""
-    if len(parts) == 1:
-        return parts[0]
-    if not parts:
-        empty = np.zeros(0, dtype=np.int64)
-        return Samples([], empty, (), empty.astype(np.int32), np.zeros((0, features)), empty, empty, empty)
-    table = tuple(dict.fromkeys(label for part in parts for label in part.label_table))
-    place = {label: code for code, label in enumerate(table)}
-    codes = [np.array([place[label] for label in part.label_table], dtype=np.int32)[part.label_codes] for part in parts]
-    return Samples(
-        ids=[sample_id for part in parts for sample_id in part.ids],
-        event_times=np.concatenate([part.event_times for part in parts]),
-        label_table=table,
-        label_codes=np.concatenate(codes),
-        features=np.concatenate([part.features for part in parts]),
-        offsets=np.concatenate([part.offsets for part in parts]),
-        rows=np.concatenate([part.rows for part in parts]),
-        log_times=np.concatenate([part.log_times for part in parts]),
-    )

@@ -1,0 +1,124 @@
+"""What a worker takes in: records decoded and admitted; what is refused becomes a dead letter and a count.
+
+Messages of single samples are gathered and read by position, batches one by one; all rows of a step are then admitted
+as one batch, in the order of the log.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
+from deltaplane.wire import read_retirement, single_samples
+from deltaplane_services.processors.records import (
+    Outgoing,
+    Record,
+    dead_letter,
+    read_published_samples,
+    refused_rows,
+)
+
+
+@dataclass
+class Batch:
+    """The decoded input of one step, and what was refused of it."""
+
+    samples: AdmittedSamples
+    retirements: list[Retirement]
+    letters: list[Outgoing]
+    counts: Counter[str]
+
+
+class Intake:
+    """The gate of one source. ``labels``: where classes are open, those that it has admitted, in order.
+
+    ``rounding_error`` float64[d]: the largest distance between admitted values and the grid so far.
+    """
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self.definition = definition
+        self.labels: dict[str, None] = {}
+        self.rounding_error = np.zeros(len(definition.features))
+        self._singles = single_samples(len(definition.features), definition.data_fingerprint)
+
+    def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
+        """Decode and admit; everything that is refused becomes a dead letter and a count, and nothing else is lost."""
+        counts: Counter[str] = Counter()
+        letters: list[Outgoing] = []
+        parts = self._decoded(samples, letters, counts)
+        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition, self.labels)
+        self.labels.update(dict.fromkeys(admitted.new_labels))
+        counts.update(f"refused {refusal.kind}" for refusal in refusals)
+        letters.extend(row_letters(samples, refusals))
+        if admitted.missing:
+            counts["values filled in"] += admitted.missing
+        self.rounding_error = np.maximum(self.rounding_error, admitted.rounding)
+        features, fingerprint = len(self.definition.features), self.definition.data_fingerprint
+        asked = []
+        for record in retirements:
+            try:
+                asked.append(read_retirement(record.value, features, fingerprint, record.offset))
+            except (WireError, DefinitionMismatch) as fault:
+                letters.append(_refused(record, fault, counts))
+        return Batch(admitted, asked, letters, counts)
+
+    def _decoded(self, records: Sequence[Record], letters: list[Outgoing], counts: Counter[str]) -> list[Samples]:
+        """The rows of records of samples, in order."""
+        singles, parts = self._singles, []
+        for record in records:
+            if singles.take(record.value, record.offset, record.log_time):
+                continue
+            if len(singles):
+                parts.append(singles.samples())
+            try:
+                parts.append(read_published_samples(record, self.definition))
+            except (WireError, DefinitionMismatch) as fault:
+                letters.append(_refused(record, fault, counts))
+        if len(singles):
+            parts.append(singles.samples())
+        return parts
+
+
+def _refused(record: Record, fault: Exception, counts: Counter[str]) -> Outgoing:
+    kind = "bad record" if isinstance(fault, WireError) else "other definition"
+    counts[f"refused {kind}"] += 1
+    return dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES)
+
+
+def row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
+    """The dead letters of refused rows, by the record that brought them."""
+    if not refusals:
+        return []
+    record_at = {record.offset: record for record in records}
+    by_record = itertools.groupby(refusals, lambda refusal: refusal.offset)
+    return [letter for offset, ours in by_record for letter in refused_rows(record_at[offset], list(ours), when)]
+
+
+def _joined(parts: Sequence[Samples], features: int) -> Samples:
+    """Several decoded messages as one batch, in order."""
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        empty = np.zeros(0, dtype=np.int64)
+        return Samples([], empty, (), empty.astype(np.int32), np.zeros((0, features)), empty, empty, empty)
+    table = tuple(dict.fromkeys(label for part in parts for label in part.label_table))
+    place = {label: code for code, label in enumerate(table)}
+    codes = [np.array([place[label] for label in part.label_table], dtype=np.int32)[part.label_codes] for part in parts]
+    return Samples(
+        ids=[sample_id for part in parts for sample_id in part.ids],
+        event_times=np.concatenate([part.event_times for part in parts]),
+        label_table=table,
+        label_codes=np.concatenate(codes),
+        features=np.concatenate([part.features for part in parts]),
+        offsets=np.concatenate([part.offsets for part in parts]),
+        rows=np.concatenate([part.rows for part in parts]),
+        log_times=np.concatenate([part.log_times for part in parts]),
+    )
