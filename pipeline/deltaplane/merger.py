@@ -75,7 +75,8 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
 class Merger:
     """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only.
 
-    ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out.
+    ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out. Solver settings
+    may change on a live stream, from one merger to the next.
     """
 
     def __init__(self, definition: StreamDefinition) -> None:
@@ -91,6 +92,8 @@ class Merger:
         self._blend: Blend | None = None
         self._trials: Trials | None = None
         self._weighed: dict[Source, int] = {}
+        # Of models before this version, the candidates were solved with other options.
+        self._candidates_from = 0
         self.void_trials = 0
         self._changed = True
 
@@ -106,6 +109,8 @@ class Merger:
             # Checkpoints are older than the last model: the trials of deltas that are read again are in its candidates.
             self._blend = last.blend
             self._weighed = {position.source: position.sequence for position in last.positions}
+            if last.options != self.definition.solver:
+                self._blend, self._candidates_from = None, last.version + 1
         self._changed = True
 
     def state(self, source: Source) -> SourceState:
@@ -152,8 +157,9 @@ class Merger:
         trials = delta.trials
         if trials is None or delta.tile.sequence < self._weighed.get(delta.source, 0):
             return
-        if not trials.fits(len(self.definition.ladder.windows), self.definition.choices_tried):
-            # C was changed while the stream was live; what is known of the old candidates is of no use.
+        fits = trials.fits(len(self.definition.ladder.windows), self.definition.choices_tried)
+        if not fits or delta.scored_by < self._candidates_from:
+            # The solver was changed while the stream was live; what is known of the old candidates is of no use.
             self.void_trials += 1
             return
         self._trials = trials if self._trials is None else self._trials + trials

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, resolve
+from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, resolve
 
 Principals = Annotated[
     list[str] | None,

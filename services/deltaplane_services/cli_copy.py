@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
 
 if TYPE_CHECKING:
     from deltaplane.definition import StreamDefinition
@@ -30,17 +31,28 @@ def copy(
     idle_seconds: Idle = 5.0,
     wait: Wait = 0.0,
     regrid: Annotated[
-        bool, typer.Option("--regrid", help="Onto another grid, of deltaplane grid refit; what it admits is copied.")
+        bool,
+        typer.Option(
+            "--regrid",
+            help="Onto another grid, of deltaplane grid refit, or some of the features; what that admits is copied.",
+        ),
+    ] = False,
+    whole_log: Annotated[
+        bool,
+        typer.Option(
+            "--whole-log", help="From where the log begins, and not the oldest live row: for a longer window."
+        ),
     ] = False,
 ) -> None:
     """Copy the live rows of a stream, and what still comes, onto a new stream of the same features and grid.
 
-    For another name, another cluster, other windows or classes. Stop the producers, or point them at the new stream,
-    and let it run until nothing comes any more.
+    For another name, another cluster, other windows or classes. Stop the producers, let it run until nothing comes any
+    more, and point them at the new stream only then: an old version of a row must not come after a new one.
     """
     old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     new = resolve(to, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _copy(old, new, idle_seconds, wait, regrid=regrid)
+    check(old, "auditor")
+    _copy(old, new, Copying(idle_seconds, wait, regrid=regrid, whole_log=whole_log))
 
 
 def repartition(
@@ -67,10 +79,11 @@ def repartition(
     if out.exists():
         raise DefinitionError(f"repartition: {str(out)!r} is there already; name a file that is not")
     tables = load_tables(definition)
+    check(old, "auditor")
     tables |= {"name": name or f"{old.definition.name}-{partitions}", "partitions": partitions}
     out.write_text(as_toml(tables), "utf-8")
     new = resolve(out, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _copy(old, new, idle_seconds, wait)
+    _copy(old, new, Copying(idle_seconds, wait))
     typer.echo(f"definition of the new stream: {out}")
 
 
@@ -118,28 +131,46 @@ def restore(
     saved = Backup(file)
     regroup = Regroup(saved.definition, settings.definition)
     regroup.know(saved.labels)
-    _make_topics(settings)
+    _make_topics(settings, wait)
     publish_all(settings, (outgoing for record in saved.records() for outgoing in regroup.record(record)))
     _tell(regroup.counts)
     _compare(saved.definition, settings, saved.digest, wait)
 
 
-def _copy(
-    old: ServiceSettings, new: ServiceSettings, idle_seconds: float, wait: float, *, regrid: bool = False
-) -> None:
+@dataclass(frozen=True)
+class Copying:
+    """How a stream is copied; times in seconds."""
+
+    idle_seconds: float
+    wait: float
+    regrid: bool = False
+    whole_log: bool = False
+
+
+def _copy(old: ServiceSettings, new: ServiceSettings, how: Copying) -> None:
     from deltaplane_services.kafka.copying import copy_stream
+    from deltaplane_services.processors.regroup import Regroup
 
-    _make_topics(new)
-    copied: Copied = copy_stream(old, new, idle_seconds, regrid=regrid)
+    regroup = Regroup(old.definition, new.definition, regrid=how.regrid)
+    _make_topics(new, how.wait)
+    copied: Copied = copy_stream(old, new, regroup, how.idle_seconds, whole_log=how.whole_log)
     _tell(copied.counts)
-    _compare(old.definition, new, None if copied.model is None else copied.model.digest, wait)
+    _compare(old.definition, new, None if copied.model is None else copied.model.digest, how.wait)
 
 
-def _make_topics(settings: ServiceSettings) -> None:
+def _make_topics(settings: ServiceSettings, wait: float) -> None:
+    """Make the topics of a new stream, and raise what keeps this command from filling them before it begins to."""
+    from deltaplane_services.access import WRITE
+    from deltaplane_services.kafka.start import check_topics
+    from deltaplane_services.processors.records import RETIREMENTS
     from deltaplane_services.topics import create_topics
 
     for finding in create_topics(settings).findings:
         raise DefinitionError(f"kafka: {finding}")
+    check(settings, "producer")
+    check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
+    if wait > 0:
+        check(settings, "viewer")
 
 
 def _tell(counts: object) -> None:
@@ -151,13 +182,9 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
     """Say which digest the new stream must have, and whether it has it."""
     from deltaplane_services.kafka.copying import wait_for_digest
 
-    by_count = any(window.kind == "count" for window in new.definition.ladder.windows)
-    if old.data_fingerprint != new.definition.data_fingerprint:
-        typer.echo("no digest to compare with: its grid is another; check the new stream with deltaplane audit")
-        return
-    same_rows = old.ladder == new.definition.ladder and (not by_count or old.partitions == new.definition.partitions)
-    if digest is None or not same_rows or old.ladder.pane_rows > 1:
-        why = "rows came while it was copied" if digest is None else "its windows hold other rows"
+    why = _why_not_comparable(old, new.definition)
+    if why is not None or digest is None:
+        why = why or "rows came while it was copied"
         typer.echo(f"no digest to compare with: {why}; check the new stream with deltaplane audit")
         return
     typer.echo(f"digest of the old stream {digest}")
@@ -168,6 +195,20 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
         typer.secho(f"NOT EQUAL within {wait:g} s; do its worker and merger run?", fg=typer.colors.RED)
         raise typer.Exit(1)
     typer.secho(f"equal: the model of stream {new.definition.name} has the same digest", fg=typer.colors.GREEN)
+
+
+def _why_not_comparable(old: StreamDefinition, new: StreamDefinition) -> str | None:
+    """Why a copy holds another set of rows by its definition, or None where it must have the same digest."""
+    from deltaplane_services.processors.regroup import admission_rules
+
+    if old.data_fingerprint != new.data_fingerprint:
+        return "its features or grid are others"
+    if old.classes != new.classes or admission_rules(old) != admission_rules(new):
+        return "it admits other rows, or has other classes"
+    by_count = any(window.kind == "count" for window in new.ladder.windows)
+    if old.ladder != new.ladder or (by_count and old.partitions != new.partitions):
+        return "its windows hold other rows"
+    return "its panes begin at other rows" if old.ladder.pane_rows > 1 else None
 
 
 def register(app: typer.Typer) -> None:

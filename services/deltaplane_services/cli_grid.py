@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, resolve
+from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
 
 grid_app = typer.Typer(help="The grid that a stream's values are placed on.", no_args_is_help=True)
 
@@ -46,6 +46,7 @@ def refit(
     new_name = name or f"{old.name}-refit"
     check_new(out, new_name, old)
     if source is None:
+        check(settings, "auditor")
         seen = RowsSeen(old)
         pass_live_log(settings, seen.add_records, idle_seconds)
     else:

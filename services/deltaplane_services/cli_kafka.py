@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import logging
-import os
-import socket
-import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from deltaplane_services.plain import PlainFormatter, echo, json_text
+from deltaplane_services.cli_options import (
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    KafkaProperty,
+    Site,
+    check,
+    log_at,
+    resolve,
+)
+from deltaplane_services.plain import echo, json_text
 
-if TYPE_CHECKING:
-    from deltaplane_services.settings import ServiceSettings
-
-DefinitionFile = Annotated[
-    Path, typer.Option("--definition", envvar="DELTAPLANE_DEFINITION", help="The stream definition (deltaplane.toml).")
-]
-Broker = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with this site's samples.")]
-CentralBroker = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with deltas and models, if another.")]
-Site = Annotated[str | None, typer.Option(help="Name of this site.")]
-KafkaProperty = Annotated[
-    list[str] | None, typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.")
-]
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Instance = Annotated[str | None, typer.Option(help="Fixed name of this process: a quick restart keeps its partitions.")]
 
@@ -39,29 +32,6 @@ def register(app: typer.Typer) -> None:
         app.command()(command)
     app.add_typer(topics_app, name="topics")
     app.add_typer(model_app, name="model")
-
-
-def resolve(definition: Path, **flags: Any) -> ServiceSettings:
-    """Flags over environment over definition file; the one place where the environment is read."""
-    from deltaplane_services.replay.options import load_tables
-    from deltaplane_services.settings import resolve_settings
-
-    # A command that is no service says what is wrong in one message of its own.
-    _log("error")
-    return resolve_settings(flags, os.environ, load_tables(definition), socket.gethostname())
-
-
-def check(settings: ServiceSettings, role: str) -> None:
-    """Raise what keeps a command of a role from beginning: no broker, no topics, no rights, another definition."""
-    from deltaplane_services.kafka.start import check_stream
-
-    check_stream(settings, role)
-
-
-def _log(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
 # Services ------------------------------------------------------------------------------------------------------------
@@ -92,7 +62,7 @@ def worker(
         instance=instance,
         log_level=log_level,
     )
-    _log(settings.knobs.log_level)
+    log_at(settings.knobs.log_level)
     check(settings, "worker")
     watch = WorkerMetrics(settings.definition, settings.site)
     with serving(settings.knobs, watch.answers()):
@@ -135,7 +105,7 @@ def merger(
         refresh_seconds=refresh_seconds,
         log_level=log_level,
     )
-    _log(settings.knobs.log_level)
+    log_at(settings.knobs.log_level)
     check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
@@ -170,7 +140,7 @@ def scorer(
         instance=instance,
         log_level=log_level,
     )
-    _log(settings.knobs.log_level)
+    log_at(settings.knobs.log_level)
     check(settings, "scorer")
     watch = ScorerMetrics(settings.definition)
     with serving(settings.knobs, watch.answers()):

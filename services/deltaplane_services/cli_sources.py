@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli_kafka import Broker, CentralBroker, DefinitionFile, KafkaProperty, check, resolve
+from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, check, resolve
 from deltaplane_services.plain import echo
 
 if TYPE_CHECKING:

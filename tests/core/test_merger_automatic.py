@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,13 @@ def tried(hits: int, choices: tuple[Choice, ...] = CHOICES, windows: int = 2) ->
     return Trials(choices, {"y": right}, {"y": np.full((windows, len(choices), 2), 10)})
 
 
-def delta(source: Source, sequence: int, trials: Trials | None = None, change: Statistics | None = None) -> Delta:
+def delta(
+    source: Source,
+    sequence: int,
+    trials: Trials | None = None,
+    change: Statistics | None = None,
+    scored_by: int = 0,
+) -> Delta:
     return Delta(
         source=source,
         writer="w",
@@ -45,6 +52,7 @@ def delta(source: Source, sequence: int, trials: Trials | None = None, change: S
         rebuild=Rebuild(),
         change=change or Statistics(2),
         trials=trials,
+        scored_by=scored_by,
     )
 
 
@@ -128,6 +136,31 @@ def test_trials_of_other_candidates_are_left_out_and_counted(others: Trials) -> 
     plain.apply(delta(HERE, 1))
     assert candidates(published(merger)) == candidates(published(plain))
     assert merger.void_trials == 1
+
+
+@pytest.mark.parametrize("changed", [{"standardize": False}, {"kind": "lpsvm", "weighting": "none"}])
+def test_what_was_known_of_candidates_of_other_options_is_forgotten_though_C_is_the_same(
+    changed: dict[str, Any],
+) -> None:
+    merger = begun()
+    merger.apply(delta(HERE, 1, tried(9)))
+    checkpoint, last = [merger.state(source) for source in (HERE, THERE)], published(merger)
+    other = replace(DEFINITION, solver=replace(DEFINITION.solver, **changed))
+
+    again = Merger(other)
+    again.restore(checkpoint, read_model(write_model(last)))
+    own = tried(4, other.choices_tried)
+    again.apply(delta(HERE, 2, own, scored_by=last.version))
+    assert again.void_trials == 1
+    first = published(again)
+    assert first.blend is not None
+    assert first.blend.of["y"].rows.tolist() == np.zeros((2, 2, 2)).tolist()
+    assert first.digest == last.digest
+    again.apply(delta(HERE, 3, own, scored_by=first.version))
+    second = published(again)
+    assert second.blend is not None
+    assert second.blend.of["y"].rows.tolist() == np.full((2, 2, 2), 10.0).tolist()
+    assert again.void_trials == 1
 
 
 def test_a_refused_solve_keeps_the_last_good_plane_and_what_was_tried() -> None:

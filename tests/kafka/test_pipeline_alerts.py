@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import threading
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,6 +28,7 @@ from deltaplane.wire import write_claim
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.processors.records import DELTAS, SAMPLES, Outgoing, source_key
+from deltaplane_services.replay.toml import as_toml
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka
 from kafka.rows import FIRST_TIME, Rows
@@ -296,6 +298,24 @@ def test_more_records_than_the_workers_can_read_make_the_lag_grow(scene: Scene) 
     scene.fires("DeltaplaneLagGrowing", topic="samples", site="local")
     scene.feed.weather = CALM
     scene.silent("DeltaplaneLagGrowing")
+
+
+def test_mergers_with_different_solver_settings_are_told_apart_while_one_stands_by(
+    scene: Scene, tmp_path: Path
+) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneMergersDiffer")
+    port = scene.port_of("scorer")
+    scene.services[port].terminate()
+    tables = tomllib.loads(scene.stream.definition_file.read_text("utf-8"))
+    older = tmp_path / "older.toml"
+    older.write_text(as_toml({**tables, "solver": {"C": 7.0}}), "utf-8")
+    environment = {"DELTAPLANE_METRICS_ADDRESS": f"127.0.0.1:{port}"}
+    forgotten = replace(scene.stream, definition_file=older).start("merger", **environment)
+    scene.fires("DeltaplaneMergersDiffer", stream=scene.name)
+    forgotten.terminate()
+    scene.start("scorer", port)
+    scene.silent("DeltaplaneMergersDiffer")
 
 
 def test_every_alert_has_been_provoked_in_this_file() -> None:

@@ -162,7 +162,7 @@ def test_a_stream_whose_feature_outgrew_its_grid_goes_on_on_a_wider_one(
                 reference.retire(sample_id)
             told = stream.run("copy", "--regrid", "--to", out, "--idle-seconds", "1").stdout
             assert "600 rows" in told
-            assert "its grid is another" in told
+            assert "its features or grid are others" in told
             wider.start("merger")
             wider.start("worker")
             digest = reference.statistics().digest(wider.definition.data_fingerprint)

@@ -7,7 +7,9 @@ topics acls`` prints it, so the table that people read is the table that is test
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,7 @@ from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.membership import NotAllowed
 from deltaplane_services.processors.records import TOPICS
+from deltaplane_services.replay.toml import as_toml
 from deltaplane_services.settings import ServiceSettings, resolve_settings
 from kafka.clients import PATIENCE_SECONDS, wait_until
 from kafka.rows import Rows
@@ -259,6 +262,9 @@ def test_nobody_takes_a_place_in_a_group_that_is_not_theirs(guarded: Guarded) ->
 
 def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guarded, tmp_path: Path) -> None:
     file = Rows(5, seed=1).write(tmp_path / "rows.csv")
+    other = tmp_path / "other.toml"
+    other.write_text(guarded.stream.definition_file.read_text("utf-8").replace(NAME, f"{NAME}-other"), "utf-8")
+    out = tmp_path / "out.toml"
     commands: dict[tuple[str, ...], str] = {
         ("worker",): "worker",
         ("merger",): "merger",
@@ -268,10 +274,14 @@ def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guard
         ("model", "show"): "viewer",
         ("audit",): "auditor",
         ("source", "remove", "local"): "operator",
+        ("copy", "--to", str(other)): "auditor",
+        ("repartition", "--partitions", "3", "--out", str(out)): "auditor",
+        ("grid", "refit", "--out", str(out)): "auditor",
     }
     before = guarded.ends()
-    started = {role: guarded.stream.start(*words, **guarded.identity("nobody")) for words, role in commands.items()}
-    for role, process in started.items():
+    nobody = guarded.identity("nobody")
+    started = [(role, guarded.stream.start(*words, **nobody)) for words, role in commands.items()]
+    for role, process in started:
         said = guarded.ended_for_want_of_a_right(process)
         assert "user 'nobody' may not" in said
         rights = [right for right in ROLES[role].rights if right.resource == "topic"]
@@ -280,9 +290,43 @@ def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guard
             for operation in right.operations:
                 assert f"{operation} topic {NAME}.{right.name}" in said, role
         assert f"--principal {role}=User:NAME" in said
+    assert not out.exists()
     assert {p: e for p, e in guarded.ends().items() if p[0] not in {"checkpoints", "models"}} == {
         p: e for p, e in before.items() if p[0] not in {"checkpoints", "models"}
     }
+
+
+def test_a_stream_is_copied_and_restored_by_who_may_fill_the_new_one_and_nobody_else_begins(
+    guarded: Guarded, tmp_path: Path
+) -> None:
+    stream, file = guarded.stream, tmp_path / "stream.avro"
+    guarded.run("auditor", "backup", file)
+    tables = tomllib.loads(stream.definition_file.read_text("utf-8")) | {"name": f"{NAME}-copy"}
+    to = tmp_path / "copy.toml"
+    to.write_text(as_toml(tables), "utf-8")
+    new = replace(stream, definition_file=to, settings=resolve_settings({}, {}, tables))
+    copy = ("copy", "--to", to, "--idle-seconds", "0.5")
+    guarded.secure.add_users(["copier"])
+
+    def allow(of: Stream, *roles: str, operation: str = "") -> None:
+        principals = [word for role in roles for word in ("--principal", f"{role}=User:copier")]
+        acls = json.loads(of.run("topics", "acls", "--json", *principals).stdout)
+        guarded.secure.allow([acl for acl in acls if operation in ("", *acl["operations"])])
+
+    # The topics cannot be made.
+    allow(stream, "auditor")
+    assert "does not tell of its topics" in guarded.run("copier", *copy, code=2)
+    # They can, and the retirements cannot be written.
+    allow(new, "administrator", "producer")
+    for of, words in ((stream, copy), (new, ("restore", file))):
+        ended = of.run(*words, code=2, **guarded.identity("copier"))
+        assert f"user 'copier' may not Write topic {NAME}-copy.retirements; a retirer needs that" in ended.stderr
+    # Both can, and the model that is to be waited for cannot be read.
+    allow(new, "retirer", operation="Write")
+    ended = new.run("restore", file, "--wait", "1", code=2, **guarded.identity("copier"))
+    assert f"user 'copier' may not Read topic {NAME}-copy.models; a viewer needs that" in ended.stderr
+    # All this while nothing has been written.
+    assert "copied: " in guarded.run("copier", *copy)
 
 
 def test_a_right_that_is_taken_away_ends_the_service_with_its_name_and_given_back_nothing_is_lost(

@@ -22,6 +22,7 @@ from deltaplane_services.processors.records import (
     dead_letter,
 )
 from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.processors.solving import solver_digest
 from deltaplane_services.processors.worker import WorkerProcessor
 from services.metrics_models import BINARY, exported, model, only, plane, position, series
 
@@ -246,6 +247,14 @@ def test_solving_is_timed_where_there_was_something_to_solve(merger: MergerMetri
     merger.turn({Verdict.ACCEPTED: 3, Verdict.STALE_WRITER: 1}, joined=True, has_place=True)
     judged = {verdict: count for (verdict,), count in series(merger.registry, names.DELTAS).items() if count}
     assert judged == {"accepted": 3.0, "stale_writer": 1.0}
+
+
+def test_void_trials_are_counted_while_elected_and_the_solver_is_named_standing_by_too(merger: MergerMetrics) -> None:
+    merger.turn({Verdict.ACCEPTED: 9}, joined=True, has_place=True, void_trials=4)
+    assert only(merger.registry, names.VOID_TRIALS) == 4.0
+    merger.turn(None, joined=True, has_place=False)
+    assert only(merger.registry, names.VOID_TRIALS) == 0.0
+    assert series(merger.registry, names.SOLVER) == {(solver_digest(BINARY),): 1.0}
 
 
 def test_predictions_and_what_could_not_be_answered_are_counted() -> None:

@@ -43,12 +43,13 @@ class Copied:
     model: Model | None
 
 
-def copy_stream(old: ServiceSettings, new: ServiceSettings, idle_seconds: float, *, regrid: bool = False) -> Copied:
-    """Copy the live part of a stream's log at one site onto the empty topics of another stream.
+def copy_stream(
+    old: ServiceSettings, new: ServiceSettings, regroup: Regroup, idle_seconds: float, *, whole_log: bool = False
+) -> Copied:
+    """Copy the live part of a stream's log at one site onto the empty topics of another stream; or the whole log.
 
     Raises :class:`CannotCopy` where there is nothing to copy, or the other stream is not empty.
     """
-    regroup = Regroup(old.definition, new.definition, regrid=regrid)
     _check_empty(new)
     out = publisher(new, "site")
 
@@ -56,7 +57,7 @@ def copy_stream(old: ServiceSettings, new: ServiceSettings, idle_seconds: float,
         for record in records:
             out.publish(regroup.record(record))
 
-    model = pass_live_log(old, pass_on, idle_seconds, regroup.know)
+    model = pass_live_log(old, pass_on, idle_seconds, regroup.know, whole_log=whole_log)
     out.flush()
     return Copied(_without_zeros(regroup.counts), model)
 
@@ -66,15 +67,18 @@ def pass_live_log(
     pass_on: Callable[[list[Record]], None],
     idle_seconds: float,
     begin: Callable[[Labels], None] | None = None,
+    *,
+    whole_log: bool = False,
 ) -> Model | None:
     """Hand on everything that the state of a stream at this site depends on, then what comes, until nothing comes.
 
-    ``begin`` is told first which labels of open classes each partition had admitted by then.
+    ``whole_log``: from where the log begins, which may be long before the oldest live row. Of sources that were removed
+    nothing is handed on. ``begin`` is told first which labels of open classes each partition had admitted by then.
     Returns the model that contains exactly what was handed on, or None where none has come to contain just that.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
-        starts, labels = _starts(settings, central, site)
+        starts, labels = _starts(settings, central, site, whole_log=whole_log)
         if begin is not None:
             begin(labels)
         ends = {}
@@ -96,8 +100,13 @@ def pass_live_log(
         central.close()
 
 
-def _starts(settings: ServiceSettings, central: LogReader, site: LogReader) -> tuple[dict[Place, int], Labels]:
-    """Where the live part of each partition of samples and retirements begins, and the labels it has admitted."""
+def _starts(
+    settings: ServiceSettings, central: LogReader, site: LogReader, *, whole_log: bool
+) -> tuple[dict[Place, int], Labels]:
+    """Where to begin in each partition of samples and retirements, and the labels that it has admitted.
+
+    Partitions whose source was removed from the stream are left out: nothing of theirs is in its state.
+    """
     follower = ModelFollower(central, settings.definition)
     if follower.model is None:
         raise CannotCopy(f"{settings.definition.name}.models holds no model; copy the samples topic itself instead")
@@ -105,13 +114,19 @@ def _starts(settings: ServiceSettings, central: LogReader, site: LogReader) -> t
     labels: dict[int, Sequence[str]] = {}
     starts = {(topic, p): 0 for topic in (SAMPLES, RETIREMENTS) for p in range(settings.definition.partitions)}
     for position in follower.model.positions:
-        if position.source.site != settings.site or position.barred:
+        if position.source.site != settings.site:
+            continue
+        if position.barred:
+            for topic in (SAMPLES, RETIREMENTS):
+                del starts[topic, position.source.partition]
             continue
         state = state_at(settings, central, checkpoints, position)
         rebuild, labels[position.source.partition] = state.rebuild, state.labels
         if settings.definition.ladder.keep_rows:
             starts[SAMPLES, position.source.partition] = rebuild.window_from
         starts[RETIREMENTS, position.source.partition] = rebuild.retirements_window_from
+    if whole_log:
+        return {place: site.bounds(*place)[0] for place in starts}, labels
     for (topic, partition), start in starts.items():
         begin, _ = site.bounds(topic, partition)
         # Where nothing of a partition was ever read, what its log has lost is lost to the stream, too.
@@ -133,6 +148,9 @@ def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place
         for position in () if model is None else model.positions:
             if position.source.site == settings.site and not position.barred:
                 at, partition = (position.samples, position.retirements), position.source.partition
+                if (SAMPLES, partition) not in ends:
+                    # It had been removed, and was let in again meanwhile.
+                    return None
                 wanted = (ends[SAMPLES, partition], ends[RETIREMENTS, partition])
                 if at[0] > wanted[0] or at[1] > wanted[1]:
                     return None

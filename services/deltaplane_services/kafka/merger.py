@@ -119,6 +119,12 @@ class MergerService:
             )
         newest = ModelFollower(self._reader, self.definition, self._watch.refused_model).newest
         resume = processor.restore(checkpoints, [] if newest is None else [newest])
+        if processor.solver_changed is not None:
+            logger.warning(
+                "the last model was solved with %s. Where that was not meant, start this merger again with the newer"
+                " definition",
+                processor.solver_changed,
+            )
         if processor.model is not None:
             # Its counters go on from here, whichever merger made it.
             self._watch.model(processor.model)
@@ -238,6 +244,7 @@ class MergerService:
             joined=self._joined,
             has_place=self._has_place,
             caught_up=not self._ahead,
+            void_trials=0 if processor is None else processor.void_trials,
         )
         self._watch.lags({} if processor is None else self._reader.lags())
 

@@ -22,6 +22,7 @@ from deltaplane_services.metrics_export.process import ServiceMetrics
 from deltaplane_services.metrics_export.stream import StreamView
 from deltaplane_services.processors.records import Output
 from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.processors.solving import solver_digest
 
 
 class MergerMetrics(ServiceMetrics):
@@ -33,15 +34,24 @@ class MergerMetrics(ServiceMetrics):
         super().__init__(definition, "merger", clock=clock)
         self._elected = False
         self._verdicts: Mapping[Verdict, int] = {}
+        self._void_trials = 0
+        self._solver = solver_digest(definition)
         self._solving = histogram(names.SOLVE_SECONDS)
         self._solving.labels(self._stream)
 
     def turn(
-        self, verdicts: Mapping[Verdict, int] | None, *, joined: bool, has_place: bool, caught_up: bool = True
+        self,
+        verdicts: Mapping[Verdict, int] | None,
+        *,
+        joined: bool,
+        has_place: bool,
+        caught_up: bool = True,
+        void_trials: int = 0,
     ) -> None:
         """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
         self._elected = has_place and verdicts is not None
         self._verdicts = dict(verdicts or {})
+        self._void_trials = void_trials
         self.stream.hidden = not self._elected
         self.turned(self._readiness(joined=joined, has_place=has_place, caught_up=caught_up))
 
@@ -76,6 +86,8 @@ class MergerMetrics(ServiceMetrics):
         yield single(names.ELECTED, self._stream, float(self._elected))
         counts = {names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
         yield family(names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))
+        yield single(names.VOID_TRIALS, self._stream, float(self._void_trials))
+        yield family(names.SOLVER, self._stream, [((self._solver,), 1.0)])
         yield from self._solving.collect()
         yield from self.stream.collect()
 

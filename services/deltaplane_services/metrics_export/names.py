@@ -235,6 +235,18 @@ DELTAS = Metric(
     "Records of the deltas topic that this process has judged since it was elected, by verdict.",
     ("verdict",),
 )
+VOID_TRIALS = Metric(
+    "deltaplane_merger_void_trials_total",
+    "counter",
+    "Deltas since this process was elected whose trials were of candidates that it does not have, and were left out: a"
+    " few after its solver was changed.",
+)
+SOLVER = Metric(
+    "deltaplane_merger_solver_info",
+    "gauge",
+    "Always 1; a short digest of the solver settings and the prior that this merger was started with, elected or not.",
+    ("solver",),
+)
 SOLVE_SECONDS = Metric(
     "deltaplane_solve_duration_seconds", "histogram", "Time to make a model: solve, digest, encode.", (), SECONDS
 )
@@ -320,6 +332,8 @@ DEAD_LETTERS = Metric(
 PROCESS = (
     ELECTED,
     DELTAS,
+    VOID_TRIALS,
+    SOLVER,
     SOLVE_SECONDS,
     REBUILDING,
     REBUILD_SECONDS,

@@ -27,16 +27,21 @@ from deltaplane_services.processors.records import (
     read_change,
     source_key,
 )
+from deltaplane_services.processors.solving import solver_changed
 
 
 class MergerProcessor:
-    """Follows every partition of the deltas topic from ``next_offsets`` on."""
+    """Follows every partition of the deltas topic from ``next_offsets`` on.
+
+    ``solver_changed``: after ``restore``, how the solver settings differ from those of the last model, if they do.
+    """
 
     def __init__(self, definition: StreamDefinition) -> None:
         self.definition = definition
         self.merger = Merger(definition)
         self.model: Model | None = None
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        self.solver_changed: str | None = None
         self._next_offsets: dict[int, int] = {}
         self._partition_of: dict[Source, int] = {}
         # What the last checkpoint of each source said: its sequence, and the next offset.
@@ -58,6 +63,7 @@ class MergerProcessor:
             self.model = model if model.replaces(self.model) else self.model
         if self.model is not None:
             self.model.check(self.definition)
+            self.solver_changed = solver_changed(self.definition, self.model)
         self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
@@ -108,6 +114,11 @@ class MergerProcessor:
             return Output()
         self.model = model
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model), model),))
+
+    @property
+    def void_trials(self) -> int:
+        """Deltas whose trials were of candidates that this merger does not have."""
+        return self.merger.void_trials
 
     @property
     def classes_left_out(self) -> int:

@@ -1,18 +1,18 @@
-"""A stream's samples and retirements on the topics of another stream, which may have more partitions or another name.
+"""A stream's samples and retirements on the topics of another stream: other partitions, windows, classes, or features.
 
 A sample goes where its id says, and all versions of an id were in one partition in their order, so that they are in one
 again. Only what was admitted is passed on: a refused row would be judged by another clock, and a label that was one too
-many would be among the first. Onto a stream of
-another grid, what *that* admits is passed on, so that rows come in that the old grid had refused; their times are
-judged by when they came to the old one. Statistics do not depend on
-the rest of the order; a window of a *count* of rows shares its rows by partition, so with another number of partitions
-it holds other rows.
+many would be among the first. Onto a stream that admits other rows (its grid, classes or times differ), what *that*
+admits is passed on, so that rows come in that the old stream had refused; their times are judged by when they came to
+the old one. Statistics do not depend on the rest of the order; a window of a *count* of rows shares its rows by
+partition, so with another number of partitions it holds other rows.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -30,9 +30,11 @@ class Regroup:
     """Turns records of one stream into those of another; ``counts`` says of how many rows, and what was left out."""
 
     def __init__(self, old: StreamDefinition, new: StreamDefinition, *, regrid: bool = False) -> None:
-        if regrid and old.features != new.features:
+        strange = [feature for feature in new.features if feature not in old.features]
+        if regrid and strange:
             raise DefinitionMismatch(
-                f"stream {new.name!r}: expected the features of stream {old.name!r}, got others; the grid may differ"
+                f"stream {new.name!r}: expected features of stream {old.name!r}, got {', '.join(strange)} as well,"
+                " which no row of it has; publish to both streams until the window of the new one is full"
             )
         if not regrid and old.data_fingerprint != new.data_fingerprint:
             raise DefinitionMismatch(
@@ -41,7 +43,9 @@ class Regroup:
             )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
-        self._judge = old if old.data_fingerprint == new.data_fingerprint else new
+        # Of the same rules the old stream is the judge: it knows which labels it had room for.
+        self._judge = old if admission_rules(old) == admission_rules(new) else new
+        self._columns = [] if strange else [old.features.index(feature) for feature in new.features]
         self._labels: dict[int, dict[str, None]] = {}
         self._labels_there: dict[int, set[str]] = {}
 
@@ -60,6 +64,7 @@ class Regroup:
     def _samples(self, record: Record) -> list[Outgoing]:
         features, fingerprint = len(self._old.features), self._old.data_fingerprint
         samples = read_samples(record.value, features, fingerprint, record.offset, record.log_time)
+        samples = replace(samples, features=samples.features[:, self._columns])
         known = self._labels.setdefault(record.partition, {})
         admitted, refusals = admit(samples, self._judge, known)
         known.update(dict.fromkeys(admitted.new_labels))
@@ -96,9 +101,18 @@ class Regroup:
         retirement = read_retirement(record.value, len(old.features), old.data_fingerprint, record.offset)
         self.counts["retirements"] += 1
         partition = partition_of(retirement.id, self._new.partitions)
-        same = self._judge is old
-        value = record.value if same else write_retirement(retirement, self._new.data_fingerprint)
+        value = record.value
+        if old.data_fingerprint != self._new.data_fingerprint:
+            content = retirement.features and tuple(retirement.features[column] for column in self._columns)
+            value = write_retirement(replace(retirement, features=content), self._new.data_fingerprint)
         return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)]
+
+
+def admission_rules(definition: StreamDefinition) -> object:
+    """All that decides which rows a stream admits, but for the room that it has for open classes; to be compared."""
+    classes, timed = definition.classes, definition.ladder.timed
+    skew = definition.max_skew_milliseconds if timed else None
+    return definition.data_fingerprint, classes.names, classes.positive, timed, skew
 
 
 def _chosen(samples: Samples, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Samples:

@@ -1,0 +1,144 @@
+"""A stream's rows on a stream that admits others: other classes, other times, some of the features."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DefinitionMismatch
+from deltaplane.reference import Reference
+from deltaplane.sample import Retirement, Samples
+from deltaplane.wire import read_retirement, write_retirement, write_sample_batch
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
+from deltaplane_services.processors.regroup import Regroup, admission_rules
+from deltaplane_services.runner_embedded import EmbeddedRunner
+
+NOW, DAY = 1_700_000_000_000, 86_400_000
+
+
+def stream(name: str, **tables: Any) -> StreamDefinition:
+    whole = {
+        "name": name,
+        "features": {"names": ["height", "weight", "age"]},
+        "grid": {"steps": [0.5, 0.25, 1.0]},
+        "classes": {"names": ["no", "yes"]},
+        "window": {"length": "all"},
+        "solver": {"C": 1.0},
+        **tables,
+    }
+    return StreamDefinition.from_tables(whole)
+
+
+OLD = stream("old", window={"length": "300d"})
+
+
+def samples(seed: int = 3, count: int = 60) -> Samples:
+    """Rows of three labels; one is outside the grid by its age, and some are days ahead of the log."""
+    draw = np.random.default_rng(seed)
+    features = np.round(draw.normal(size=(count, 3)) * 40.0)
+    features[7, 2] = 1e12
+    times = NOW + np.arange(count, dtype=np.int64)
+    times[20:25] += 3 * DAY
+    return Samples(
+        ids=[f"row-{at}" for at in range(count)],
+        event_times=times,
+        label_table=("no", "yes", "maybe"),
+        label_codes=draw.integers(0, 3, count).astype(np.int32),
+        features=features,
+        offsets=np.zeros(count, dtype=np.int64),
+        rows=np.arange(count, dtype=np.int64),
+        log_times=np.full(count, NOW, dtype=np.int64),
+    )
+
+
+def copied(new: StreamDefinition, *, regrid: bool = False) -> tuple[Regroup, EmbeddedRunner]:
+    """What becomes of the rows and of one retirement on the new stream, ten days later."""
+    regroup, runner = Regroup(OLD, new, regrid=regrid), EmbeddedRunner(new)
+    retirement = write_retirement(Retirement("row-0", "asked", 0), OLD.data_fingerprint)
+    for record in (
+        Record(SAMPLES, 0, 0, NOW, None, write_sample_batch(samples(), OLD.data_fingerprint)),
+        Record(RETIREMENTS, 0, 0, NOW, b"row-0", retirement),
+    ):
+        runner.broker.append_all(tuple(regroup.record(record)), NOW + 10 * DAY)
+    runner.drain(NOW + 10 * DAY)
+    return regroup, runner
+
+
+def expected(new: StreamDefinition, columns: list[int]) -> Reference:
+    reference, came = Reference(new), samples()
+    reference.add(0, replace(came, features=came.features[:, columns]))
+    reference.retire("row-0")
+    return reference
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        {"classes": {"names": ["maybe", "no", "yes"]}},
+        {"classes": {"names": ["maybe", "no"]}},
+        {"classes": {"positive": "maybe"}},
+        {"classes": {}},
+        {"max_skew": "7d"},
+        {"max_skew": "7d", "window": {"length": "all"}, "classes": {}},
+    ],
+)
+def test_rows_that_the_old_stream_refused_come_in_where_the_new_one_admits_them(tables: dict[str, Any]) -> None:
+    new = stream("new", **{"window": {"length": "300d"}, **tables})
+    assert admission_rules(new) != admission_rules(OLD)
+    _, runner = copied(new)
+    reference = expected(new, [0, 1, 2])
+    model = runner.merger.model
+    assert model is not None
+    assert model.digest == reference.statistics().digest(new.data_fingerprint)
+    assert sum(model.counts.values()) == len(reference.live())
+    assert model.totals.get("refused unknown class", 0) == model.totals.get("refused bogus time", 0) == 0
+
+
+@pytest.mark.parametrize("tables", [{}, {"window": {"length": "2d"}}, {"partitions": 3}])
+def test_under_the_same_rules_what_was_refused_stays_out_though_the_clock_has_moved_on(tables: dict[str, Any]) -> None:
+    new = stream("new", **{"window": {"length": "300d"}, **tables})
+    assert admission_rules(new) == admission_rules(OLD)
+    regroup, runner = copied(new)
+    rows = len(expected(OLD, [0, 1, 2]).live()) + 1
+    assert regroup.counts["rows"] == rows
+    assert runner.merger.model is not None
+    assert sum(runner.merger.model.counts.values()) == rows - 1
+    assert regroup.counts["refused rows"] == 60 - rows
+
+
+@pytest.mark.parametrize("names", [["height", "weight"], ["age", "height"], ["weight"]])
+def test_some_of_the_features_in_any_order_take_the_rows_along(names: list[str]) -> None:
+    columns = [OLD.features.index(name) for name in names]
+    steps = OLD.grid.steps[columns].tolist()
+    window = {"length": "300d"}
+    new = stream("new", features={"names": names}, grid={"steps": steps}, window=window)
+    with pytest.raises(DefinitionMismatch, match="say --regrid"):
+        Regroup(OLD, new)
+    regroup, runner = copied(new, regrid=True)
+    reference = expected(new, columns)
+    model = runner.merger.model
+    assert model is not None
+    assert model.digest == reference.statistics().digest(new.data_fingerprint)
+    # Without its age, the row whose age was outside the grid is a row like others.
+    admitted_again = samples().label_codes[7] < 2 and "age" not in names
+    assert regroup.counts["rows"] == len(expected(OLD, [0, 1, 2]).live()) + 1 + admitted_again
+
+
+def test_a_retirement_by_content_loses_the_features_that_the_new_stream_has_not() -> None:
+    new = stream("new", features={"names": ["age", "height"]}, grid={"steps": [1.0, 0.5]})
+    given = Retirement("row-1", "asked", 0, label="no", features=(1.0, 2.0, 3.0))
+    value = write_retirement(given, OLD.data_fingerprint)
+    (out,) = Regroup(OLD, new, regrid=True).record(Record(RETIREMENTS, 0, 0, NOW, b"row-1", value))
+    assert isinstance(out, Outgoing)
+    assert read_retirement(out.value, 2, new.data_fingerprint, 0) == replace(given, features=(3.0, 1.0))
+
+
+def test_a_feature_that_the_old_stream_has_not_is_refused_by_name() -> None:
+    names = ["height", "weight", "age", "income"]
+    new = stream("new", features={"names": names}, grid={"steps": [1.0] * 4})
+    with pytest.raises(DefinitionMismatch, match=r"got income as well.*publish to both streams"):
+        Regroup(OLD, new, regrid=True)
