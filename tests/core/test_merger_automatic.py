@@ -139,7 +139,7 @@ def test_trials_of_other_candidates_are_left_out_and_counted(others: Trials) -> 
 
 
 @pytest.mark.parametrize("changed", [{"standardize": False}, {"kind": "lpsvm", "weighting": "none"}])
-def test_what_was_known_of_candidates_of_other_options_is_forgotten_though_C_is_the_same(
+def test_what_was_known_of_candidates_of_other_options_is_forgotten_though_the_choice_is_the_same(
     changed: dict[str, Any],
 ) -> None:
     merger = begun()
