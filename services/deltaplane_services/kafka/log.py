@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -20,6 +21,10 @@ Properties = Mapping[str, object]
 Delivered = Callable[[str, float], None]
 REQUEST_TIMEOUT_SECONDS = 30.0
 RETRY_SECONDS = 0.25
+ATTEMPT_SECONDS = 5.0
+"""How long one question may take: the client asks the leader that it knows, even if that broker has died and another
+leads now, and waits for it as long as it may."""
+
 MOST_UNACKNOWLEDGED = 256
 MOST_UNACKNOWLEDGED_SAMPLES = 10_000
 """Of a producer of samples, which are many and small: with fewer it would wait for a round trip to the broker most of
@@ -211,7 +216,9 @@ class LogReader:
         while True:
             left = max(0.1, began + REQUEST_TIMEOUT_SECONDS - time.monotonic())
             try:
-                low, high = self._consumer.get_watermark_offsets(place, timeout=left, cached=False)
+                low, high = self._consumer.get_watermark_offsets(
+                    place, timeout=min(left, ATTEMPT_SECONDS), cached=False
+                )
             except KafkaException as fault:
                 self._refuse(fault, place.topic)
                 if time.monotonic() >= began + _patience(fault):
@@ -219,6 +226,9 @@ class LogReader:
                         f"{place.topic}-{partition}: {_text(fault)}; is the topic there, and the broker?"
                     ) from fault
                 time.sleep(RETRY_SECONDS)
+                with suppress(KafkaException):
+                    # The client goes on asking the leader that it knows; this makes it learn who leads now.
+                    self._consumer.list_topics(place.topic, timeout=ATTEMPT_SECONDS)
             else:
                 return low, high
 
