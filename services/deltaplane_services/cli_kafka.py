@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deltaplane_services.arenas import keep_few_arenas
 from deltaplane_services.cli_options import (
     Broker,
     CentralBroker,
@@ -63,6 +64,7 @@ def worker(
         log_level=log_level,
     )
     log_at(settings.knobs.log_level)
+    keep_few_arenas()
     check(settings, "worker")
     watch = WorkerMetrics(settings.definition, settings.site)
     with serving(settings.knobs, watch.answers()):
@@ -106,6 +108,7 @@ def merger(
         log_level=log_level,
     )
     log_at(settings.knobs.log_level)
+    keep_few_arenas()
     check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
@@ -141,6 +144,7 @@ def scorer(
         log_level=log_level,
     )
     log_at(settings.knobs.log_level)
+    keep_few_arenas()
     check(settings, "scorer")
     watch = ScorerMetrics(settings.definition)
     with serving(settings.knobs, watch.answers()):

@@ -1,0 +1,52 @@
+"""Threads that hold memory share a few arenas, where the C library has arenas at all."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+from deltaplane_services.arenas import ARENAS
+
+THREADS = 12
+PROGRAM = f"""
+import ctypes, re, sys, threading
+from deltaplane_services.arenas import keep_few_arenas
+
+limited = keep_few_arenas() if sys.argv[1] == "few" else None
+malloc = ctypes.CDLL(None).malloc
+malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+held, done = threading.Barrier({THREADS + 1}), threading.Barrier({THREADS + 1})
+
+def hold():
+    malloc(1000)
+    held.wait()
+    done.wait()
+
+threads = [threading.Thread(target=hold) for _ in range({THREADS})]
+for thread in threads:
+    thread.start()
+held.wait()
+# An arena beside the first begins at a multiple of 64 MB.
+maps = [line for line in open("/proc/self/maps") if " rw-p " in line and line.endswith(" 0 \\n")]
+begins = [int(line.split("-")[0], 16) for line in maps]
+print(limited, sum(begin % 2**26 == 0 for begin in begins))
+done.wait()
+"""
+
+
+def arenas(how: str) -> list[str]:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_threads_share_a_few_arenas() -> None:
+    if platform.libc_ver()[0] != "glibc":
+        code = "from deltaplane_services.arenas import keep_few_arenas; print(keep_few_arenas())"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "False"
+        return
+    limited, beside_the_first = arenas("few")
+    assert limited == "True"
+    assert int(beside_the_first) <= ARENAS - 1
+    assert int(arenas("many")[1]) > ARENAS
