@@ -52,8 +52,10 @@ def test_every_plane_every_prediction_and_what_is_held_at_the_end_are_those_of_o
     except SolveRefused:
         pytest.fail(f"seed {seed} makes a stream without a plane to begin with")
     predicted = at_once.predict_then_fit(X[FIRST:], y[FIRST:])
-    assert predicted.tolist() == one_by_one._one_by_one(X[FIRST:], Labelled.of(y[FIRST:])).tolist()
-    passage = kept._passage(X[FIRST:], Labelled.of(y[FIRST:]))
+    coming = Labelled.of(y[FIRST:])
+    arriving = one_by_one._arriving(one_by_one._fitted(), X[FIRST:], coming)
+    assert predicted.tolist() == one_by_one._one_by_one(X[FIRST:], arriving, coming.labels).tolist()
+    passage = kept._passage(arriving)
     assert passage is not None
     blocks = list(planes_before(passage, kept.grid_, kept._options()))
     weights, biases = np.vstack([block.weights for block in blocks]), np.concatenate([block.biases for block in blocks])
@@ -114,7 +116,8 @@ def test_rows_so_large_that_their_sums_leave_int64_take_the_other_way() -> None:
     X = np.rint(X / np.abs(X).max(axis=0) * (2.0**30 - 1))
     grid = Grid(np.ones(X.shape[1]), np.zeros(X.shape[1]))
     estimator = SlidingProximalSVM(100, C=1.0, grid=grid).partial_fit(X[:FIRST], y[:FIRST])
-    assert estimator._passage(X[FIRST:], Labelled.of(y[FIRST:])) is None
+    arriving = estimator._arriving(estimator._fitted(), X[FIRST:], Labelled.of(y[FIRST:]))
+    assert estimator._passage(arriving) is None
     assert len(estimator.predict_then_fit(X[FIRST:], y[FIRST:])) == len(X) - FIRST
 
 

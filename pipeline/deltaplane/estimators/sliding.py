@@ -53,7 +53,8 @@ class SlidingProximalSVM(StatisticsClassifier):
         space = self._space_for(rows)
         if len(set(labelled.codes[-self._length() :].tolist())) < 2:
             raise ValueError(f"fit: expected rows of at least two classes in the last {self.window}, got one class")
-        self._slide(Live(space, space.nothing(), {}), deque(), rows, labelled)
+        live = Live(space, space.nothing(), {})
+        self._slide(live, deque(), self._arriving(live, rows, labelled), labelled.labels)
         self._solved()
         return self
 
@@ -61,7 +62,8 @@ class SlidingProximalSVM(StatisticsClassifier):
         """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
         rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(rows, classes)
-        return self._slide(live, getattr(self, "_recent", deque()), rows, labelled)
+        arriving = self._arriving(live, rows, labelled)
+        return self._slide(live, getattr(self, "_recent", deque()), arriving, labelled.labels)
 
     def predict_then_fit(self, X: Any, y: Any) -> Labels:
         """Test, then train, row by row: predict each row [n, d] before it and its label [n] are learned.
@@ -74,10 +76,10 @@ class SlidingProximalSVM(StatisticsClassifier):
         """
         self._solved()
         rows, labelled = self._given(X, y, first=False)
-        self._check_declared(self._fitted(), labelled)
-        passage = self._passage(rows, labelled)
+        arriving = self._arriving(self._fitted(), rows, labelled)
+        passage = self._passage(arriving)
         if passage is None:
-            return self._one_by_one(rows, labelled)
+            return self._one_by_one(rows, arriving, labelled.labels)
         classes, decisions, self.refused_ = self.classes_, np.empty(len(rows)), 0
         begin, last = 0, (self.coef_[0], -float(self.intercept_[0]))
         for planes in planes_before(passage, self.grid_, self._options()):
@@ -88,38 +90,36 @@ class SlidingProximalSVM(StatisticsClassifier):
             decisions[begin:end] = (rows[begin:end, None, :] @ weights[:, :, None])[:, 0, 0] - biases
             begin, last = end, (weights[-1], float(biases[-1]))
             self.refused_ += int(np.count_nonzero(refused))
-        self._slide(self._fitted(), self._recent, rows, labelled)
+        self._slide(self._fitted(), self._recent, arriving, labelled.labels)
         return np.asarray(classes[(decisions > 0.0).astype(np.intp)])
 
-    def _passage(self, rows: Floats, labelled: Labelled) -> Passage | None:
+    def _passage(self, arriving: _Rows) -> Passage | None:
         """The window and the rows that come, where planes can be made many at a time."""
         live, options, length = self._fitted(), self._options(), self._length()
-        parts = [_Rows(live.space.place(rows), np.array(labelled.texts)[labelled.codes])]
         held = sum(map(len, self._recent))
-        if live.declared is not None or self.C == "auto" or held > length or not len(rows):
-            return None
-        texts = np.concatenate([part.texts for part in (*self._recent, *parts)])
         present = [text_of(label) for label in live.classes]
-        if len(present) != 2 or not set(labelled.texts) <= set(present):
+        if live.declared is not None or self.C == "auto" or held > length or len(present) != 2:
             return None
-        placed = np.concatenate([part.placed for part in (*self._recent, *parts)])
+        if not len(arriving) or not set(arriving.texts.tolist()) <= set(present):
+            return None
+        texts = np.concatenate([part.texts for part in (*self._recent, arriving)])
+        placed = np.concatenate([part.placed for part in (*self._recent, arriving)])
         passage = Passage(placed, texts == present[1], length, held)
         return passage if fits(options, passage) else None
 
-    def _one_by_one(self, rows: Floats, labelled: Labelled) -> Labels:
+    def _one_by_one(self, rows: Floats, arriving: _Rows, labels: Mapping[str, Any]) -> Labels:
         """What the definition says, a row at a time."""
         self.refused_ = 0
         solution, classes, predicted = self._solved(), self.classes_, []
-        for at, code in enumerate(labelled.codes.tolist()):
+        for at in range(len(rows)):
             try:
                 solution, classes = self._solved(), self.classes_
             except SolveRefused:
                 self.refused_ += 1
             decisions = self._fitted().space.decisions(rows[at : at + 1], solution.coef, solution.intercept)[0]
             predicted.append(classes[int(decisions[0] > 0.0) if len(decisions) == 1 else int(decisions.argmax())])
-            text = labelled.texts[code]
-            one = Labelled(np.zeros(1, dtype=np.int32), [text], {text: labelled.labels[text]})
-            self._slide(self._fitted(), self._recent, rows[at : at + 1], one)
+            one, arriving = arriving.cut(1)
+            self._slide(self._fitted(), self._recent, one, labels)
         return np.array(predicted, dtype=self.classes_.dtype if not predicted else None)
 
     def _length(self) -> int:
@@ -128,16 +128,18 @@ class SlidingProximalSVM(StatisticsClassifier):
             return int(window)
         raise DefinitionError(f"window: expected a whole number of rows, at least 1, got {window!r}")
 
-    def _slide(self, live: Live, recent: deque[_Rows], X: Floats, labelled: Labelled) -> Self:
-        """Add the rows, and subtract as many of the oldest as the window has too many."""
+    def _arriving(self, live: Live, rows: Floats, labelled: Labelled) -> _Rows:
+        """The rows of a call on the grid, or a refusal before anything has changed."""
         self._check_declared(live, labelled)
+        return _Rows(live.space.place(rows), np.array(labelled.texts)[labelled.codes])
+
+    def _slide(self, live: Live, recent: deque[_Rows], arriving: _Rows, labels: Mapping[str, Any]) -> Self:
+        """Add the rows, and subtract as many of the oldest as the window has too many."""
         length = self._length()
-        labels = {**live.labels, **labelled.labels}
-        placed = live.space.place(X)[-length:]
-        arriving = _Rows(placed, np.array(labelled.texts)[labelled.codes[-length:]])
+        arriving = arriving.last(length)
         recent = deque([*recent, arriving])
         excess = sum(len(rows) for rows in recent) - length
-        change = live.space.statistics(placed, arriving.labelled())
+        change = live.space.statistics(arriving.placed, arriving.labelled())
         while excess > 0:
             oldest = recent.popleft()
             leaving, staying = oldest.cut(excess)
@@ -146,7 +148,7 @@ class SlidingProximalSVM(StatisticsClassifier):
             if len(staying):
                 recent.appendleft(staying)
         self._recent = recent
-        return self._hold(replace(live, statistics=live.statistics + change, labels=labels))
+        return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labels}))
 
 
 class _Rows:
@@ -162,6 +164,10 @@ class _Rows:
     def cut(self, at: int) -> tuple[_Rows, _Rows]:
         """The first ``at`` rows, and the rest."""
         return _Rows(self.placed[:at], self.texts[:at]), _Rows(self.placed[at:], self.texts[at:])
+
+    def last(self, number: int) -> _Rows:
+        """The last ``number`` rows, or all where there are fewer."""
+        return _Rows(self.placed[-number:], self.texts[-number:])
 
     def labelled(self) -> Labelled:
         """Their labels, as the statistics want them."""
