@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from deltaplane import limits
@@ -122,19 +122,23 @@ def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> byte
 
 def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:
     """The dead letter of a record, or of one row of it, repeating at most ``limit_bytes`` of its value."""
-    letter = DeadLetter(
+    letter = _letter(record, kind, _shortened(reason), limit_bytes, row)
+    key = origin_key(record.topic, record.partition, record.offset, row)
+    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))
+
+
+def _letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> DeadLetter:
+    return DeadLetter(
         topic=record.topic,
         partition=record.partition,
         offset=record.offset,
         row=row,
         kind=kind,
-        reason=_shortened(reason),
+        reason=reason,
         key=None if record.key is None else record.key[:limit_bytes],
         value=None if record.value is None else record.value[:limit_bytes],
         size=len(record.value or b""),
     )
-    key = origin_key(record.topic, record.partition, record.offset, row)
-    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))
 
 
 def _shortened(reason: str) -> str:
@@ -153,18 +157,8 @@ def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") ->
     if not others:
         return letters
     listed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(others.items()))
-    letter = DeadLetter(
-        topic=record.topic,
-        partition=record.partition,
-        offset=record.offset,
-        row=None,
-        kind=MORE_ROWS,
-        reason=f"{others.total():,} more rows of this batch: {listed}; the first {len(first):,} have a letter each",
-        key=None if record.key is None else record.key[: limits.ROW_BYTES],
-        value=None if record.value is None else record.value[: limits.ROW_BYTES],
-        size=len(record.value or b""),
-        rest=dict(others),
-    )
+    reason = f"{others.total():,} more rows of this batch: {listed}; the first {len(first):,} have a letter each"
+    letter = replace(_letter(record, MORE_ROWS, reason, limits.ROW_BYTES), rest=dict(others))
     key = origin_key(record.topic, record.partition, record.offset) + f"-more{when}".encode()
     return [*letters, Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))]
 
