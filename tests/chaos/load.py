@@ -6,7 +6,6 @@ in the end the topics are read back.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import defaultdict
 from random import Random
@@ -14,6 +13,7 @@ from random import Random
 from deltaplane.sample import partition_of
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
+from kafka.background import Background
 from kafka.sending import CheckedProducer
 from simulation.producer import Producer as Sender
 
@@ -40,7 +40,7 @@ class KafkaTopics(CheckedProducer):
         return self.send(record)
 
 
-class Load:
+class Load(Background):
     """Sends from a thread of its own, so many rows a second, until it is stopped."""
 
     def __init__(self, settings: ServiceSettings, seed: int, rows_per_second: float) -> None:
@@ -48,17 +48,7 @@ class Load:
         self.sender = Sender(settings.definition, self.topics, Random(f"load {seed}"))  # type: ignore[arg-type]
         self.seconds = 0.0
         self._rows_per_second = rows_per_second
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send, name="chaos-load")
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Send no more, and wait until all has been acknowledged."""
-        self._stopping.set()
-        self._thread.join()
+        super().__init__("chaos-load")
 
     def send(self, rows: int) -> None:
         """Send some more, now that it is stopped, and wait until all has been acknowledged."""
@@ -71,7 +61,7 @@ class Load:
         """What went wrong with the producers themselves."""
         return self.topics.faults
 
-    def _send(self) -> None:
+    def _work(self) -> None:
         began = time.monotonic()
         rows = 0
         try:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,6 +142,15 @@ class Processes:
         self.watch()
         self.faults += [f"{process.name} left a process behind" for process in self.every if _group_exists(process)]
         self._guardian.dismiss()
+
+    @contextlib.contextmanager
+    def none_left(self) -> Iterator[None]:
+        """Kill every process of a run that fails."""
+        try:
+            yield
+        except BaseException:
+            self.abandon()
+            raise
 
     def abandon(self) -> None:
         """Kill whatever is left, without a word: the run has failed already."""

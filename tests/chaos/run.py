@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-import threading
 import time
 import tomllib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -26,6 +25,7 @@ from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
 from deltaplane_services.settings import ServiceSettings, resolve_settings
 from deltaplane_services.topics import create_topics
+from kafka.background import Background
 from kafka.cluster import KafkaCluster
 
 DRAIN_SECONDS = 120.0
@@ -48,7 +48,7 @@ class Report:
     seconds: float = 0.0
 
 
-class ModelReader:
+class ModelReader(Background):
     """Reads the models as they come, all through the run, as any reader of them does."""
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -56,11 +56,10 @@ class ModelReader:
         self.faults: list[str] = []
         self._log = reader(settings, "central")
         self._follower = ModelFollower(self._log, settings.definition)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="chaos-models")
-        self._thread.start()
+        super().__init__("chaos-models")
+        self.start()
 
-    def _read(self) -> None:
+    def _work(self) -> None:
         while not self._stopping.is_set():
             try:
                 self.models += self._follower.poll(500, 0.05)
@@ -70,8 +69,7 @@ class ModelReader:
 
     def stop(self) -> None:
         """Read no more."""
-        self._stopping.set()
-        self._thread.join()
+        super().stop()
         self._follower.close()
 
 
@@ -97,7 +95,7 @@ def run(
     closing = contextlib.ExitStack()
     for close in (models.stop, live.close, late.close):
         closing.callback(close)
-    with closing, _none_left(processes):
+    with closing, processes.none_left():
         mayhem.begin()
         load.start()
         try:
@@ -139,16 +137,6 @@ def _follows(live: LiveModel, newest: Model) -> list[str]:
     if followed.version == newest.version and followed.digest != newest.digest:
         return [f"LiveModel has another model of version {newest.version} than its topic"]
     return []
-
-
-@contextlib.contextmanager
-def _none_left(processes: Processes) -> Iterator[None]:
-    """Kill every process of a run that fails."""
-    try:
-        yield
-    except BaseException:
-        processes.abandon()
-        raise
 
 
 def _drain(settings: ServiceSettings, load: Load, models: ModelReader, processes: Processes) -> list[str]:

@@ -5,7 +5,6 @@ Event times are the time of sending, so that the window is always the last so ma
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -20,6 +19,7 @@ from deltaplane.wire import read_prediction, write_query, write_retirement, writ
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.processors.records import PREDICTIONS, QUERIES, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
+from kafka.background import Background
 from kafka.sending import CheckedProducer
 from soak.stream import FEATURES, LABELS
 
@@ -47,7 +47,7 @@ class Sent:
     """Rows and records that must be refused, by kind."""
 
 
-class Load:
+class Load(Background):
     """Sends from a thread of its own, so many rows a second, until it is stopped."""
 
     def __init__(self, settings: ServiceSettings, seed: int, rows_per_second: float) -> None:
@@ -61,20 +61,9 @@ class Load:
         self._centre = self._numbers.normal(size=FEATURES)
         self._recent: deque[str] = deque(maxlen=RECENT)
         self._rows_per_second = rows_per_second
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._send, name="soak-load")
+        super().__init__("soak-load")
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Send no more, and wait until all has been acknowledged."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _send(self) -> None:
+    def _work(self) -> None:
         began = time.monotonic()
         try:
             while not self._stopping.is_set():
@@ -148,7 +137,7 @@ def _samples(ids: list[str], now: int, codes: np.ndarray, features: np.ndarray) 
     return Samples(ids, np.full(count, now, dtype=np.int64), LABELS, codes, features, zeros, np.arange(count), zeros)
 
 
-class Answers:
+class Answers(Background):
     """Reads the predictions as they come, and counts the queries that were answered, each once."""
 
     def __init__(self, settings: ServiceSettings) -> None:
@@ -158,25 +147,14 @@ class Answers:
         self._settings = settings
         self._up_to = [0] * self._partitions
         self._beyond: list[set[int]] = [set() for _ in range(self._partitions)]
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._read, name="soak-answers")
+        super().__init__("soak-answers")
 
     @property
     def answered(self) -> int:
         """Queries that have an answer."""
         return sum(self._up_to) + sum(len(beyond) for beyond in self._beyond)
 
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Read no more."""
-        self._stopping.set()
-        if self._thread.is_alive():
-            self._thread.join()
-
-    def _read(self) -> None:
+    def _work(self) -> None:
         log = reader(self._settings, "central")
         try:
             log.follow([(PREDICTIONS, partition, 0) for partition in range(self._partitions)])

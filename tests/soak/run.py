@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
@@ -64,7 +64,7 @@ def run(cluster: KafkaCluster, directory: Path, plan: Plan, say: Say) -> Outcome
     logs = directory / "logs"
     logs.mkdir()
     processes = Processes(logs, file, cluster.bootstrap)
-    with contextlib.ExitStack() as closing, _none_left(processes):
+    with contextlib.ExitStack() as closing, processes.none_left():
         soak = _Soak(cluster, settings, plan, processes, directory / "curves.jsonl", say)
         closing.callback(soak.close)
         account = []
@@ -78,15 +78,6 @@ def run(cluster: KafkaCluster, directory: Path, plan: Plan, say: Say) -> Outcome
         Target("services: none ended unasked, hung, or left something behind", not faults, "; ".join(faults) or "none")
     )
     return Outcome(read_curves(directory / "curves.jsonl"), account, soak.figures(processes))
-
-
-@contextlib.contextmanager
-def _none_left(processes: Processes) -> Iterator[None]:
-    try:
-        yield
-    except BaseException:
-        processes.abandon()
-        raise
 
 
 class _Soak:
