@@ -162,11 +162,12 @@ class Blend:
         if not self.of or not len(rows):
             return None
         weights, biases = self._planes
-        claimed = (rows @ weights)[:, :, None] > biases
+        decisions = rows @ weights
         truth = np.zeros((len(labels), len(rows)))
         truth[codes, np.arange(len(rows))] = 1.0
         totals = truth.sum(axis=1)
-        by_class = (truth @ claimed.reshape(len(rows), -1).astype(np.float64)).reshape(len(labels), len(self.of), -1)
+        by_cut = [truth @ (decisions > cuts).astype(np.float64) for cuts in biases.T]
+        by_class = np.stack(by_cut, axis=-1).reshape(len(labels), len(self.of), -1)
         hits, scored = {}, {}
         for at, (target, candidates) in enumerate(self.of.items()):
             own = np.array([label == target for label in labels])
@@ -231,6 +232,7 @@ def fit(
     refusals: list[str] = []
     condition, repeated = 1.0, []
     uncut: dict[str, list[_Uncut]] = {target: [] for target in targets}
+    groups = _by_penalty(options)
     for window, grams in enumerate(ladder):
         if window and grams == ladder[window - 1]:
             # A stream that is shorter than both windows: what was solved need not be solved again.
@@ -241,7 +243,7 @@ def fit(
         except SolveRefused as refused:
             refusals.append(str(refused))
             continue
-        worst, faults = _fit_window(_Task(problem, window, options, prior), fitted, uncut)
+        worst, faults = _fit_window(_Task(problem, window, groups, prior), fitted, uncut)
         condition, refusals = max(condition, worst), refusals + faults
     for target, parts in uncut.items():
         _cut(fitted.biases[target], parts)
@@ -256,12 +258,25 @@ def fit(
 
 
 class _Task(NamedTuple):
-    """What is to be solved for one window."""
+    """What is to be solved for one window; ``groups`` are those of :func:`_by_penalty`."""
 
     problem: Problem
     window: int
-    options: Sequence[SolverOptions]
+    groups: list[tuple[SolverOptions, list[int], list[float]]]
     prior: Plane | None
+
+
+def _by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, list[int], list[float]]]:
+    """Choices that differ in C alone, together, as they are solved: the first one's options, all places, and all C."""
+    groups: list[tuple[SolverOptions, list[int], list[float]]] = []
+    for choice, each in enumerate(options):
+        alike = next((group for group in groups if replace(each, C=group[0].C) == group[0]), None)
+        if alike is None:
+            groups.append((each, [choice], [each.C]))
+        else:
+            alike[1].append(choice)
+            alike[2].append(each.C)
+    return groups
 
 
 def _fit_window(task: _Task, fitted: Fitted, uncut: dict[str, list[_Uncut]]) -> tuple[float, list[str]]:
@@ -269,26 +284,28 @@ def _fit_window(task: _Task, fitted: Fitted, uncut: dict[str, list[_Uncut]]) -> 
 
     Returns the worst condition estimate, and why planes were refused.
     """
-    problem, window, options, prior = task
+    problem, window, groups, prior = task
     refusals: list[str] = []
     condition = 1.0
     enough = [target for target in fitted.weights if _rows_enough(problem.counts, target)]
     solved: list[int] = []
-    for choice, each in enumerate(options if enough else ()):
+    for options, choices, choices_of_c in groups if enough else ():
         try:
-            plane = problem.solve(each, prior)
+            planes = problem.solve_each(options, choices_of_c, prior)
         except SolveRefused as refused:
             refusals.append(str(refused))
             continue
-        solved.append(choice)
-        condition = max(condition, plane.condition)
+        refusals += [refusal for refusal in planes.refusals if refusal is not None]
+        good = [at for at, refusal in enumerate(planes.refusals) if refusal is None]
+        places = [choices[at] for at in good]
+        solved += places
+        condition = max([condition, *(planes.conditions[at] for at in good)])
         for target in enough:
-            row = plane.row_of(target)
-            assert row is not None, "a class with rows has a plane"
-            fitted.weights[target][window, choice], fitted.biases[target][window, choice, :] = row
-        for label, sigma in plane.sigmas.items():
-            if label in fitted.sigmas:
-                fitted.sigmas[label][window, choice] = sigma
+            weights, biases = problem.towards(target, planes)
+            fitted.weights[target][window, places] = weights[good]
+            fitted.biases[target][window, places] = biases[good, None]
+        for label in planes.sigmas.keys() & fitted.sigmas.keys():
+            fitted.sigmas[label][window, places] = planes.sigmas[label]
     for target in enough if solved else ():
         means, deviations = problem.projections(
             target, fitted.weights[target][window, solved], fitted.biases[target][window, solved, 0]

@@ -12,19 +12,17 @@ that fit int64. :func:`fits` says whether that is so.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
 
 from deltaplane.centring import layout_of
+from deltaplane.cholesky import solve_all
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
-from deltaplane.solver import SMALLEST_INVERSE_CONDITION
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -168,13 +166,13 @@ def _planes(own: Int64s, rest: Int64s, grid: Grid, options: SolverOptions) -> Pl
         middle[:, :-1] = centre[:, :-1] + grid.offsets_in_steps
         middle += fraction
         ridge = 1.0 / options.C
-        entries = np.arange(gram.shape[1])
-        gram[:, entries[:-1], entries[:-1]] += variances * ridge
-        gram[:, -1, -1] += ridge if options.bias == "regularised" else 0.0
-        solved, refused = _solved(gram, right_sides, gram.shape[1] - int(options.bias == "none"))
-        weights = solved[:, :-1] / grid.steps
-        biases = (middle[:, None, :] @ solved[:, :, None])[:, 0, 0]
-        refused |= empty | ~np.isfinite(weights.sum(axis=1) + biases)
+        diagonals = gram.diagonal(axis1=1, axis2=2).copy()
+        diagonals[:, :-1] += variances * ridge
+        diagonals[:, -1] += ridge if options.bias == "regularised" else 0.0
+        solutions = solve_all(gram, diagonals, right_sides[:, :, None], grid.features + int(options.bias != "none"))
+        weights = solutions.values[:, :-1, 0] / grid.steps
+        biases = (middle[:, None, :] @ solutions.values)[:, 0, 0]
+        refused = np.array(solutions.refused) | empty | ~np.isfinite(weights.sum(axis=1) + biases)
     return Planes(weights, biases, refused)
 
 
@@ -184,24 +182,3 @@ def _centred(packed: Int64s, centre: Int64s, unpack: npt.NDArray[np.intp]) -> Fl
     exact += exact[:, :, -1:] * centre[:, None, :]
     exact += centre[:, :, None] * exact[:, -1:, :]
     return exact.astype(np.float64)
-
-
-def _solved(matrices: Floats, right_sides: Floats, fitted: int) -> tuple[Floats, Flags]:
-    """Solve float64[n, D, D] systems as the solver does one: solutions float64[n, D], and bool[n] where it refuses."""
-    dimension = matrices.shape[1]
-    matrices, right_sides = matrices[:, :fitted, :fitted], right_sides[:, :fitted]
-    scales = 1.0 / np.sqrt(np.einsum("nii->ni", matrices))
-    scaled = scales[:, :, None] * scales[:, None, :]
-    scaled *= matrices
-    right_sides = (scales * right_sides)[:, :, None]
-    solutions, refused = np.zeros((len(scaled), dimension)), np.ones(len(scaled), dtype=np.bool_)
-    for at, matrix in enumerate(scaled):
-        norm = lapack.dlange("1", matrix.T)
-        factor, failed_at = lapack.dpotrf(matrix.T, clean=0, overwrite_a=1)
-        if failed_at or not math.isfinite(norm):
-            continue
-        if lapack.dpocon(factor, norm)[0] > SMALLEST_INVERSE_CONDITION:
-            solutions[at, :fitted] = lapack.dpotrs(factor, right_sides[at])[0][:, 0]
-            refused[at] = False
-    solutions[:, :fitted] *= scales
-    return solutions, refused

@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import lapack
 
+from deltaplane import cholesky
 from deltaplane.centring import Positions, centred, layout_of
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
@@ -36,9 +36,6 @@ from deltaplane.options import SolverOptions
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Grams = Mapping[str, Moments]
-
-SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
-"""LAPACK's own bound for singular to working precision: below it no digit of the plane is known."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +84,21 @@ class Plane:
             return self.weights[at], float(self.biases[at])
         sign = 1.0 if label == self.positive else -1.0
         return sign * self.weights[0], sign * float(self.biases[0])
+
+
+class Solved(NamedTuple):
+    """The planes of the same rows under m choices of C.
+
+    ``weights`` float64[m, p, d] and ``biases`` float64[m, p] are those of the problem's ``targets``, in raw units;
+    ``conditions`` and ``sigmas`` are as in :class:`Plane`. ``refusals``: for each C None, or why there is no
+    plane and the numbers mean nothing.
+    """
+
+    weights: Floats
+    biases: Floats
+    conditions: list[float]
+    sigmas: dict[str, float]
+    refusals: list[str | None]
 
 
 def solve(
@@ -160,6 +172,11 @@ class Problem:
             squares[:, side] = np.einsum("md,md->m", inside @ gram[:-1, :-1], inside) / rows
         return means + shift[:, None], np.sqrt(np.maximum(squares - means**2, 0.0))
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The p classes that have a plane of their own."""
+        return tuple(self._live) if self._positive is None else (self._positive,)
+
     def solve(self, options: SolverOptions, prior: Plane | None = None) -> Plane:
         """The plane under ``options``, drawn towards ``prior`` instead of towards zero where one is given (paper 5).
 
@@ -167,29 +184,61 @@ class Problem:
         Raises :class:`SolveRefused` where a matrix is not positive definite or too ill-conditioned, a result is not
         finite, explicit weights miss a live class, or the prior does not fit.
         """
-        targets = tuple(self._live) if self._positive is None else (self._positive,)
-        weights, biases = _rows_of_prior(prior, targets, self._grid.features)
-        sigmas: dict[str, float] = {}
-        condition = 1.0
+        solved = self.solve_each(options, [options.C], prior)
+        if solved.refusals[0] is not None:
+            raise SolveRefused(solved.refusals[0])
+        return Plane(
+            classes=tuple(self.counts),
+            positive=self._positive,
+            weights=solved.weights[0],
+            biases=solved.biases[0],
+            sigmas=solved.sigmas,
+            C=options.C,
+            condition=solved.conditions[0],
+            counts=self.counts,
+        )
+
+    def solve_each(self, options: SolverOptions, choices_of_c: Sequence[float], prior: Plane | None = None) -> Solved:
+        """What :meth:`solve` gives under ``options`` with each of some C instead of its own, the same bit for bit.
+
+        Raises :class:`SolveRefused` for what no C can mend: weights that miss a live class, a prior that does not fit.
+        """
+        begin, begin_biases = _rows_of_prior(prior, self.targets, self._grid.features)
+        count, sigmas = len(choices_of_c), dict[str, float]()
+        weights, biases = np.repeat(begin[None], count, axis=0), np.repeat(begin_biases[None], count, axis=0)
+        conditions, refusals = [1.0] * count, list[str | None]([None] * count)
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
-            units = self._units(options)
-            for system in self._systems_of(targets, options):
+            units = self._units(options, choices_of_c)
+            for system in self._systems_of(self.targets, options):
                 at, start = system.planes, None
                 if prior is not None:
-                    start = np.vstack([(weights[at] * self._grid.steps).T, biases[at]])
+                    start = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
                     start[-1] -= units.middle[:-1] @ start[:-1]
-                change, change_of_biases, estimate = _solve_system(system, units, start)
-                weights[at] += change[:-1].T / self._grid.steps
-                biases[at] += change_of_biases
-                condition = max(condition, estimate)
+                changes, changes_of_biases, solutions = _solve_system(system, units, start)
+                weights[:, at] += changes[:, :-1].swapaxes(1, 2) / self._grid.steps
+                biases[:, at] += changes_of_biases
                 sigmas.update(system.sigmas)
-            if not math.isfinite(float(weights.sum()) + float(biases.sum())):
-                raise SolveRefused(
-                    f"solve: expected finite weights and biases, got others ({self._rows} rows, C = {options.C:g}, "
-                    f"condition {condition:.3g}); rescale the features, or change C"
+                for choice, refused in enumerate(solutions.refused):
+                    if refused:
+                        refusals[choice] = refusals[choice] or _refusal(system.name, solutions, choice, units.fitted)
+                    else:
+                        conditions[choice] = max(conditions[choice], 1.0 / solutions.inverse_conditions[choice])
+            sums = (weights.sum(axis=(1, 2)) + biases.sum(axis=1)).tolist()
+        for choice, (C, total) in enumerate(zip(choices_of_c, sums, strict=True)):
+            if not math.isfinite(total):
+                refusals[choice] = refusals[choice] or (
+                    f"solve: expected finite weights and biases, got others ({self._rows} rows, C = {C:g}, condition"
+                    f" {conditions[choice]:.3g}); rescale the features, or change C"
                 )
-        counts = self.counts
-        return Plane(tuple(counts), self._positive, weights, biases, sigmas, options.C, condition, counts)
+        return Solved(weights, biases, conditions, sigmas, refusals)
+
+    def towards(self, target: str, solved: Solved) -> tuple[Floats, Floats]:
+        """Weights float64[m, d] and biases float64[m] of planes with ``target`` on the positive side, as ``row_of``."""
+        if self._positive is None:
+            at = self.targets.index(target)
+            return solved.weights[:, at], solved.biases[:, at]
+        sign = 1.0 if target == self._positive else -1.0
+        return sign * solved.weights[:, 0], sign * solved.biases[:, 0]
 
     def _entries(self, moments: Moments, positions: Positions) -> Integers:
         """Some entries, exact: int64 where all fit; else an array of Python's integers, on which the same code runs."""
@@ -265,19 +314,21 @@ class Problem:
             sigmas = {self._positive: own, self._rest_name: mean_of_rest}
         return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
-    def _units(self, options: SolverOptions) -> _Units:
-        """What the penalty means for a plane in the coordinates used inside."""
-        steps, ridge = self._grid.steps, 1.0 / options.C
-        middle, penalty = np.ones(len(self._centre)), np.zeros(len(self._centre))
+    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
+        """What the penalty of each C means for a plane in the coordinates used inside."""
+        steps, ridges = self._grid.steps, 1.0 / np.array(choices_of_c)
+        middle, penalties = np.ones(len(self._centre)), np.zeros((len(ridges), len(self._centre)))
         middle[:-1] = self._centre[:-1] + self._grid.offsets_in_steps
         if options.standardize:
-            penalty[:-1] = self._variances * ridge
-            penalty[-1] = ridge if options.bias == "regularised" else 0.0
+            penalties[:, :-1] = self._variances * ridges[:, None]
+            penalties[:, -1] = ridges if options.bias == "regularised" else 0.0
             fitted = len(middle) - 1 if options.bias == "none" else len(middle)
-            return _Units(middle + self._fraction, penalty, fitted, None)
-        penalty[:-1] = ridge / steps / steps
-        slack = {"regularised": options.C, "none": 0.0}.get(options.bias)
-        return _Units(middle, penalty, len(middle), slack)
+            return _Units(middle + self._fraction, penalties, fitted, None)
+        penalties[:, :-1] = ridges[:, None] / steps / steps
+        slacks = None if options.bias == "free" else np.zeros(len(ridges))
+        if options.bias == "regularised":
+            slacks = np.array(choices_of_c)
+        return _Units(middle, penalties, len(middle), slacks)
 
 
 class _System(NamedTuple):
@@ -291,16 +342,17 @@ class _System(NamedTuple):
 
 
 class _Units(NamedTuple):
-    """The units of the penalty, seen from inside.
+    """The units of the penalties of m choices of C, seen from inside.
 
-    The raw bias of a plane inside is ``middle · plane``, float64[D]. ``penalty`` float64[D] goes on the diagonal.
-    Unknowns from ``fitted`` on stay zero. ``slack``: C where the *raw* bias is penalised, 0 where it is forbidden.
+    The raw bias of a plane inside is ``middle · plane``, float64[D]. ``penalties`` float64[m, D] go on the diagonal.
+    Unknowns from ``fitted`` on stay zero. ``slacks`` float64[m]: C where the *raw* bias is penalised, 0 where it is
+    forbidden.
     """
 
     middle: Floats
-    penalty: Floats
+    penalties: Floats
     fitted: int
-    slack: float | None
+    slacks: Floats | None
 
 
 def _at_mean(system: _System, fraction: Floats | None) -> _System:
@@ -314,47 +366,36 @@ def _at_mean(system: _System, fraction: Floats | None) -> _System:
     return system._replace(right_sides=system.right_sides + fraction[:, None] * system.right_sides[-1])
 
 
-def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, float]:
-    """The change from ``start`` float64[D, p] that minimises ``½ |change|² + C/2 Σ σ e²`` (paper 5 for linear planes).
+def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, cholesky.Solutions]:
+    """The changes from ``start`` float64[D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5 for linear planes).
 
-    Returns the change float64[D, p] inside, that of the raw biases float64[p], and the condition estimate.
+    Returns the changes float64[m, D, p] inside, those of the raw biases float64[m, p], and what became of the systems.
     """
-    gram, right_sides = system.gram.copy(), system.right_sides
+    right_sides = system.right_sides
     if start is not None:
-        right_sides = right_sides - gram @ start
-    gram.ravel()[:: len(gram) + 1] += units.penalty
-    if units.slack is None:
-        change, condition = _solve_symmetric(system.name, gram, right_sides, units.fitted)
-        return change, units.middle @ change, condition
+        right_sides = right_sides - system.gram @ start
+    diagonals = system.gram.diagonal() + units.penalties
+    if units.slacks is None:
+        solutions = cholesky.solve_all(system.gram[None], diagonals, right_sides[None], units.fitted)
+        return solutions.values, units.middle @ solutions.values, solutions
     # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it
     # enters the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
-    solved, condition = _solve_symmetric(system.name, gram, np.column_stack([right_sides, units.middle]), units.fitted)
-    change, response = solved[:, :-1], solved[:, -1:]
-    share = (units.middle @ change) / (units.slack + units.middle @ response)
-    return change - response * share, units.slack * share, condition
+    right_sides = np.column_stack([right_sides, units.middle])
+    solutions = cholesky.solve_all(system.gram[None], diagonals, right_sides[None], units.fitted)
+    changes, responses = solutions.values[:, :, :-1], solutions.values[:, :, -1:]
+    shares = (units.middle @ changes) / (units.slacks[:, None] + units.middle @ responses)
+    return changes - responses * shares[:, None, :], units.slacks[:, None] * shares, solutions
 
 
-def _solve_symmetric(name: str, matrix: Floats, right_sides: Floats, fitted: int) -> tuple[Floats, float]:
-    """Solve the leading ``fitted`` equations by Cholesky, zero elsewhere: float64[D, p], and the condition estimate.
-
-    Rows and columns are scaled to a unit diagonal first: within a factor D of the best that scaling can do.
-    """
-    matrix = matrix if fitted == len(matrix) else matrix[:fitted, :fitted]
-    scales = 1.0 / np.sqrt(matrix.diagonal())[:, None]
-    scaled = np.dot(scales, scales.T)
-    scaled *= matrix
-    norm = lapack.dlange("1", scaled.T)
-    factor, failed_at = lapack.dpotrf(scaled.T, clean=0, overwrite_a=1)
-    inverse_condition = 0.0 if failed_at else lapack.dpocon(factor, norm)[0]
-    if not (math.isfinite(norm) and inverse_condition > SMALLEST_INVERSE_CONDITION):
-        what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
-        raise SolveRefused(
-            f"solve: the matrix of {name} is {what} (1-norm {norm:.3g}, inverse condition {inverse_condition:.3g}, "
-            f"expected above {SMALLEST_INVERSE_CONDITION:.3g}); lower C, or leave out features that repeat others"
-        )
-    solution = np.zeros(right_sides.shape)
-    solution[:fitted] = scales * lapack.dpotrs(factor, scales * right_sides[:fitted])[0]
-    return solution, 1.0 / inverse_condition
+def _refusal(name: str, solutions: cholesky.Solutions, at: int, fitted: int) -> str:
+    """Why one of the systems called ``name`` has no solution."""
+    failed_at = solutions.failed_at[at]
+    what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
+    return (
+        f"solve: the matrix of {name} is {what} (1-norm {solutions.norms[at]:.3g}, inverse condition "
+        f"{solutions.inverse_conditions[at]:.3g}, expected above {cholesky.SMALLEST_INVERSE_CONDITION:.3g}); lower C, "
+        "or leave out features that repeat others"
+    )
 
 
 def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int) -> tuple[Floats, Floats]:

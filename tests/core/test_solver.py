@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -488,3 +489,53 @@ def test_options_that_mean_the_same_are_equal() -> None:
     assert SolverOptions("lpsvm") == SolverOptions("lpsvm", "none", 1)
     assert SolverOptions("lssvm") == SolverOptions("lssvm", "none", bias="none")
     assert SolverOptions(weighting={"b": 1, "a": 2}).weighting == {"a": 2.0, "b": 1.0}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        SolverOptions(),
+        SolverOptions(weighting="balanced"),
+        SolverOptions(weighting={"a": 1.0, "b": 3.0, "c": 0.5}),
+        RAW,
+        SolverOptions(kind="lssvm", bias="free", standardize=False),
+        SolverOptions(kind="lssvm"),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("positive", [None, "b"])
+@pytest.mark.parametrize("prior_c", [None, 7.0])
+def test_planes_of_several_c_at_once_are_those_of_one_c_at_a_time_bit_for_bit(
+    options: SolverOptions, positive: str | None, prior_c: float | None
+) -> None:
+    placed, labels = make_rows(7, {"a": 30, "b": 12, "c": 5})
+    problem = Problem(grams(placed, labels), make_grid(), positive)
+    prior = None if prior_c is None else problem.solve(replace(options, C=prior_c))
+    choices = [1e-3, 0.3, 1.0, 50.0]
+    together = problem.solve_each(options, choices, prior)
+    for at, C in enumerate(choices):
+        plane = problem.solve(replace(options, C=C), prior)
+        assert together.refusals[at] is None
+        assert together.weights[at].tobytes() == plane.weights.tobytes()
+        assert together.biases[at].tobytes() == plane.biases.tobytes()
+        assert together.conditions[at] == plane.condition
+        assert together.sigmas == plane.sigmas
+        for label in problem.targets:
+            weights, biases = problem.towards(label, together)
+            row = plane.row_of(label)
+            assert row is not None
+            assert weights[at].tobytes() == row[0].tobytes()
+            assert biases[at] == row[1]
+
+
+def test_a_c_that_is_refused_leaves_the_others_of_the_same_call_their_planes() -> None:
+    placed, labels = make_rows(8, {"a": 20, "b": 20})
+    placed[:, 1] = placed[:, 0]  # Two equal columns: without a penalty worth the name there is no one plane.
+    problem = Problem(grams(placed, labels), make_grid())
+    solved = problem.solve_each(SolverOptions(), [1.0, 1e18])
+    assert solved.refusals[0] is None
+    assert solved.weights[0].tobytes() == problem.solve(SolverOptions()).weights[0].tobytes()
+    assert solved.refusals[1] is not None
+    with pytest.raises(SolveRefused, match="inverse condition") as refused:
+        problem.solve(SolverOptions(C=1e18))
+    assert str(refused.value) == solved.refusals[1]

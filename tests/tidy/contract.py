@@ -22,6 +22,7 @@ CORE_ORDER = (
     "statistics",
     "metrics",
     "options",
+    "cholesky",
     "solver",
     "rowwise",
     "candidates",
