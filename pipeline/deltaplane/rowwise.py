@@ -39,21 +39,19 @@ _LARGEST_SUM = 2.0**61
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """Rows that pass through a window of ``length`` rows.
+    """Rows that come into a window one after the other, and those that go as they do.
 
-    ``rows`` int32[m + n, d] are grid rows in their order: the m in the window at first, m at most ``length``, and n
-    that come; ``own`` bool[m + n] says which are of the class on the positive side.
+    ``own`` and ``rest``: what the window holds at first, by side: the rows of the class on the positive side, and all
+    others. ``coming`` int32[n, d] are grid rows in their order, ``coming_own`` bool[n] says which are of that class.
+    ``going`` int32[k, d], with ``going_own``, are those that the last k of them push out, in their order.
     """
 
-    rows: Int32s
-    own: Flags
-    length: int
-    held: int
-
-    @property
-    def coming(self) -> int:
-        """Number n of rows that come."""
-        return len(self.rows) - self.held
+    own: Moments
+    rest: Moments
+    coming: Int32s
+    coming_own: Flags
+    going: Int32s
+    going_own: Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,59 +68,67 @@ class Planes:
 
 def fits(options: SolverOptions, passage: Passage) -> bool:
     """Whether :func:`planes_before` takes such options and rows."""
-    by_class = options.weighting in ("inverse", "balanced")
-    return (
-        by_class
-        and options.standardize
-        and all(_largest_sum(column, passage.length) < _LARGEST_SUM for column in passage.rows.T)
-    )
-
-
-def _largest_sum(column: Int32s, length: int) -> float:
-    """About the largest sum of squares that a window of a column int32[m + n] comes to."""
-    sums = np.cumsum(column.astype(np.float64) ** 2)
-    sums[length:] -= sums[:-length].copy()
-    return float(sums.max(initial=0.0))
+    if options.weighting not in ("inverse", "balanced") or not options.standardize:
+        return False
+    diagonal = layout_of(passage.own.dimension).diagonal
+    squares = np.square(passage.coming, dtype=np.float64).sum(axis=0)
+    for side in (passage.own, passage.rest):
+        squares += (side.high[diagonal] * 2.0**64 + side.low[diagonal])[:-1]
+    return bool(squares.max() < _LARGEST_SUM)
 
 
 def planes_before(passage: Passage, grid: Grid, options: SolverOptions) -> Iterator[Planes]:
     """The plane of the window before each row that comes, block by block."""
-    features = passage.rows.shape[1]
-    own, rest = (_sum(passage.rows[: passage.held][side]) for side in _sides(passage.own[: passage.held]))
-    step = max(8, _BLOCK_ENTRIES // (features + 1) ** 2)
-    for begin in range(passage.held, len(passage.rows), step):
-        end = min(begin + step, len(passage.rows))
-        changes = _changes(passage, begin, end)
+    sums = [side.low.view(np.int64) for side in (passage.own, passage.rest)]
+    step = max(8, _BLOCK_ENTRIES // (grid.features + 1) ** 2)
+    for begin in range(0, len(passage.coming), step):
+        end = min(begin + step, len(passage.coming))
         before = []
-        for side, total in enumerate((own, rest)):
-            running = np.empty((end - begin + 1, len(total)), dtype=np.int64)
-            running[0] = total
-            np.cumsum(changes[side], axis=0, out=running[1:])
-            running[1:] += total
-            before.append(running)
-        own, rest = before[0][-1], before[1][-1]
-        yield _planes(before[0][:-1], before[1][:-1], grid, options)
+        for side, changes in enumerate(_changes(passage, begin, end)):
+            running = np.empty((end - begin + 1, len(sums[side])), dtype=np.int64)
+            running[0] = sums[side]
+            np.cumsum(changes, axis=0, out=running[1:])
+            running[1:] += sums[side]
+            sums[side] = running[-1]
+            before.append(running[:-1])
+        yield _planes(before[0], before[1], grid, options)
+
+
+def decide(
+    passage: Passage, rows: Floats, grid: Grid, options: SolverOptions, last: tuple[Floats, float]
+) -> tuple[Floats, Flags]:
+    """Test, then train: decision values float64[n] of the raw ``rows`` [n, d] that come, each by the plane before it.
+
+    Where that is refused, as bool[n] says, the last one answers, which at first is ``last``: (w float64[d], b).
+    """
+    decisions, refused, begin = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_), 0
+    for planes in planes_before(passage, grid, options):
+        weights, biases, part = planes.weights, planes.biases, slice(begin, begin + len(planes.biases))
+        for at in np.flatnonzero(planes.refused).tolist():
+            weights[at], biases[at] = (weights[at - 1], biases[at - 1]) if at else last
+        decisions[part] = (rows[part, None, :] @ weights[:, :, None])[:, 0, 0] - biases
+        refused[part] = planes.refused
+        begin, last = part.stop, (weights[-1], float(biases[-1]))
+    return decisions, refused
 
 
 def _sides(own: Flags) -> tuple[Flags, Flags]:
     return own, ~own
 
 
-def _sum(rows: Int32s) -> Int64s:
-    """The packed Gram matrix int64[P] of grid rows [n, d]."""
-    return Moments.of_rows(rows).low.view(np.int64)
-
-
 def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
     """What each row from ``begin`` to ``end`` changes in the sums of both sides, int64[n, P]: it enters, one leaves."""
-    products, own = _products(passage.rows[begin:end]), passage.own[begin:end]
-    first = max(begin, passage.length)  # Before it the window is not full, and nothing leaves.
-    gone = slice(first - passage.length, end - passage.length)
+    products = _products(passage.coming[begin:end])
+    unmoved = len(passage.coming) - len(passage.going)  # So many come before any goes.
+    first = min(max(begin, unmoved), end)
+    gone = slice(first - unmoved, end - unmoved)
+    leaving = _products(passage.going[gone])
     changes = []
-    for side, leaving in zip(_sides(own), _sides(passage.own[gone] if first < end else own[:0]), strict=True):
-        change = np.where(side[:, None], products, 0)
-        if first < end:
-            change[first - begin :] -= np.where(leaving[:, None], _products(passage.rows[gone]), 0)
+    for entering_side, leaving_side in zip(
+        _sides(passage.coming_own[begin:end]), _sides(passage.going_own[gone]), strict=True
+    ):
+        change = np.where(entering_side[:, None], products, 0)
+        change[first - begin :] -= np.where(leaving_side[:, None], leaving, 0)
         changes.append(change)
     return changes
 

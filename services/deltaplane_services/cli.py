@@ -129,7 +129,10 @@ def replay(
         bool | None,
         typer.Option("--standardize/--raw", help="Regularise in standardized or raw units.", rich_help_panel=SOLVER),
     ] = None,
-    chunk: Annotated[int, typer.Option(help="Rows between two models: test, then train.", rich_help_panel=RUN)] = 100,
+    chunk: Annotated[
+        int,
+        typer.Option(help="Rows between two models: test, then train. With 1, row by row.", rich_help_panel=RUN),
+    ] = 100,
     speed: Annotated[
         float | None, typer.Option(help="Rows per second; as fast as it goes by default.", rich_help_panel=RUN)
     ] = None,

@@ -45,6 +45,7 @@ CORE_ORDER = (
     "scoring",
     "prequential",
     "merger",
+    "row_scores",
     "records",
     "wire",
     "reference",

@@ -21,6 +21,7 @@ from deltaplane.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
 from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
 WINDOW = "20000"
@@ -44,12 +45,15 @@ def definition_of(task: Task, window: str, choice_of_c: float | str) -> StreamDe
 @contextmanager
 def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool) -> Iterator[Run]:
     definition = definition_of(task, window, choice_of_c)
-    step = 1 if by_row else task.chunk
+    # The automatic mode has no planes made many at a time: there each row is a record.
+    together = by_row and not definition.automatic
+    step = ROWS_AT_ONCE if together else 1 if by_row else task.chunk
     chunks = [_samples(task, rows) for rows in task.chunks(step)]
     marks = {min(task.part, len(task)), len(task)}
 
     def run() -> Ran:
-        pipeline, gmeans, rows = EmbeddedPipeline(definition, 0), {}, 0
+        pipeline = ByRowPipeline(definition, 0) if together else EmbeddedPipeline(definition, 0)
+        gmeans, rows = {}, 0
         first = None
         for samples in chunks:
             value = write_sample_batch(samples, definition.data_fingerprint)
@@ -117,7 +121,6 @@ PLAIN_BY_ROW = Learner(
     "the same; a new model after every row",
     None,
     partial(_pipeline, window=WINDOW, choice_of_c=1.0, by_row=True),
-    slow=True,
 )
 ESTIMATOR_BY_ROW = Learner(
     "Deltaplane, SlidingProximalSVM",

@@ -37,7 +37,7 @@ SETTINGS = (
     Setting("window of 200,000", "200000", "1", 1000, 54, 500_000),
     Setting("automatic", "auto", "auto", 1000, 54, 500_000),
     Setting("automatic", "auto", "auto", 100, 6, 100_000),
-    Setting("model after every row", "2000", "1", 1, 6, 10_000),
+    Setting("model after every row", "2000", "1", 1, 6, 100_000),
 )
 
 

@@ -14,8 +14,9 @@ from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows import Floats, Labelled, text_of
 from deltaplane.estimators.statistics_classifier import Labels, Live, StatisticsClassifier
 from deltaplane.grid import Grid
+from deltaplane.moments import Moments
 from deltaplane.options import Bias, Kind, Weighting
-from deltaplane.rowwise import Passage, fits, planes_before
+from deltaplane.rowwise import Passage, decide, fits
 
 
 class SlidingProximalSVM(StatisticsClassifier):
@@ -80,16 +81,9 @@ class SlidingProximalSVM(StatisticsClassifier):
         passage = self._passage(arriving)
         if passage is None:
             return self._one_by_one(rows, arriving, labelled.labels)
-        classes, decisions, self.refused_ = self.classes_, np.empty(len(rows)), 0
-        begin, last = 0, (self.coef_[0], -float(self.intercept_[0]))
-        for planes in planes_before(passage, self.grid_, self._options()):
-            weights, biases, refused = planes.weights, planes.biases, planes.refused
-            for at in np.flatnonzero(refused).tolist():
-                weights[at], biases[at] = (weights[at - 1], biases[at - 1]) if at else last
-            end = begin + len(biases)
-            decisions[begin:end] = (rows[begin:end, None, :] @ weights[:, :, None])[:, 0, 0] - biases
-            begin, last = end, (weights[-1], float(biases[-1]))
-            self.refused_ += int(np.count_nonzero(refused))
+        classes, last = self.classes_, (self.coef_[0], -float(self.intercept_[0]))
+        decisions, refused = decide(passage, rows, self.grid_, self._options(), last)
+        self.refused_ = int(np.count_nonzero(refused))
         self._slide(self._fitted(), self._recent, arriving, labelled.labels)
         return np.asarray(classes[(decisions > 0.0).astype(np.intp)])
 
@@ -102,9 +96,19 @@ class SlidingProximalSVM(StatisticsClassifier):
             return None
         if not len(arriving) or not set(arriving.texts.tolist()) <= set(present):
             return None
-        texts = np.concatenate([part.texts for part in (*self._recent, arriving)])
-        placed = np.concatenate([part.placed for part in (*self._recent, arriving)])
-        passage = Passage(placed, texts == present[1], length, held)
+        grams, nothing = live.space.total(live.statistics), Moments.zero(arriving.placed.shape[1] + 1)
+        placed, texts, going = arriving.placed, arriving.texts, max(0, held + len(arriving) - length)
+        if going:
+            placed = np.concatenate([*(part.placed for part in self._recent), placed])[:going]
+            texts = np.concatenate([*(part.texts for part in self._recent), texts])[:going]
+        passage = Passage(
+            own=grams.get(present[1], nothing),
+            rest=grams.get(present[0], nothing),
+            coming=arriving.placed,
+            coming_own=arriving.texts == present[1],
+            going=placed[:going],
+            going_own=texts[:going] == present[1],
+        )
         return passage if fits(options, passage) else None
 
     def _one_by_one(self, rows: Floats, arriving: _Rows, labels: Mapping[str, Any]) -> Labels:

@@ -26,6 +26,7 @@ from deltaplane.prequential import Point, PrequentialSeries
 from deltaplane.records import DeadLetter
 from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
+from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row
 from deltaplane_services.replay.clock import refuse_bogus_times
 from deltaplane_services.replay.feed import Feed, Published
 from deltaplane_services.replay.options import ReplayOptions, complete_definition, needs_first_rows, reader_options
@@ -80,7 +81,13 @@ OpenPipeline = Callable[[StreamDefinition], Pipeline]
 
 def embedded(options: ReplayOptions) -> OpenPipeline:
     """The pipeline in this process."""
-    return lambda definition: EmbeddedPipeline(definition, options.seed)
+
+    def open_pipeline(definition: StreamDefinition) -> Pipeline:
+        if by_row(definition, options):
+            return ByRowPipeline(definition, options.seed)
+        return EmbeddedPipeline(definition, options.seed)
+
+    return open_pipeline
 
 
 def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPipeline) -> ReplayResult:
@@ -104,7 +111,7 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
         stack.callback(pipeline.close)
         run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
         try:
-            run.feed(rechunk(blocks, options.chunk))
+            run.feed(rechunk(blocks, ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk))
         except KeyboardInterrupt:
             run.ended_early = "interrupted"
         except ReaderError as fault:

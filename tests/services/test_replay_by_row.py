@@ -1,0 +1,156 @@
+"""Tested and trained row by row at once, a stream has the scores, digest and plane of one that has a model after every
+row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.grid import fit_grid
+from deltaplane.metrics import Confusion
+from deltaplane.row_scores import RowScores
+from deltaplane.sample import Samples
+from deltaplane.wire import write_sample_batch
+from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane_services.replay.by_row import ByRowPipeline, by_row
+from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions
+from deltaplane_services.replay.pipeline import EmbeddedPipeline
+
+Rows = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+LABELS = ("a", "b", "c")
+
+STREAMS: dict[str, dict[str, Any]] = {
+    "weighted": {},
+    "balanced over all that came": {"window": "all", "solver": {"weighting": "balanced"}},
+    "without a row held": {"window": "all", "keep_rows": False},
+    "one class against two others": {"positive": "b", "classes": 3},
+    "of three planes": {"classes": 3},
+    "of three classes, the third for a while": {"third_until": 80, "window": "30"},
+    "with a class gone for a while": {"gone": (40, 120), "window": "25"},
+    "with one class for a long time": {"gone": (0, 60)},
+    "a window of three rows": {"window": "3"},
+    "of a single constant feature": {"constant": True, "solver": {"C": 1e9}},
+    "unweighted": {"solver": {"weighting": "none"}},
+    "without a bias": {"solver": {"kind": "lssvm", "bias": "none", "weighting": "inverse"}},
+    "of values that overflow 64 bits": {"wide": True},
+}
+
+
+def stream(of: dict[str, Any], seed: int) -> tuple[StreamDefinition, Rows, Codes]:
+    """A definition, rows float64[n, d] and class codes int32[n]."""
+    random = np.random.default_rng(seed)
+    count, features = 260, 3
+    codes = random.integers(0, of.get("classes", 2), size=count).astype(np.int32)
+    if "third_until" in of:
+        codes[random.integers(20, of["third_until"], size=5)] = 2
+    if "gone" in of:
+        codes[slice(*of["gone"])] = 0
+    rows = random.normal(size=(count, features)) + 0.8 * codes[:, None] * random.normal(size=features)
+    if of.get("constant"):
+        rows[:, 1] = 4.0
+    grid = fit_grid(rows)
+    steps = np.exp2(np.ceil(np.log2(np.abs(rows).max(axis=0))) - 29) if of.get("wide") else grid.steps
+    tables = {
+        "name": "rows",
+        "features": {"names": ["x", "y", "z"]},
+        "grid": {"steps": steps.tolist(), "offsets": grid.offsets.tolist()},
+        "classes": {"positive": of["positive"]} if "positive" in of else {},
+        "window": {"length": of.get("window", "50"), "keep_rows": of.get("keep_rows", True)},
+        "solver": {"C": 1.0, **of.get("solver", {})},
+    }
+    return StreamDefinition.from_tables(tables), rows, codes
+
+
+def records(definition: StreamDefinition, rows: Rows, codes: Codes, most: int) -> list[Outgoing]:
+    """The stream as records of up to ``most`` rows."""
+    made = []
+    for begin in range(0, len(rows), most):
+        part = slice(begin, begin + most)
+        count = len(codes[part])
+        nothing = np.zeros(count, dtype=np.int64)
+        ids = [f"r{begin + at}" for at in range(count)]
+        order = np.arange(count, dtype=np.int64)
+        samples = Samples(ids, nothing, LABELS, codes[part], rows[part], nothing, order, nothing)
+        made.append(Outgoing(SAMPLES, 0, None, write_sample_batch(samples, definition.data_fingerprint), samples))
+    return made
+
+
+def run(pipeline: EmbeddedPipeline, stream_records: list[Outgoing]) -> EmbeddedPipeline:
+    for record in stream_records:
+        pipeline.publish([record], 0)
+        pipeline.advance(0)
+    pipeline.drain(0)
+    return pipeline
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("most", [7, 64, 1000])
+def test_scores_digest_and_plane_are_those_of_a_record_a_delta_and_a_model_for_every_row(name: str, most: int) -> None:
+    definition, rows, codes = stream(STREAMS[name], seed=len(name))
+    slow = run(EmbeddedPipeline(definition, 0), records(definition, rows, codes, 1)).model
+    fast = run(ByRowPipeline(definition, 0), records(definition, rows, codes, most)).model
+    assert slow is not None
+    assert fast is not None
+    assert slow.scores.rows > 100
+    assert fast.scores == slow.scores
+    assert fast.digest == slow.digest
+    assert fast.plane is not None
+    assert slow.plane is not None
+    assert fast.plane.weights.tobytes() == slow.plane.weights.tobytes()
+    assert fast.plane.biases.tobytes() == slow.plane.biases.tobytes()
+    assert fast.plane.sigmas == slow.plane.sigmas
+    assert fast.refusal == slow.refusal
+
+
+def test_rows_that_are_refused_are_not_scored_and_do_not_disturb_the_others() -> None:
+    definition, rows, codes = stream({}, seed=5)
+    rows[[30, 31, 200], 1] = np.nan
+    slow = run(EmbeddedPipeline(definition, 0), records(definition, rows, codes, 1))
+    fast = run(ByRowPipeline(definition, 0), records(definition, rows, codes, 50))
+    assert fast.model is not None
+    assert slow.model is not None
+    assert fast.model.scores == slow.model.scores
+    assert len(fast.dead_letters()) == len(slow.dead_letters()) == 3
+
+
+def test_planes_are_made_many_at_a_time_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    one_by_one = 0
+    add_one = RowScores._add_one
+
+    def counted(self: RowScores, *of: Any) -> int:
+        nonlocal one_by_one
+        one_by_one += 1
+        return add_one(self, *of)
+
+    monkeypatch.setattr(RowScores, "_add_one", counted)
+    definition, rows, codes = stream({}, seed=6)
+    run(ByRowPipeline(definition, 0), records(definition, rows, codes, 100))
+    assert one_by_one < 10
+    run(ByRowPipeline(definition, 0), records(definition, rows, np.arange(len(codes), dtype=np.int32) % 3, 100))
+    assert one_by_one > len(codes)
+
+
+def test_a_replay_scores_rows_together_only_where_no_other_record_can_come_between_them() -> None:
+    definition = stream({}, seed=1)[0]
+    options = ReplayOptions("rows.csv", chunk=1)
+    assert by_row(definition, options)
+    assert by_row(definition, replace(options, imbalance=ImbalanceSchedule.parse("0:2")))
+    assert not by_row(definition, replace(options, chunk=2))
+    assert not by_row(definition, replace(options, retire_fraction=0.1))
+    assert not by_row(definition, replace(options, rows_per_second=10.0))
+    assert not by_row(definition, replace(options, tables={"input": {"id": "name"}}))
+    assert not by_row(replace(definition, partitions=2), options)
+    assert not by_row(replace(definition, choices=(0.1, 1.0)), options)
+
+
+def test_a_pipeline_without_a_row_has_no_model_and_no_scores() -> None:
+    definition = stream({}, seed=1)[0]
+    assert ByRowPipeline(definition, 0).model is None
+    assert RowScores(definition).scores == Confusion()
