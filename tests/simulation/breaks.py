@@ -11,6 +11,7 @@ from deltaplane import delta
 from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, Verdict
 from deltaplane.retirements import RetirementMemory
 from simulation.histories import check, live
+from simulation.orders import check_orders, live_with_orders
 
 Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes], tuple[SourceState, Verdict]]
 
@@ -59,6 +60,32 @@ def _forgets_labels(
     return replace(after, labels=()), verdict
 
 
+def _takes_what_a_removed_source_says(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    if isinstance(record, Delta) and state.barred:
+        state = replace(_just_before(state, record.tile), barred=False, owner=record.writer)
+        after, verdict = delta.accept(state, record, fingerprint)
+        return replace(after, barred=True), verdict
+    return delta.accept(state, record, fingerprint)
+
+
+def _keeps_the_rows_of_a_removed_source(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    after, verdict = delta.accept(state, record, fingerprint)
+    return replace(after, statistics=state.statistics) if after.barred else after, verdict
+
+
+def _lets_a_source_in_where_it_was(
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+) -> tuple[SourceState, Verdict]:
+    after, verdict = delta.accept(state, record, fingerprint)
+    if isinstance(record, SourceOrder):
+        after = replace(after, samples_position=state.samples_position, retirements_position=state.retirements_position)
+    return after, verdict
+
+
 @contextlib.contextmanager
 def _with_rule(rule: Rule) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
@@ -83,12 +110,23 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
 """Ways to break the rule, by name."""
 
 
+BREAKS_OF_ORDERS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "takes what a removed source says": lambda: _with_rule(_takes_what_a_removed_source_says),
+    "keeps the rows of a removed source": lambda: _with_rule(_keeps_the_rows_of_a_removed_source),
+    "lets a source in where it was": lambda: _with_rule(_lets_a_source_in_where_it_was),
+}
+"""Ways that only histories with orders can show."""
+
+
 def first_caught(name: str, seeds: Iterable[int]) -> int | None:
     """The first of some seeds whose history shows that the rule is broken in this way; None if none does."""
-    with BREAKS[name]():
+    with (BREAKS | BREAKS_OF_ORDERS)[name]():
         for seed in seeds:
             try:
-                check(live(seed))
+                if name in BREAKS:
+                    check(live(seed))
+                else:
+                    check_orders(live_with_orders(seed))
             except Exception:  # noqa: BLE001 - any complaint will do.
                 return seed
     return None
