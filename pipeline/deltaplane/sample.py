@@ -49,6 +49,24 @@ class Samples:
     rows: Int64s
     log_times: Int64s
 
+    @classmethod
+    def of_record(
+        cls,
+        ids: Sequence[str],
+        event_times: Int64s | int,
+        label_table: tuple[str, ...],
+        label_codes: Int32s,
+        features: Floats,
+        log_time: int = 0,
+    ) -> Samples:
+        """The rows of one record at offset 0, as a producer has them; one event time may be that of all."""
+        count = len(ids)
+        if isinstance(event_times, int):
+            event_times = np.full(count, event_times, dtype=np.int64)
+        nothing, rows = np.zeros(count, dtype=np.int64), np.arange(count, dtype=np.int64)
+        log_times = np.full(count, log_time, dtype=np.int64)
+        return cls(ids, event_times, label_table, label_codes, features, nothing, rows, log_times)
+
     def __len__(self) -> int:
         return len(self.ids)
 

@@ -78,17 +78,8 @@ class SampleProducer:
         home = np.array([partition_of(sample_id, self._definition.partitions) for sample_id in ids])
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
-            nothing = np.zeros(len(rows), dtype=np.int64)
-            samples = Samples(
-                [ids[row] for row in rows.tolist()],
-                event_times_milliseconds[rows],
-                table,
-                codes[rows],
-                features[rows],
-                nothing,
-                nothing,
-                nothing,
-            )
+            chosen = [ids[row] for row in rows.tolist()]
+            samples = Samples.of_record(chosen, event_times_milliseconds[rows], table, codes[rows], features[rows])
             value = write_sample_batch(samples, self._definition.data_fingerprint, feature_type)
             self._publisher.publish((Outgoing(SAMPLES, partition, None, value),))
 

@@ -55,12 +55,10 @@ class Rows:
     def samples(self, at: npt.NDArray[np.int64] | None = None) -> Samples:
         """Those rows, or all, as one batch."""
         rows = np.arange(len(self)) if at is None else at
-        zeros = np.zeros(len(rows), dtype=np.int64)
         table = tuple(dict.fromkeys(["no", "yes", *self.labels]))
         codes = np.array([table.index(self.labels[row]) for row in rows.tolist()], dtype=np.int32)
         ids = [self.ids[row] for row in rows.tolist()]
-        log_times = np.full(len(rows), 2**60, dtype=np.int64)
-        return Samples(ids, self.times[rows], table, codes, self.features[rows], zeros, np.arange(len(rows)), log_times)
+        return Samples.of_record(ids, self.times[rows], table, codes, self.features[rows], log_time=2**60)
 
     def partitioned(self, partitions: int) -> dict[int, Samples]:
         """The rows of each partition that has any, in order."""

@@ -68,17 +68,8 @@ def test_a_reason_is_short_whatever_it_repeats(label: str, sample_id: str) -> No
 
 def test_letters_of_the_rows_of_one_batch_weigh_little_more_than_their_number() -> None:
     stream, rows = definition(), 5000
-    zeros = np.zeros(rows, dtype=np.int64)
-    bad = Samples(
-        [f"row-{row}" for row in range(rows)],
-        zeros,
-        ("no such class",),
-        zeros.astype(np.int32),
-        np.zeros((rows, 3)),
-        zeros,
-        zeros,
-        zeros,
-    )
+    ids, codes = [f"row-{row}" for row in range(rows)], np.zeros(rows, dtype=np.int32)
+    bad = Samples.of_record(ids, 0, ("no such class",), codes, np.zeros((rows, 3)))
     letters = letters_of(stream, write_sample_batch(bad, stream.data_fingerprint), key=bytes(10**6))
     assert len(letters) == limits.LETTER_ROWS + 1
     assert max(map(len, letters)) < 6 * limits.REASON_CHARACTERS + 2 * limits.ROW_BYTES
@@ -96,12 +87,9 @@ def test_which_rows_of_a_batch_have_a_letter_of_their_own_does_not_depend_on_how
     stream = definition()
     kinds = ["id", "", "id", "", "", "id", "", ""]
     rows = len(kinds)
-    times, zeros = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
     labels = np.array([0, 1, 1, 1, 0, 1, 1, 0], dtype=np.int32)
     ids = [f"{kind}{row}" if kind else "" for row, kind in enumerate(kinds)]
-    samples = Samples(
-        ids, times, (stream.classes.names[0], "no such class"), labels, np.zeros((rows, 3)), zeros, zeros, zeros
-    )
+    samples = Samples.of_record(ids, 0, (stream.classes.names[0], "no such class"), labels, np.zeros((rows, 3)))
     value = write_sample_batch(samples, stream.data_fingerprint)
     records = [Record(SAMPLES, 0, offset, 0, b"k", value) for offset in range(3)]
     found = []

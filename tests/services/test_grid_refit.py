@@ -52,15 +52,13 @@ def tables_of(window: str = "all", **more: Any) -> dict[str, Any]:
 
 def batch(first: int, rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Samples:
     count = len(rows)
-    return Samples(
+    return Samples.of_record(
         ids=[f"row-{first + at}" for at in range(count)],
         event_times=np.arange(NOW + first, NOW + first + count, dtype=np.int64),
         label_table=("no", "yes"),
         label_codes=np.array([(first + at) % 2 for at in range(count)], dtype=np.int32),
         features=rows,
-        offsets=np.zeros(count, dtype=np.int64),
-        rows=np.arange(count, dtype=np.int64),
-        log_times=np.full(count, NOW, dtype=np.int64),
+        log_time=NOW,
     )
 
 

@@ -43,15 +43,13 @@ def samples(seed: int = 3, count: int = 60) -> Samples:
     features[7, 2] = 1e12
     times = NOW + np.arange(count, dtype=np.int64)
     times[20:25] += 3 * DAY
-    return Samples(
+    return Samples.of_record(
         ids=[f"row-{at}" for at in range(count)],
         event_times=times,
         label_table=("no", "yes", "maybe"),
         label_codes=draw.integers(0, 3, count).astype(np.int32),
         features=features,
-        offsets=np.zeros(count, dtype=np.int64),
-        rows=np.arange(count, dtype=np.int64),
-        log_times=np.full(count, NOW, dtype=np.int64),
+        log_time=NOW,
     )
 
 

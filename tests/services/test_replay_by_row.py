@@ -73,11 +73,8 @@ def records(definition: StreamDefinition, rows: Rows, codes: Codes, most: int) -
     made = []
     for begin in range(0, len(rows), most):
         part = slice(begin, begin + most)
-        count = len(codes[part])
-        nothing = np.zeros(count, dtype=np.int64)
-        ids = [f"r{begin + at}" for at in range(count)]
-        order = np.arange(count, dtype=np.int64)
-        samples = Samples(ids, nothing, LABELS, codes[part], rows[part], nothing, order, nothing)
+        ids = [f"r{begin + at}" for at in range(len(codes[part]))]
+        samples = Samples.of_record(ids, 0, LABELS, codes[part], rows[part])
         made.append(Outgoing(SAMPLES, 0, None, write_sample_batch(samples, definition.data_fingerprint), samples))
     return made
 

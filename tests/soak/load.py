@@ -102,7 +102,8 @@ class Load(Background):
             rows = np.flatnonzero(home == partition)
             rows = rows[rows >= SINGLES]
             if len(rows):
-                samples = _samples([ids[row] for row in rows.tolist()], now, codes[rows], features[rows])
+                chosen = [ids[row] for row in rows.tolist()]
+                samples = Samples.of_record(chosen, now, LABELS, codes[rows], features[rows])
                 value = write_sample_batch(samples, self._print, "float32")
                 self.producer.send(Outgoing(SAMPLES, partition, None, value), rows=len(rows))
         self._recent.extend(ids)
@@ -129,12 +130,6 @@ class Load(Background):
         partition = self._random.randrange(self._definition.partitions)
         self.producer.send(Outgoing(SAMPLES, partition, None, self._random.randbytes(40)))
         self.sent.refused["bad record"] += 1
-
-
-def _samples(ids: list[str], now: int, codes: np.ndarray, features: np.ndarray) -> Samples:
-    count = len(ids)
-    zeros = np.zeros(count, dtype=np.int64)
-    return Samples(ids, np.full(count, now, dtype=np.int64), LABELS, codes, features, zeros, np.arange(count), zeros)
 
 
 class Answers(Background):

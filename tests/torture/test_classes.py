@@ -113,15 +113,12 @@ def batch_of(rows: Floats, labels: Sequence[str], first: int = 0) -> Samples:
     """Rows as a worker takes them, without a broker between."""
     count = len(rows)
     table = tuple(sorted(set(labels)))
-    return Samples(
+    return Samples.of_record(
         ids=list(map(str, range(first, first + count))),
-        event_times=np.zeros(count, dtype=np.int64),
+        event_times=0,
         label_table=table,
         label_codes=np.array([table.index(label) for label in labels], dtype=np.int32),
         features=rows,
-        offsets=np.zeros(count, dtype=np.int64),
-        rows=np.arange(count, dtype=np.int64),
-        log_times=np.zeros(count, dtype=np.int64),
     )
 
 

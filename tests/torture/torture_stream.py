@@ -81,15 +81,12 @@ class TortureStream:
         values = np.array(rows, dtype=np.float64)
         begin = self._rows if first_id is None else first_id
         table = tuple(sorted(set(labels)))
-        samples = Samples(
+        samples = Samples.of_record(
             ids=[str(begin + at) for at in range(len(values))],
             event_times=np.arange(begin, begin + len(values), dtype=np.int64),
             label_table=table,
             label_codes=np.array([table.index(label) for label in labels], dtype=np.int32),
             features=values,
-            offsets=np.zeros(len(values), dtype=np.int64),
-            rows=np.arange(len(values), dtype=np.int64),
-            log_times=np.zeros(len(values), dtype=np.int64),
         )
         self._rows = max(self._rows, begin + len(values))
         value = write_sample_batch(samples, self.definition.data_fingerprint)

@@ -138,10 +138,8 @@ def _gmeans(total: Trials) -> npt.NDArray[np.float64]:
 
 
 def _samples(rows: npt.NDArray[np.float64], table: tuple[str, ...], codes: npt.NDArray[np.int32], at: int) -> Samples:
-    number = len(rows)
-    zeros = np.zeros(number, dtype=np.int64)
-    ids = [str(row) for row in range(at, at + number)]
-    return Samples(ids, zeros, table, codes, rows, zeros, np.arange(number, dtype=np.int64), zeros)
+    ids = [str(row) for row in range(at, at + len(rows))]
+    return Samples.of_record(ids, 0, table, codes, rows)
 
 
 COLUMNS = (

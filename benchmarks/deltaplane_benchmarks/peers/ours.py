@@ -95,10 +95,8 @@ def _without(scores: metrics.Confusion, first: metrics.Confusion | None) -> metr
 
 def _samples(task: Task, rows: slice) -> Samples:
     features, codes = task.features[rows], task.flags[rows].astype(np.int32)
-    count = len(codes)
-    nothing = np.zeros(count, dtype=np.int64)
-    ids = list(map(str, range(rows.start, rows.stop)))
-    return Samples(ids, nothing, LABELS, codes, features, nothing, np.arange(count, dtype=np.int64), nothing)
+    ids = list(map(str, range(rows.start, rows.start + len(codes))))
+    return Samples.of_record(ids, 0, LABELS, codes, features)
 
 
 PLAIN = Learner(

@@ -198,10 +198,8 @@ def plain_work(samples: Samples) -> None:
 def _samples(pool: Rows, start: int, stop: int) -> Samples:
     """Rows of the pool, in turn, under the numbers of the stream."""
     at = np.arange(start, stop, dtype=np.int64) % len(pool)
-    nothing = np.zeros(stop - start, dtype=np.int64)
-    ids = list(map(str, range(start, stop)))
-    numbers = np.arange(start, stop, dtype=np.int64)
-    return Samples(ids, numbers, LABELS, pool.codes[at], pool.features[at], nothing, nothing, nothing)
+    ids, numbers = list(map(str, range(start, stop))), np.arange(start, stop, dtype=np.int64)
+    return Samples.of_record(ids, numbers, LABELS, pool.codes[at], pool.features[at])
 
 
 def _retired(course: Course, start: int, stop: int) -> Iterable[int]:

@@ -34,19 +34,8 @@ class Rows:
 
     def samples(self, start: int, stop: int) -> Samples:
         """Rows from ``start`` to ``stop`` as a producer has them."""
-        count = stop - start
-        nothing = np.zeros(count, dtype=np.int64)
-        ids = list(map(str, range(start, stop)))
-        return Samples(
-            ids,
-            np.arange(start, stop),
-            LABELS,
-            self.codes[start:stop],
-            self.features[start:stop],
-            nothing,
-            nothing,
-            nothing,
-        )
+        ids, times = list(map(str, range(start, stop))), np.arange(start, stop)
+        return Samples.of_record(ids, times, LABELS, self.codes[start:stop], self.features[start:stop])
 
 
 def make_rows(count: int, features: int, seed: int) -> Rows:

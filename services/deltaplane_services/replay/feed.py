@@ -115,28 +115,15 @@ class Feed:
         ids = _ids(block)
         partitions = self.definition.partitions
         if partitions == 1:
-            yield PublishedBatch(0, self._samples(ids, times, table, codes, block.features), block.line_numbers)
+            samples = Samples.of_record(ids, times, table, codes, block.features, self.now)
+            yield PublishedBatch(0, samples, block.line_numbers)
             return
         home = np.fromiter((partition_of(i, partitions) for i in ids), dtype=np.int64, count=len(block))
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
             mine = [ids[row] for row in rows.tolist()]
-            samples = self._samples(mine, times[rows], table, codes[rows], block.features[rows])
+            samples = Samples.of_record(mine, times[rows], table, codes[rows], block.features[rows], self.now)
             yield PublishedBatch(partition, samples, block.line_numbers[rows])
-
-    def _samples(
-        self,
-        ids: list[str],
-        times: npt.NDArray[np.int64],
-        table: tuple[str, ...],
-        codes: npt.NDArray[np.int32],
-        features: Floats,
-    ) -> Samples:
-        count = len(ids)
-        zeros = np.zeros(count, dtype=np.int64)
-        return Samples(
-            ids, times, table, codes, features, zeros, np.arange(count), np.full(count, self.now, dtype=np.int64)
-        )
 
 
 class _Thinning:
