@@ -8,8 +8,9 @@ taken per source and a whole source can leave.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 from deltaplane import limits
 from deltaplane.candidates import Blend, Fitted, Trials, blended, fit, weigh
@@ -21,6 +22,8 @@ from deltaplane.model import Model, SourcePosition
 from deltaplane.solver import Plane, solve
 from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
+
+_NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
 
 
 def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statistics:
@@ -97,10 +100,17 @@ class Merger:
         self.void_trials = 0
         self._changed = True
 
-    def restore(self, states: Iterable[SourceState], last: Model | None) -> None:
-        """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone."""
+    def restore(
+        self, states: Iterable[SourceState], last: Model | None, read_to: Mapping[Source, int] = _NOTHING_READ
+    ) -> None:
+        """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone.
+
+        ``read_to``: for each source the offset up to which its deltas are in its state. A worker believes a model that
+        another owns its source only if the merger has read as far as the worker's own claim.
+        """
         for state in states:
             self._sources[state.source] = state
+            self._read_to[state.source] = read_to.get(state.source, 0)
             self.statistics = self.statistics + state.statistics
             self.scores = self.scores + state.scores
             self.totals.update(state.counts)

@@ -15,14 +15,23 @@ from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.errors import WireError
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
+from deltaplane.model import Model
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
-from deltaplane.wire import read_checkpoint, read_claim_or_delta, write_checkpoint, write_claim, write_delta
+from deltaplane.wire import (
+    read_checkpoint,
+    read_claim_or_delta,
+    read_model,
+    write_checkpoint,
+    write_claim,
+    write_delta,
+)
 from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, Output, Record
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
 from deltaplane_services.processors.recovery import newest_checkpoint, readable_checkpoint
+from deltaplane_services.processors.worker import WorkerProcessor
 from golden.wire_examples import with_fields
 
 DEFINITION = StreamDefinition(
@@ -50,6 +59,11 @@ def checkpoint_records(outputs: list[Output]) -> list[Record]:
     return [Record(CHECKPOINTS, 0, at, 0, record.key, record.value) for at, record in enumerate(published)]
 
 
+def model_of(published: tuple[Outgoing, ...]) -> Model:
+    assert published[0].value is not None
+    return read_model(published[0].value)
+
+
 def test_an_idle_source_does_not_hold_back_where_the_next_merger_begins() -> None:
     merger = MergerProcessor(DEFINITION)
     merger.process([claim_of(IDLE, 0), claim_of(BUSY, 1)])
@@ -72,6 +86,28 @@ def test_a_merger_that_restarted_from_checkpoints_writes_them_on() -> None:
     last = MergerProcessor(DEFINITION)
     assert last.restore(checkpoint_records(second), []) == {0: 4}
     assert last.merger.state(BUSY).sequence == 2
+
+
+def test_a_worker_learns_of_a_late_claim_although_the_merger_died_before_its_model_told_of_it() -> None:
+    worker = WorkerProcessor(DEFINITION, BUSY, "mine")
+    mine, late = (
+        delta_record(at, write_claim(Claim(BUSY, writer, DEFINITION.stream_fingerprint)))
+        for at, writer in enumerate(("mine", "late"))
+    )
+    merger = MergerProcessor(DEFINITION)
+    merger.process([mine])
+    worker.restore(merger.merger.state(BUSY), claimed_at=0)
+    told = merger.publish(0).then
+    worker.see_model(model_of(told))
+    assert not worker.fenced
+    merger.process([late])
+    outputs = [merger.checkpoints()]
+    # It dies here, and the log of deltas may lose what the checkpoint has. There is no record to tell of the claim.
+    again = MergerProcessor(DEFINITION)
+    models = [Record(MODELS, 0, 0, 0, record.key, record.value) for record in told]
+    assert again.restore(checkpoint_records(outputs), models) == {0: 2}
+    worker.see_model(model_of(again.publish(0).then))
+    assert worker.fenced
 
 
 def test_a_checkpoint_that_no_merger_can_have_written_is_passed_over_by_all_who_begin() -> None:

@@ -12,8 +12,9 @@ from deltaplane.errors import SourceBarred
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_model, write_source_order
 from deltaplane_services.processors.records import DELTAS, MODELS, Outgoing, source_key
+from deltaplane_services.processors.worker import WorkerProcessor
 from simulation.histories import EVENTS, check_prefixes, definition_for
-from simulation.world import SITE, Accepted, Worker, World
+from simulation.world import SITE, Accepted, World
 
 ORDERS = (
     "source removed",
@@ -56,7 +57,7 @@ class OrderedWorld(World):
         said = SourceOrder(Source(SITE, partition), barred, "a test", self.definition.stream_fingerprint)
         self.append(Outgoing(DELTAS, partition, source_key(said.source), write_source_order(said)))
 
-    def new_worker(self, partition: int) -> Worker:
+    def new_worker(self, partition: int) -> WorkerProcessor:
         """Another life of a worker; where its source is out, the one that there was goes on."""
         try:
             return super().new_worker(partition)
@@ -65,12 +66,10 @@ class OrderedWorld(World):
             return self.workers[partition]
 
     def poll(self, partition: int, most: int, *, faults: bool) -> None:
-        """As a worker that heeds the models: one that is not the owner any more claims again, or is turned away."""
-        if self.workers[partition].processor.fenced:
+        """Read on, unless a model says that the source is not this worker's own."""
+        if self.workers[partition].fenced:
             self.orders["worker learns from a model that its source is not its own"] += 1
-            self.workers[partition] = self.new_worker(partition)
-        else:
-            super().poll(partition, most, faults=faults)
+        super().poll(partition, most, faults=faults)
 
     def merger_dies(self) -> None:
         """The merger starts again, maybe while a source is out."""

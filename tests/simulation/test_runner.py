@@ -39,8 +39,7 @@ from deltaplane_services.processors.records import (
     read_change,
     read_published_samples,
 )
-from deltaplane_services.processors.recovery import accepted_state, last_claim
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.recovery import accepted_state
 from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions, start_merger, take_source
 from strategies_streams import Record, Row, definition_of, samples_of
 
@@ -301,18 +300,6 @@ def test_a_worker_or_merger_that_cannot_know_the_accepted_state_does_not_guess_i
     runner.crash_merger()
     with pytest.raises(OffsetOutOfRange, match="retention has passed it"):
         runner.round(NOW)
-
-
-def test_a_worker_that_is_claimed_away_from_can_see_it_and_one_that_is_not_sees_nothing() -> None:
-    definition = definition_of("all", features=2)
-    broker = EmbeddedBroker(1)
-    source = Source("here", 0)
-    take_source(definition, broker, source, "first", NOW)
-    assert last_claim(definition, source, broker.fetch(DELTAS, 0, 1)) is None
-    broker.append(WorkerProcessor(definition, source, "late").claim(), NOW)
-    broker.append(WorkerProcessor(definition, Source("there", 0), "other").claim(), NOW)
-    broker.append(Outgoing(DELTAS, 0, None, b"?"), NOW)
-    assert last_claim(definition, source, broker.fetch(DELTAS, 0, 1)) == "late"
 
 
 # Several sites in one partition of deltas ----------------------------------------------------------------------------

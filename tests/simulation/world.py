@@ -27,7 +27,6 @@ from deltaplane_services.processors.records import (
     Output,
     Record,
 )
-from deltaplane_services.processors.recovery import last_claim
 from deltaplane_services.processors.worker import WorkerProcessor
 from deltaplane_services.runner_embedded import start_merger, take_source
 from simulation.producer import Producer
@@ -62,14 +61,6 @@ FAULTS = (
     "flood of new labels",
 )
 """Everything that can go wrong here; a test demands that each does."""
-
-
-@dataclass
-class Worker:
-    """A life of a worker on one source; ``follows`` is the offset of the deltas log from which it looks for claims."""
-
-    processor: WorkerProcessor
-    follows: int
 
 
 @dataclass(frozen=True)
@@ -110,7 +101,7 @@ class World:
         self.now = 1_000_000
         self.lives = 0
         self.workers = {partition: self.new_worker(partition) for partition in range(definition.partitions)}
-        self.old_workers: list[Worker] = []
+        self.old_workers: list[WorkerProcessor] = []
         self.merger, self.merger_at = start_merger(definition, self.broker)
         self.old_mergers: list[tuple[MergerProcessor, dict[int, int]]] = []
         self.delayed: list[Outgoing] = []
@@ -174,11 +165,10 @@ class World:
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
-    def new_worker(self, partition: int) -> Worker:
+    def new_worker(self, partition: int) -> WorkerProcessor:
         """Another life of a worker."""
         self.lives += 1
-        processor = take_source(self.definition, self.broker, Source(SITE, partition), f"life {self.lives}", self.now)
-        return Worker(processor, self.broker.end(DELTAS, partition))
+        return take_source(self.definition, self.broker, Source(SITE, partition), f"life {self.lives}", self.now)
 
     def worker_polls(self) -> None:
         """Some worker reads on, and may die of it."""
@@ -187,17 +177,15 @@ class World:
     def poll(self, partition: int, most: int, *, faults: bool) -> None:
         """One worker reads at most so many records of each log."""
         worker = self.workers[partition]
-        following = self.broker.fetch(DELTAS, partition, max(worker.follows, self.broker.begin(DELTAS, partition)))
-        worker.follows = self.broker.end(DELTAS, partition)
-        if last_claim(self.definition, worker.processor.source, following) is not None:
+        if worker.fenced:
             # Someone claimed the source, although it is ours: claim it back.
             self.workers[partition] = self.new_worker(partition)
             return
-        if faults and not worker.processor.serving and self.random.random() < 0.3:
+        if faults and not worker.serving and self.random.random() < 0.3:
             self.fault("worker dies while it rebuilds")
             self.workers[partition] = self.new_worker(partition)
             return
-        output = self.process(worker.processor, most, whole=not faults)
+        output = self.process(worker, most, whole=not faults)
         if output is None:
             self.fault("worker's log is gone")
             self.workers[partition] = self.new_worker(partition)
@@ -266,7 +254,7 @@ class World:
         if not self.old_workers:
             return
         worker = self.random.choice(self.old_workers)
-        output = self.process(worker.processor, self.random.choice((1, 3, 10)))
+        output = self.process(worker, self.random.choice((1, 3, 10)))
         if output is None or self.random.random() < 0.2:
             self.old_workers.remove(worker)
             return
@@ -382,7 +370,7 @@ class World:
             self.merger.see_model(model)
             for worker in [*self.workers.values(), *self.old_workers]:
                 if not late or self.random.random() < 0.7:
-                    worker.processor.see_model(model)
+                    worker.see_model(model)
 
     # The log ---------------------------------------------------------------------------------------------------------
 

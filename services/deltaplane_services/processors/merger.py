@@ -64,7 +64,8 @@ class MergerProcessor:
         if self.model is not None:
             self.model.check(self.definition)
             self.solver_changed = solver_changed(self.definition, self.model)
-        self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model)
+        read_to = {source: checkpoint.next_offset for source, checkpoint in newest.items()}
+        self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model, read_to)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
             self._skip_below[source] = checkpoint.next_offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Source, SourceState, accept, check_state
+from deltaplane.delta import Source, SourceState, accept, check_state
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
@@ -64,21 +64,3 @@ def accepted_state(
         except (WireError, DefinitionMismatch, StateMismatch):
             continue
     return state
-
-
-def last_claim(definition: StreamDefinition, source: Source, deltas: Iterable[Record]) -> str | None:
-    """The writer of the last claim of a source among some records of the deltas topic, or None without one.
-
-    A worker that sees another than itself after its own claim has lost the source, although nobody told it: a process
-    that slept between assignment and claim may have claimed late. Whoever is still assigned claims again, or nobody's
-    deltas count any more.
-    """
-    writer = None
-    for record in deltas:
-        try:
-            change = read_claim_or_delta(record.value, definition.dimension)
-        except WireError:
-            continue
-        if isinstance(change, Claim) and change.source == source:
-            writer = change.writer
-    return writer

@@ -8,7 +8,7 @@ converted one by one, and the rows with cells that cannot be are left to the row
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -22,6 +22,8 @@ from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.rows import ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 from deltaplane_services.readers.times import read_time, times_of_text
+
+_ROWS_AT_ONCE = 512
 
 _Scalar = TypeVar("_Scalar", np.int64, np.float64)
 
@@ -74,7 +76,10 @@ class ColumnParser:
             pa.BufferReader(data),
             read_options=self._csv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names),
             parse_options=self._csv.ParseOptions(
-                delimiter=self._delimiter, quote_char=self._quote, invalid_row_handler=on_odd_row
+                delimiter=self._delimiter,
+                # Without looking for quotes Arrow reads a third faster.
+                quote_char=self._quote if self._quote.encode() in data else False,
+                invalid_row_handler=on_odd_row,
             ),
             convert_options=convert_options,
             memory_pool=self._pool,
@@ -147,11 +152,11 @@ class _Conversion:
         layout = self._layout
         ids = None if layout.id is None else [text.strip() for text in table.column(str(layout.id)).to_pylist()]
         times = None if layout.time is None else self._times(table.column(str(layout.time)))
-        features = np.empty((table.num_rows, len(layout.features)))
-        for feature, position in enumerate(layout.features):
-            column = table.column(str(position))
-            codes = layout.codes.get(position)
-            features[:, feature] = self._numbers(column) if codes is None else self._coded(column, codes)
+        columns = []
+        for position in layout.features:
+            column, codes = table.column(str(position)), layout.codes.get(position)
+            columns.append(self._numbers(column) if codes is None else self._coded(column, codes))
+        features = _side_by_side(columns, table.num_rows)
         return RowBlock(features, self._labels(table.column(str(layout.label))), ids, times, line_numbers)
 
     def _labels(self, column: Any) -> list[str]:
@@ -175,7 +180,7 @@ class _Conversion:
 
         numbers: npt.NDArray[np.float64]
         with suppress(pa.ArrowInvalid):
-            numbers = pc.cast(column, pa.float64()).to_numpy()
+            numbers = (column if column.type == pa.float64() else pc.cast(column, pa.float64())).to_numpy()
             return numbers
         trimmed = pc.ascii_trim(column, characters=" \t")
         given = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), None, trimmed)
@@ -200,6 +205,15 @@ class _Conversion:
                 unreadable[index] = True
         self.odd_rows.update(np.flatnonzero(unreadable[indices]).tolist())
         return values[indices]
+
+
+def _side_by_side(columns: Sequence[npt.NDArray[np.float64]], rows: int) -> npt.NDArray[np.float64]:
+    """float64[n, d] of d columns float64[n]: a few rows at a time, so that what is written stays in the cache."""
+    features = np.empty((rows, len(columns)))
+    for begin in range(0, rows if columns else 0, _ROWS_AT_ONCE):
+        part = slice(begin, begin + _ROWS_AT_ONCE)
+        features[part] = np.array([column[part] for column in columns]).T
+    return features
 
 
 def _lines_with_rows(data: bytes, first_line_number: int, rows: int) -> npt.NDArray[np.int64] | None:
