@@ -146,11 +146,15 @@ def run(
     with bounded(), warnings.catch_warnings():
         warnings.simplefilter("error")
         for target in targets:
+            read = False
             for data in target.seeds:
                 with lines:
                     came = try_input(target, data)
                 if isinstance(came, Crash):
                     raise Broken(f"an undamaged input of {target.name} crashes:\n{came.trace}")
+                read |= not came.startswith("refused")
+            if not read:  # Whatever refuses everything is not put to the test.
+                raise Broken(f"no undamaged input of {target.name} is read")
         order = chance.choices(targets, [target.share for target in targets], k=inputs)
         for number, target in enumerate(order):
             # Half of the inputs begin with what is whole: what reached a new line is mostly broken already.
