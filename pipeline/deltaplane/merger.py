@@ -175,17 +175,25 @@ class Merger:
         self._trials = trials if self._trials is None else self._trials + trials
 
     def see_other(self, model: Model) -> None:
-        """Go on above the version of another merger's model, and publish again where that model contains less.
+        """Go on above the version of another merger's model, and publish again where that model knows less.
 
         Two mergers may believe that they are the one. Readers ignore versions that are not higher, so without this a
-        merger that is behind could leave them with its model for good.
+        merger that is behind could leave them with its model for good: without rows, or with an owner whose source has
+        been claimed by another since, or that has been removed.
         """
         if model.version < self.version:
             return
-        known = {position.source: position.sequence for position in model.positions}
-        contains_less = any(state.sequence > known.get(state.source, 0) for state in self._sources.values())
+        known = {position.source: position for position in model.positions}
         self.version = model.version
-        self._changed = self._changed or contains_less
+        self._changed = self._changed or any(
+            self._knows_more(state, known.get(source)) for source, state in self._sources.items()
+        )
+
+    def _knows_more(self, state: SourceState, told: SourcePosition | None) -> bool:
+        if told is None:
+            return state.sequence > 0 or state.owner != "" or state.barred
+        later = self._read_to.get(state.source, 0) > told.read_to
+        return state.sequence > told.sequence or (later and (state.owner, state.barred) != (told.owner, told.barred))
 
     @property
     def watermark(self) -> int:

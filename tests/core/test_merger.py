@@ -135,6 +135,30 @@ def test_a_merger_goes_above_the_version_of_one_that_knows_less_and_publishes_ag
     assert model.contains(HERE, 1)
 
 
+def test_a_merger_publishes_again_where_the_last_word_is_of_an_owner_that_has_lost_its_source_since() -> None:
+    """Else the worker that lost it would never hear of it, and write deltas that nobody takes, for good."""
+    merger = merger_of(delta(HERE, 0, ROWS))
+    behind = replace(published(merger), version=8)
+    merger.apply(Claim(HERE, "late", DEFINITION.stream_fingerprint), 7)
+    published(merger)
+    merger.see_other(behind)
+    model = published(merger)
+    assert model.version == 9
+    assert [(p.owner, p.read_to) for p in model.positions if p.source == HERE] == [("late", 8)]
+    merger.see_other(replace(model, version=10))
+    assert merger.publish(1) is None
+
+
+def test_a_merger_publishes_again_where_the_last_word_knows_nothing_of_a_source() -> None:
+    merger = merger_of(delta(HERE, 0, ROWS))
+    behind = replace(published(merger), version=8)
+    elsewhere = Source("elsewhere", 0)
+    merger.apply(Claim(elsewhere, "first", DEFINITION.stream_fingerprint), 0)
+    published(merger)
+    merger.see_other(behind)
+    assert elsewhere in {position.source for position in published(merger).positions}
+
+
 def test_a_merger_that_knows_no_more_leaves_the_last_word_to_the_other() -> None:
     merger = merger_of(delta(HERE, 0, ROWS))
     own = published(merger)
