@@ -23,6 +23,7 @@ from rich.console import Console
 from deltaplane_benchmarks.bench import Settings
 from deltaplane_benchmarks.exhibit import Report
 from deltaplane_benchmarks.run import described
+from deltaplane_services.arenas import keep_few_arenas
 from kafka.cluster import KafkaCluster
 from soak.curves import read_curves
 from soak.observe import SystemUnknown, require_proc
@@ -59,6 +60,7 @@ def main() -> int:
     directory.mkdir(parents=True)
     console.print(f"soak: seed {seed}, {given.minutes:g} minutes at {given.rate:,.0f} rows/s, into {directory}")
     began = time.monotonic()
+    keep_few_arenas()  # The load is judged like a service, and is one.
     (directory / "plan.json").write_text(json.dumps(asdict(plan)) + "\n", "utf-8")
     # Told to end, it still ends its services and clears up, as it does when interrupted.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
