@@ -116,7 +116,7 @@ AUTOMATIC = Learner(
 PLAIN_BY_ROW = Learner(
     "Deltaplane, plain",
     ROWS,
-    "the same; a new model after every row",
+    "the same; a plane after every row, made many at a time, and a model on the log after every hundred",
     None,
     partial(_pipeline, window=WINDOW, choice_of_c=1.0, by_row=True),
 )
