@@ -136,6 +136,8 @@ class Moments:
         """Bitwise equality of the integers."""
         if not isinstance(other, Moments):
             return NotImplemented
+        if self.dimension != other.dimension or self.low[-1] != other.low[-1]:
+            return False  # Other numbers of rows, as the windows of a ladder have: no need to look further.
         return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
 
     __hash__ = None  # type: ignore[assignment]

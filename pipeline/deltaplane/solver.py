@@ -142,6 +142,7 @@ class Problem:
         self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:-1]
         self._pairs: dict[str, tuple[Floats, Floats]] = {}
         self._ready: dict[tuple[object, ...], list[_System]] = {}
+        self._known_units: dict[tuple[object, ...], _Units] = {}
 
     @property
     def counts(self) -> dict[str, int]:
@@ -208,7 +209,7 @@ class Problem:
         weights, biases = np.repeat(begin[None], count, axis=0), np.repeat(begin_biases[None], count, axis=0)
         conditions, refusals = [1.0] * count, list[str | None]([None] * count)
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
-            units = self._units(options, choices_of_c)
+            units = self._units_of(options, tuple(choices_of_c))
             for system in self._systems_of(self.targets, options):
                 at, start = system.planes, None
                 if prior is not None:
@@ -314,7 +315,14 @@ class Problem:
             sigmas = {self._positive: own, self._rest_name: mean_of_rest}
         return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
-    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
+    def _units_of(self, options: SolverOptions, choices_of_c: tuple[float, ...]) -> _Units:
+        """The same for every weighting, and kept for the next."""
+        key = (options.standardize, options.bias, choices_of_c)
+        if key not in self._known_units:
+            self._known_units[key] = self._units(options, choices_of_c)
+        return self._known_units[key]
+
+    def _units(self, options: SolverOptions, choices_of_c: tuple[float, ...]) -> _Units:
         """What the penalty of each C means for a plane in the coordinates used inside."""
         steps, ridges = self._grid.steps, 1.0 / np.array(choices_of_c)
         middle, penalties = np.ones(len(self._centre)), np.zeros((len(ridges), len(self._centre)))
