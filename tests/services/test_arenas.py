@@ -1,4 +1,4 @@
-"""Threads that hold memory share a few arenas, where the C library has arenas at all."""
+"""Threads that hold memory share a few arenas, where the C library has arenas at all; what is free is given back."""
 
 from __future__ import annotations
 
@@ -50,3 +50,31 @@ def test_threads_share_a_few_arenas() -> None:
     assert limited == "True"
     assert int(beside_the_first) <= ARENAS - 1
     assert int(arenas("many")[1]) > ARENAS
+
+
+RELEASING = """
+import re
+from deltaplane_services.arenas import give_back_what_is_free
+
+def resident():
+    return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1])
+
+parts = [bytearray(20_000) for _ in range(2000)]
+last, whole = bytearray(20_000), resident()
+del parts
+freed = resident()
+print(give_back_what_is_free(), whole - freed, freed - resident())
+"""
+
+
+def test_what_was_freed_in_the_midst_of_what_is_held_is_given_back() -> None:
+    if platform.libc_ver()[0] != "glibc":
+        code = "from deltaplane_services.arenas import give_back_what_is_free; print(give_back_what_is_free())"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == "False"
+        return
+    done = subprocess.run([sys.executable, "-c", RELEASING], capture_output=True, text=True, check=True)
+    could, of_itself, kilobytes = done.stdout.split()
+    assert could == "True"
+    assert int(of_itself) < 10_000
+    assert int(kilobytes) > 30_000

@@ -21,6 +21,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source, SourceState
 from deltaplane.errors import DeltaGap, DeltaplaneError
+from deltaplane_services.arenas import give_back_what_is_free
 from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import (
@@ -130,7 +131,7 @@ class Worker:
             for topic in (SAMPLES, RETIREMENTS)
         }
         self._waiting = sorted(of[SAMPLES] & of[RETIREMENTS])
-        self._kept = {partition: kept for partition, kept in self._kept.items() if partition in self._waiting}
+        self._keep_only(self._waiting)
         logger.info("assigned partitions %s", self._waiting)
         if torn := sorted(of[SAMPLES] ^ of[RETIREMENTS]):
             logger.error(
@@ -165,6 +166,14 @@ class Worker:
         for partition in partitions:
             if partition in self._sources:
                 self._kept[partition] = self._sources.pop(partition)
+
+    def _keep_only(self, partitions: Sequence[int]) -> None:
+        """Let go of the states of sources that others have now, and of the memory of their windows."""
+        others = self._kept.keys() - set(partitions)
+        for partition in others:
+            del self._kept[partition]
+        if others:
+            give_back_what_is_free()
 
     # Taking a source over --------------------------------------------------------------------------------------------
 
