@@ -171,7 +171,8 @@ def test_a_replay_of_hostile_rows_harms_no_terminal_no_page_and_no_file(
     assert run_main(("replay", file, *options, "--write-definition", out["toml"]), monkeypatch) == 0
     shown = capsys.readouterr()
     require_harmless(shown.out + shown.err)
-    assert "[bold]hostile.csv: 399 rows" in shown.out.replace("\n", ""), "what looks like markup is text"
+    # Where a line is broken, which depends on how long the path is, a space is gone.
+    assert "[bold]hostile.csv:399rows" in "".join(shown.out.split()), "what looks like markup is text"
     require_harmless(out["json"].read_text("utf-8"))
     tags = Tags(out["html"].read_text("utf-8"))
     assert sum(tag == "script" for tag, _ in tags.found) == 1
