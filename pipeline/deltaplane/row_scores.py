@@ -119,12 +119,13 @@ class RowScores:
             claimed = int(np.count_nonzero(decisions[right] > 0.0))
             counts[truth, plane.positive] += claimed
             counts[truth, rest] += int(np.count_nonzero(right)) - claimed
-        good = np.flatnonzero(~refused)
-        if len(good):  # The next rows may determine no plane: then the one before the last good row answers for them.
+        before, good = self._statistics, np.flatnonzero(~refused)
+        self._learn(coming, going)
+        if self.plane is plane and len(good):
+            # After the last row none is determined. Then the plane before the last good row is the one that stays.
             entered, gone = good[-1], max(0, good[-1] - (len(refused) - len(going[1])))
             change = self._of((coming[0][:entered], coming[1][:entered])) - self._of((going[0][:gone], going[1][:gone]))
-            self._plane = plane_of(self._statistics + change, definition)
-        self._learn(coming, going)
+            self._plane = plane_of(before + change, definition)
         return len(refused)
 
     def _pushed_out(self, coming: tuple[Int32s, Int32s]) -> tuple[Int32s, Int32s]:
