@@ -333,9 +333,7 @@ class Problem:
             fitted = len(middle) - 1 if options.bias == "none" else len(middle)
             return _Units(middle + self._fraction, penalties, fitted, None)
         penalties[:, :-1] = ridges[:, None] / steps / steps
-        slacks = None if options.bias == "free" else np.zeros(len(ridges))
-        if options.bias == "regularised":
-            slacks = np.array(choices_of_c)
+        slacks = {"regularised": np.array(choices_of_c), "none": np.zeros(len(ridges))}.get(options.bias)
         return _Units(middle, penalties, len(middle), slacks)
 
 
