@@ -22,6 +22,7 @@ import functools
 
 import numpy as np
 import numpy.typing as npt
+from scipy.linalg import lapack
 
 from deltaplane import limits
 from deltaplane.grid import Placed
@@ -29,12 +30,18 @@ from deltaplane.grid import Placed
 Floats = npt.NDArray[np.float64]
 High = npt.NDArray[np.int64]
 Low = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.intp]
 
 _WIRE_ENTRY = np.dtype([("low", "<u8"), ("high", "<i8")])
 
+_GATHERED_VALUES = 2**16
+
+_WIDE = 2**62
+"""Sums and differences of two numbers below it in magnitude fit int64."""
+
 
 @functools.lru_cache(maxsize=64)
-def _triangle(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def _triangle(dimension: int) -> tuple[Positions, Positions]:
     """For D: flat positions of the packed upper triangle in a D x D array, and of each array entry in the triangle."""
     rows, columns = np.triu_indices(dimension)
     packed = np.ravel_multi_index((rows, columns), (dimension, dimension)).astype(np.intp)
@@ -45,7 +52,7 @@ def _triangle(dimension: int) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp
 
 
 @functools.lru_cache(maxsize=64)
-def _ends(dimension: int) -> npt.NDArray[np.intp]:
+def _ends(dimension: int) -> Positions:
     """Positions in the packed triangle of the last column, which are sums, then of the diagonal, sums of squares."""
     unpack = _triangle(dimension)[1]
     return np.concatenate([unpack[:, -1], unpack.diagonal()])
@@ -54,36 +61,48 @@ def _ends(dimension: int) -> npt.NDArray[np.intp]:
 class Moments:
     """The Gram matrix ``E_cᵀE_c`` of some rows ``e = [q, -1]`` of one class, in grid units; a value, never changed.
 
-    Held as the packed upper triangle of D(D+1)/2 two's-complement 128-bit integers: ``high`` int64 and ``low`` uint64,
-    entry = high * 2**64 + low. The representation is canonical: equal sums have equal bytes.
+    The packed upper triangle of D(D+1)/2 integers of 128 bits, in two's complement: ``high`` int64 and ``low`` uint64,
+    entry = high * 2**64 + low. Where all entries are below 2**62 in magnitude, as they nearly always are, the value is
+    *narrow*: ``high`` repeats the sign of ``low`` and is not held, and a sum takes one addition an entry. Whether it is
+    depends on the entries alone, so equal sums are held alike.
     """
 
-    __slots__ = ("dimension", "high", "low")
+    __slots__ = ("_high", "_reach", "dimension", "low")
 
-    def __init__(self, dimension: int, high: High, low: Low) -> None:
+    def __init__(self, dimension: int, high: High | None, low: Low, reach: int = 0) -> None:
+        """``high`` None: the entries are ``low`` as int64, and none is beyond ``reach`` < 2**62 in magnitude."""
+        if high is not None and np.array_equal(high, low.view(np.int64) >> 63) and (reach := _reach(low)) < _WIDE:
+            high = None
         self.dimension = dimension
-        self.high = high
         self.low = low
+        self._high = high
+        self._reach = reach
+
+    @classmethod
+    def _of_int64(cls, dimension: int, entries: High, reach: int) -> Moments:
+        """Entries int64[D(D+1)/2], the largest of magnitude ``reach``; or none beyond it, if that is below 2**62."""
+        return cls(dimension, None if reach < _WIDE else entries >> 63, entries.view(np.uint64), reach)
 
     @classmethod
     def zero(cls, dimension: int) -> Moments:
         """The statistics of no rows, for D = ``dimension`` = features + 1."""
-        entries = dimension * (dimension + 1) // 2
-        return cls(dimension, np.zeros(entries, dtype=np.int64), np.zeros(entries, dtype=np.uint64))
+        return cls._of_int64(dimension, np.zeros(dimension * (dimension + 1) // 2, dtype=np.int64), 0)
 
     @classmethod
-    def of_rows(cls, placed: Placed) -> Moments:
-        """The statistics of grid rows [n, d] (integer valued, |q| < 2**30): one BLAS product a block."""
-        if len(placed) <= limits.INT64_ROWS:
-            return cls._of_few_rows(placed)
-        if len(placed) <= limits.BLOCK_ROWS:
-            product = _product_of_block(placed.astype(np.float64, copy=False))
-            if product is not None:
-                value = _packed(product)
-                return cls(placed.shape[1] + 1, value >> 63, value.view(np.uint64))
-        total = MomentsSum(placed.shape[1] + 1)
-        total.add_rows(placed)
-        return total.moments()
+    def of_rows(cls, placed: Placed, at: Positions | None = None) -> Moments:
+        """The statistics of grid rows [n, d] (integer valued, |q| < 2**30), or of those ``at`` int64[m]: one BLAS
+        product a block.
+        """
+        count = len(placed) if at is None else len(at)
+        if count <= limits.INT64_ROWS:
+            return cls._of_few_rows(placed if at is None else placed[at])
+        total: Moments | None = None
+        for begin in range(0, count, limits.BLOCK_ROWS):
+            rows = slice(begin, begin + limits.BLOCK_ROWS)
+            part = cls._of_block(_floats(placed[rows]) if at is None else _floats(placed, at[rows]))
+            total = part if total is None else total + part
+        assert total is not None, "more rows than none"
+        return total
 
     @classmethod
     def _of_few_rows(cls, placed: Placed) -> Moments:
@@ -93,23 +112,69 @@ class Moments:
         extended = np.empty((len(placed), dimension), dtype=np.int64)
         extended[:, :-1] = placed
         extended[:, -1] = -1
-        value = (extended.T @ extended).ravel()[_triangle(dimension)[0]]
-        return cls(dimension, value >> 63, value.view(np.uint64))
+        product = extended.T @ extended
+        return cls._of_int64(dimension, product.ravel()[_triangle(dimension)[0]], int(product.diagonal().max()))
+
+    @classmethod
+    def _of_block(cls, block: Floats) -> Moments:
+        """The same for integer-valued float64[n, d], n ≤ BLOCK_ROWS.
+
+        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
+        Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+        Where it does not, the products of the numbers' upper and lower halves are exact.
+        """
+        whole = _bordered(block, block)
+        if whole.diagonal()[:-1].max(initial=0.0) < limits.EXACT_PRODUCT / 2:
+            return cls._of_product(whole, 0)
+        largest = max(block.max(), -block.min())
+        assert largest < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
+        scale = 2.0**limits.SPLIT_BITS
+        upper = np.floor(block / scale)
+        lower = block - upper * scale
+        cross, squares = np.zeros_like(whole), np.zeros_like(whole)
+        cross[:-1, :-1] = upper.T @ lower
+        squares[:-1, :-1] = upper.T @ upper
+        parts = (squares, 2 * limits.SPLIT_BITS), (cross + cross.T, limits.SPLIT_BITS), (_bordered(lower, block), 0)
+        return functools.reduce(Moments.__add__, (cls._of_product(part, shift) for part, shift in parts))
+
+    @classmethod
+    def _of_product(cls, product: Floats, shift: int) -> Moments:
+        """``product * 2**shift``, of an exact integer-valued float64[D, D] below 2**53, from its upper triangle."""
+        # LAPACK sees a matrix of rows as one of columns, so the lower triangle is the upper one here.
+        packed = lapack.dtrttp(product.T, uplo="L")[0].astype(np.int64)
+        if not shift:
+            return cls._of_int64(len(product), packed, int(product.diagonal().max()))
+        return cls(len(product), packed >> (64 - shift), packed.view(np.uint64) << np.uint64(shift))
+
+    @property
+    def high(self) -> High:
+        """The upper halves int64[D(D+1)/2] of the entries."""
+        return self.low.view(np.int64) >> 63 if self._high is None else self._high
+
+    @property
+    def narrow(self) -> bool:
+        """Whether every entry is below 2**62 in magnitude; ``low``, seen as int64, is then the entries themselves."""
+        return self._high is None
 
     @property
     def count(self) -> int:
         """Number of rows: the corner of the matrix (the papers' l)."""
-        return (int(self.high[-1]) << 64) + int(self.low[-1])
+        return self._at(-1)
 
     def entry(self, i: int, j: int) -> int:
         """One entry as an exact Python integer."""
-        at = _triangle(self.dimension)[1][i, j]
-        return (int(self.high[at]) << 64) + int(self.low[at])
+        return self._at(_triangle(self.dimension)[1][i, j])
+
+    def _at(self, position: int) -> int:
+        if self._high is None:
+            return int(self.low.view(np.int64)[position])
+        return (int(self._high[position]) << 64) + int(self.low[position])
 
     def within_grid(self) -> bool:
         """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
         at = _ends(self.dimension)
-        values = self.high[at] * 2.0**64 + self.low[at]
+        low = self.low[at]
+        values = low.view(np.int64) * 1.0 if self._high is None else self._high[at] * 2.0**64 + low
         sums, squares = values[: self.dimension], values[self.dimension :]
         reach = self.count * float(limits.GRID_RANGE)
         return bool(
@@ -121,13 +186,23 @@ class Moments:
 
     def __add__(self, other: Moments) -> Moments:
         assert self.dimension == other.dimension, "statistics of different features were added"
+        if self._high is None and other._high is None:
+            return self._of_sum(self.low.view(np.int64) + other.low.view(np.int64), other)
         low = self.low + other.low
         return Moments(self.dimension, self.high + other.high + (low < self.low), low)
 
     def __sub__(self, other: Moments) -> Moments:
         assert self.dimension == other.dimension, "statistics of different features were subtracted"
+        if self._high is None and other._high is None:
+            return self._of_sum(self.low.view(np.int64) - other.low.view(np.int64), other)
         borrow = self.low < other.low
         return Moments(self.dimension, self.high - other.high - borrow, self.low - other.low)
+
+    def _of_sum(self, entries: High, other: Moments) -> Moments:
+        """Sums or differences of two narrow values, which fit int64 for certain."""
+        reach = self._reach + other._reach
+        # What is known of a sum grows with each addition, and is measured where it says no more.
+        return self._of_int64(self.dimension, entries, reach if reach < _WIDE else _reach(entries.view(np.uint64)))
 
     def __neg__(self) -> Moments:
         return Moments.zero(self.dimension) - self
@@ -138,13 +213,15 @@ class Moments:
             return NotImplemented
         if self.dimension != other.dimension or self.low[-1] != other.low[-1]:
             return False  # Other numbers of rows, as the windows of a ladder have: no need to look further.
-        return np.array_equal(self.low, other.low) and np.array_equal(self.high, other.high)
+        if self._high is None or other._high is None:
+            return self._high is other._high and np.array_equal(self.low, other.low)
+        return np.array_equal(self.low, other.low) and np.array_equal(self._high, other._high)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
         """False exactly for the statistics of no rows (or of rows that cancelled)."""
-        return bool(self.low.any() or self.high.any())
+        return bool(self.low[-1]) or self._high is not None or bool(self.low.any())
 
     def __repr__(self) -> str:
         return f"Moments(dimension={self.dimension}, count={self.count})"
@@ -153,9 +230,9 @@ class Moments:
         """float64[D, D]: every integer rounded once, to nearest even, so equal statistics give equal bytes."""
         signed = self.low.view(np.int64)
         packed: Floats = signed.astype(np.float64)
-        wide = self.high != signed >> 63
-        if wide.any():
-            packed[wide] = _round_wide(self.high[wide], self.low[wide])
+        if self._high is not None:
+            wide = self._high != signed >> 63
+            packed[wide] = _round_wide(self._high[wide], self.low[wide])
         full: Floats = packed[_triangle(self.dimension)[1]]
         return full
 
@@ -168,7 +245,7 @@ class Moments:
     def to_narrow_bytes(self) -> bytes | None:
         """The same with 8 bytes an entry, or None where an entry does not fit int64."""
         signed = self.low.view(np.int64)
-        if not np.array_equal(self.high, signed >> 63):
+        if self._high is not None and not np.array_equal(self._high, signed >> 63):
             return None
         return signed.astype("<i8", copy=False).tobytes()
 
@@ -181,7 +258,7 @@ class Moments:
             return cls(dimension, wide["high"].astype(np.int64), wide["low"].astype(np.uint64))
         if len(data) == 8 * entries:
             narrow = np.frombuffer(data, dtype="<i8").astype(np.int64)
-            return cls(dimension, narrow >> 63, narrow.view(np.uint64))
+            return cls._of_int64(dimension, narrow, _reach(narrow.view(np.uint64)))
         raise ValueError(
             f"moments: expected {16 * entries} or {8 * entries} bytes for dimension {dimension}, got {len(data)}"
         )
@@ -210,78 +287,33 @@ def _round_wide(high: High, low: Low) -> Floats:
     return np.where(negative, -rounded, rounded)
 
 
-def _product_of_block(block: Floats) -> Floats | None:
-    """float64[D, D] of integer-valued float64[n, d], n ≤ BLOCK_ROWS, with its column of -1; None where it is not exact.
+def _floats(placed: Placed, at: Positions | None = None) -> Floats:
+    """Grid rows [n, d], or those ``at`` int64[m], as float64."""
+    if at is None:
+        return placed.astype(np.float64, copy=False)
+    floats = np.empty((len(at), placed.shape[1]))
+    # So few are gathered at once that they are still in the cache when they are converted.
+    step = max(1, _GATHERED_VALUES // placed.shape[1])
+    for begin in range(0, len(at), step):
+        rows = slice(begin, begin + step)
+        floats[rows] = placed.take(at[rows], axis=0)
+    return floats
 
-    By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
-    Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+
+def _bordered(block: Floats, rows: Floats) -> Floats:
+    """The upper triangle, in float64[D, D], of the products of a block float64[n, d] and, in its last column, of
+    ``rows`` with their column of -1.
+
+    Fewer rows than a block has, of numbers below the grid's range, add up to what is exact, however large they are.
     """
-    product = block.T @ block
-    return _bordered(product, block) if product.diagonal().max(initial=0.0) < limits.EXACT_PRODUCT / 2 else None
-
-
-def _packed(product: Floats) -> npt.NDArray[np.int64]:
-    """The upper triangle int64[D(D+1)/2] of an integer-valued float64[D, D]."""
-    return product.ravel().take(_triangle(len(product))[0]).astype(np.int64)
-
-
-def _bordered(product: Floats, block: Floats) -> Floats:
-    """float64[D, D] of ``product`` float64[d, d] and the products of the rows of a block with their column of -1."""
-    features = len(product)
-    whole = np.empty((features + 1, features + 1))
-    whole[:-1, :-1] = product
-    # Fewer rows than a block has, of numbers below the grid's range, add up to what is exact, too.
-    whole[:-1, -1] = np.full(len(block), -1.0) @ block
-    whole[-1, -1] = len(block)
+    whole = np.empty((block.shape[1] + 1, block.shape[1] + 1))
+    np.matmul(block.T, block, out=whole[:-1, :-1])
+    whole[:-1, -1] = np.full(len(rows), -1.0) @ rows
+    whole[-1, -1] = len(rows)
     return whole
 
 
-class MomentsSum:
-    """A running sum of Gram matrices: the one mutable thing here, for adding many blocks without copying."""
-
-    def __init__(self, dimension: int) -> None:
-        self.dimension = dimension
-        entries = dimension * (dimension + 1) // 2
-        self._high: High = np.zeros(entries, dtype=np.int64)
-        self._low: Low = np.zeros(entries, dtype=np.uint64)
-
-    def moments(self) -> Moments:
-        """The sum so far, as a value that later additions do not change."""
-        return Moments(self.dimension, self._high.copy(), self._low.copy())
-
-    def add_rows(self, placed: Placed) -> None:
-        """Add the Gram matrix of grid rows [n, d], block by block."""
-        assert placed.shape[1:] == (self.dimension - 1,), "rows and statistics have different numbers of features"
-        for start in range(0, len(placed), limits.BLOCK_ROWS):
-            self._add_block(placed[start : start + limits.BLOCK_ROWS].astype(np.float64, copy=False))
-
-    def _add_block(self, block: Floats) -> None:
-        """Add the Gram matrix of integer-valued float64[n, d], n ≤ BLOCK_ROWS, with its column of -1.
-
-        Where a product of the numbers is not exact, those of their upper and lower halves are.
-        """
-        product = _product_of_block(block)
-        if product is not None:
-            self._add_product(product, 0)
-            return
-        largest = max(block.max(), -block.min())
-        assert largest < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
-        scale = 2.0**limits.SPLIT_BITS
-        upper = np.floor(block / scale)
-        lower = block - upper * scale
-        cross = upper.T @ lower
-        squares = np.zeros((self.dimension, self.dimension))
-        squares[:-1, :-1] = upper.T @ upper
-        self._add_product(squares, 2 * limits.SPLIT_BITS)
-        squares[:-1, :-1] = cross + cross.T
-        self._add_product(squares, limits.SPLIT_BITS)
-        self._add_product(_bordered(lower.T @ lower, block), 0)
-
-    def _add_product(self, product: Floats, shift: int) -> None:
-        """Add ``product * 2**shift``, an exact integer-valued float64[D, D] below 2**53 in magnitude."""
-        value = _packed(product)
-        high = value >> (63 - shift) >> 1
-        low = value.view(np.uint64) << np.uint64(shift)
-        self._low += low
-        self._high += high
-        self._high += self._low < low
+def _reach(low: Low) -> int:
+    """The largest magnitude among entries that fit int64."""
+    entries = low.view(np.int64)
+    return max(int(entries.max()), -int(entries.min()))

@@ -129,7 +129,7 @@ class Problem:
         self._total = total = functools.reduce(Moments.__add__, self._live.values())
         self._layout = layout = layout_of(total.dimension)
         # By Cauchy-Schwarz, no entry of a Gram matrix over some of the rows is beyond the largest of all diagonals.
-        self._narrow = not total.high[layout.diagonal].any() and int(total.low[layout.diagonal].max()) < 2**63
+        self._narrow = total.narrow
         squares, last = self._entries(total, layout.diagonal), self._entries(total, layout.last)
         # Inside, a row is [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
         self._centre = ((rows - 2 * last) // (2 * rows)).astype(np.int64)

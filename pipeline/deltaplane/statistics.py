@@ -134,9 +134,11 @@ def moments_by_class(placed: Placed, codes: Codes, labels: list[str]) -> dict[st
     present = np.flatnonzero(counts).tolist()
     if len(present) == 1:
         return {labels[present[0]]: Moments.of_rows(placed)}
-    rows = placed.take(np.argsort(codes, kind="stable"), axis=0)
+    order = np.argsort(codes, kind="stable")
     stops = counts.cumsum().tolist()
-    return {labels[code]: Moments.of_rows(rows[stops[code] - int(counts[code]) : stops[code]]) for code in present}
+    return {
+        labels[code]: Moments.of_rows(placed, order[stops[code] - int(counts[code]) : stops[code]]) for code in present
+    }
 
 
 def moments_of_pieces(pieces: Iterable[tuple[slice, Placed]], codes: Codes, labels: list[str]) -> dict[str, Moments]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.moments import Moments, MomentsSum
+from deltaplane.moments import Moments
 
 LARGEST = limits.GRID_RANGE - 1
 WORD = 2**64
@@ -38,21 +38,24 @@ def entries(moments: Moments) -> list[list[int]]:
     return [[moments.entry(i, j) for j in range(moments.dimension)] for i in range(moments.dimension)]
 
 
-def shifts_taken(monkeypatch: pytest.MonkeyPatch, rows: strategies.Integers) -> set[int]:
-    """The shifts of the products that summing these rows adds: {0} on the plain path, {0, 15, 30} on the split one."""
-    seen: set[int] = set()
-    original = MomentsSum._add_product
+def of_block(rows: strategies.Integers) -> Moments:
+    """The statistics of rows by BLAS, however few they are."""
+    return Moments._of_block(rows.astype(np.float64))
 
-    def spy(self: MomentsSum, part: strategies.Floats, shift: int) -> None:
+
+def shifts_taken(monkeypatch: pytest.MonkeyPatch, rows: strategies.Integers) -> set[int]:
+    """The shifts of the products that a block of rows adds: {0} on the plain path, {0, 15, 30} on the split one."""
+    seen: set[int] = set()
+    original = Moments._of_product
+
+    def spy(part: strategies.Floats, shift: int) -> Moments:
         seen.add(shift)
-        original(self, part, shift)
+        return original(part, shift)
 
     with monkeypatch.context() as patch:
-        patch.setattr(MomentsSum, "_add_product", spy)
-        blocks = MomentsSum(rows.shape[1] + 1)
-        blocks.add_rows(rows)
-        assert entries(blocks.moments()) == product(rows)
-    assert Moments.of_rows(rows) == blocks.moments()
+        patch.setattr(Moments, "_of_product", spy)
+        assert entries(of_block(rows)) == product(rows)
+    assert Moments.of_rows(rows) == of_block(rows)
     return seen
 
 
@@ -102,9 +105,7 @@ def test_the_split_path_gives_what_the_plain_path_gives(rows: strategies.Integer
 def test_few_rows_multiplied_as_int64_give_what_blocks_give(rows: int) -> None:
     block = np.random.default_rng(rows).integers(1 - limits.GRID_RANGE, limits.GRID_RANGE, size=(rows, 3))
     block[0] = LARGEST
-    blocks = MomentsSum(4)
-    blocks.add_rows(block)
-    assert Moments.of_rows(block) == blocks.moments()
+    assert Moments.of_rows(block) == of_block(block)
     assert entries(Moments.of_rows(block)) == product(block)
 
 
@@ -148,8 +149,6 @@ def test_a_row_outside_the_range_never_reaches_the_sums(value: float) -> None:
 
 
 def test_rows_of_other_features_are_not_spread_over_the_sums() -> None:
-    with pytest.raises(AssertionError, match="different numbers of features"):
-        MomentsSum(4).add_rows(np.ones((2, 1)))
     with pytest.raises(AssertionError, match="different features"):
         Moments.zero(2) + Moments.zero(3)
     with pytest.raises(AssertionError, match="different features"):
@@ -227,13 +226,39 @@ def test_bytes_of_another_length_are_refused(size: int) -> None:
         Moments.from_bytes(2, bytes(size))
 
 
-def test_a_sum_that_was_handed_out_does_not_change() -> None:
-    total = MomentsSum(2)
-    total.add_rows(np.array([[3]]))
-    before = total.moments()
-    total.add_rows(np.array([[5]]))
-    assert entries(before) == [[9, -3], [-3, 1]]
-    assert entries(total.moments()) == [[34, -8], [-8, 2]]
+@given(st.lists(strategies.magnitudes(64), min_size=3, max_size=3), st.data())
+@example([2**62, 0, 0], None)
+@example([2**62 - 1, -(2**62) + 1, 0], None)
+@example([0, 0, -(2**62)], None)
+def test_how_a_value_is_held_depends_on_its_integers_alone(values: list[int], data: st.DataObject | None) -> None:
+    moments, expected = of_integers(*values), values
+    for _ in range(0 if data is None else data.draw(st.integers(0, 6))):
+        assert data is not None
+        more = data.draw(st.lists(strategies.magnitudes(63), min_size=3, max_size=3))
+        if data.draw(st.booleans()):
+            moments, expected = moments + of_integers(*more), [a + b for a, b in zip(expected, more, strict=True)]
+        else:
+            moments, expected = moments - of_integers(*more), [a - b for a, b in zip(expected, more, strict=True)]
+    assert moments == of_integers(*expected)
+    assert moments.narrow == all(abs(value) < 2**62 for value in expected)
+    assert [moments.entry(0, 0), moments.entry(0, 1), moments.entry(1, 1)] == expected
+    assert (moments.high.tolist(), moments.low.tolist()) == (
+        [value >> 64 for value in expected],
+        [value % WORD for value in expected],
+    )
+
+
+def test_sums_that_grow_to_the_end_of_a_word_and_back_are_narrow_wide_and_narrow_again() -> None:
+    half = of_integers(2**61, -(2**61), 1)
+    wide = half + half
+    assert [half.narrow, wide.narrow, (wide - half).narrow, (half - wide).narrow] == [True, False, True, True]
+    assert wide - half == half
+    # What is known of the magnitudes grows with each of many sums, though they do not.
+    moments = half
+    for _ in range(9):
+        moments = moments + half - half
+        assert moments.narrow
+    assert moments == half
 
 
 def test_no_rows_are_nothing() -> None:
