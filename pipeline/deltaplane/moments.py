@@ -36,6 +36,11 @@ _WIRE_ENTRY = np.dtype([("low", "<u8"), ("high", "<i8")])
 
 _GATHERED_VALUES = 2**16
 
+_EXTENDED_FROM = 64
+"""Features from which rows are multiplied with their column of -1. A column more costs the product of few features a
+tenth; writing the product of many features into a larger one, to put their sums beside it, costs as much.
+"""
+
 _WIDE = 2**62
 """Sums and differences of two numbers below it in magnitude fit int64."""
 
@@ -96,13 +101,11 @@ class Moments:
         count = len(placed) if at is None else len(at)
         if count <= limits.INT64_ROWS:
             return cls._of_few_rows(placed if at is None else placed[at])
-        total: Moments | None = None
-        for begin in range(0, count, limits.BLOCK_ROWS):
-            rows = slice(begin, begin + limits.BLOCK_ROWS)
-            part = cls._of_block(_floats(placed[rows]) if at is None else _floats(placed, at[rows]))
-            total = part if total is None else total + part
-        assert total is not None, "more rows than none"
-        return total
+        if count <= limits.BLOCK_ROWS:
+            return cls._of_block(placed, at)
+        blocks = (slice(begin, begin + limits.BLOCK_ROWS) for begin in range(0, count, limits.BLOCK_ROWS))
+        parts = (cls._of_block(placed[rows]) if at is None else cls._of_block(placed, at[rows]) for rows in blocks)
+        return functools.reduce(Moments.__add__, parts)
 
     @classmethod
     def _of_few_rows(cls, placed: Placed) -> Moments:
@@ -116,35 +119,37 @@ class Moments:
         return cls._of_int64(dimension, product.ravel()[_triangle(dimension)[0]], int(product.diagonal().max()))
 
     @classmethod
-    def _of_block(cls, block: Floats) -> Moments:
-        """The same for integer-valued float64[n, d], n ≤ BLOCK_ROWS.
+    def _of_block(cls, placed: Placed, at: Positions | None = None) -> Moments:
+        """The statistics of at most BLOCK_ROWS grid rows.
 
         By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
         Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
         Where it does not, the products of the numbers' upper and lower halves are exact.
         """
-        whole = _bordered(block, block)
-        if whole.diagonal()[:-1].max(initial=0.0) < limits.EXACT_PRODUCT / 2:
-            return cls._of_product(whole, 0)
-        largest = max(block.max(), -block.min())
-        assert largest < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
+        extended = placed.shape[1] >= _EXTENDED_FROM
+        rows = _floats(placed, at, extended=extended)
+        product = rows.T @ rows if extended else _bordered(rows)
+        largest = float(product.diagonal().max())
+        if largest < limits.EXACT_PRODUCT / 2:
+            return cls._of_int64(len(product), _packed(product), int(largest))
+        rows = _floats(placed, at, extended=True)
+        assert max(rows.max(), -rows.min()) < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
         scale = 2.0**limits.SPLIT_BITS
-        upper = np.floor(block / scale)
-        lower = block - upper * scale
-        cross, squares = np.zeros_like(whole), np.zeros_like(whole)
-        cross[:-1, :-1] = upper.T @ lower
-        squares[:-1, :-1] = upper.T @ upper
-        parts = (squares, 2 * limits.SPLIT_BITS), (cross + cross.T, limits.SPLIT_BITS), (_bordered(lower, block), 0)
-        return functools.reduce(Moments.__add__, (cls._of_product(part, shift) for part, shift in parts))
+        upper = np.floor(rows / scale)
+        lower = rows - upper * scale
+        cross = upper.T @ lower
+        parts = (
+            cls._of_shifted(upper.T @ upper, 2 * limits.SPLIT_BITS),
+            cls._of_shifted(cross + cross.T, limits.SPLIT_BITS),
+            cls._of_shifted(lower.T @ lower, 0),
+        )
+        return functools.reduce(Moments.__add__, parts)
 
     @classmethod
-    def _of_product(cls, product: Floats, shift: int) -> Moments:
-        """``product * 2**shift``, of an exact integer-valued float64[D, D] below 2**53, from its upper triangle."""
-        # LAPACK sees a matrix of rows as one of columns, so the lower triangle is the upper one here.
-        packed = lapack.dtrttp(product.T, uplo="L")[0].astype(np.int64)
-        if not shift:
-            return cls._of_int64(len(product), packed, int(product.diagonal().max()))
-        return cls(len(product), packed >> (64 - shift), packed.view(np.uint64) << np.uint64(shift))
+    def _of_shifted(cls, product: Floats, shift: int) -> Moments:
+        """``product * 2**shift``, of an exact integer-valued float64[D, D] below 2**53."""
+        entries = _packed(product)
+        return cls(len(product), entries >> (63 - shift) >> 1, entries.view(np.uint64) << np.uint64(shift))
 
     @property
     def high(self) -> High:
@@ -287,27 +292,35 @@ def _round_wide(high: High, low: Low) -> Floats:
     return np.where(negative, -rounded, rounded)
 
 
-def _floats(placed: Placed, at: Positions | None = None) -> Floats:
-    """Grid rows [n, d], or those ``at`` int64[m], as float64."""
+def _floats(placed: Placed, at: Positions | None, *, extended: bool) -> Floats:
+    """Grid rows as float64[n, d], or as float64[n, D] with their column of -1 where ``extended``."""
+    count, features = len(placed) if at is None else len(at), placed.shape[1]
+    floats = np.empty((count, features + extended))
+    if extended:
+        floats[:, -1] = -1.0
     if at is None:
-        return placed.astype(np.float64, copy=False)
-    floats = np.empty((len(at), placed.shape[1]))
+        floats[:, :features] = placed
+        return floats
     # So few are gathered at once that they are still in the cache when they are converted.
-    step = max(1, _GATHERED_VALUES // placed.shape[1])
-    for begin in range(0, len(at), step):
+    step = max(1, _GATHERED_VALUES // features)
+    for begin in range(0, count, step):
         rows = slice(begin, begin + step)
-        floats[rows] = placed.take(at[rows], axis=0)
+        floats[rows, :features] = placed.take(at[rows], axis=0)
     return floats
 
 
-def _bordered(block: Floats, rows: Floats) -> Floats:
-    """The upper triangle, in float64[D, D], of the products of a block float64[n, d] and, in its last column, of
-    ``rows`` with their column of -1.
+def _packed(product: Floats) -> High:
+    """The upper triangle int64[D(D+1)/2] of an integer-valued float64[D, D]."""
+    # LAPACK sees a matrix of rows as one of columns, so that the lower triangle is the upper one here.
+    packed: High = lapack.dtrttp(product.T, "L")[0].astype(np.int64)
+    return packed
 
-    Fewer rows than a block has, of numbers below the grid's range, add up to what is exact, however large they are.
-    """
-    whole = np.empty((block.shape[1] + 1, block.shape[1] + 1))
-    np.matmul(block.T, block, out=whole[:-1, :-1])
+
+def _bordered(rows: Floats) -> Floats:
+    """The upper triangle, in float64[D, D], of the products of float64[n, d] and, in the last column, of their -1."""
+    features = rows.shape[1]
+    whole = np.empty((features + 1, features + 1))
+    whole[:-1, :-1] = rows.T @ rows
     whole[:-1, -1] = np.full(len(rows), -1.0) @ rows
     whole[-1, -1] = len(rows)
     return whole
