@@ -221,11 +221,8 @@ class _InFloat:
         grams, sigmas, lasts, squares = self._whole
         grams = grams.copy()
         for rows, columns in _blocks(len(squares)):
-            if sigmas is None:
-                grams[:, rows, columns] -= held_out[:, rows, columns]
-            else:
-                for sigma, gram in zip(sigmas, held_out, strict=True):
-                    grams[0, rows, columns] -= sigma * gram[rows, columns]
+            block = held_out[:, rows, columns]
+            grams[:, rows, columns] -= block if sigmas is None else np.einsum("c,cde->de", sigmas, block)
         return _Training(grams, sigmas, lasts - held_out[:, :, -1], squares - np.einsum("cdd->d", held_out))
 
     def _gram(self, parts: Sequence[Moments], out: Floats | None = None) -> Floats:
@@ -371,32 +368,36 @@ def _tridiagonal_path(kernel: Floats, right_sides: Floats, ridges: Floats) -> Fl
 
 
 class _HeldOut:
-    """Sums over held-out rows, for each candidate C and two classes (c, j): of c's decision value less j's."""
+    """Sums over held-out rows, for each two classes (c, j) and candidate C: of c's decision value less j's."""
 
     def __init__(self, classes: int, candidates: int) -> None:
         self.counts = np.zeros(classes)
-        self._sums = np.zeros((candidates, classes, classes))
-        self._squares = np.zeros((candidates, classes, classes))
+        self._sums = np.zeros((classes, classes, candidates))
+        self._squares = np.zeros((classes, classes, candidates))
+        own, other = np.nonzero(~np.eye(classes, dtype=bool))
+        self._pairs = own.reshape(classes, -1), other.reshape(classes, -1)
 
     def add(self, held_out: Floats, planes: Floats) -> None:
         """Add the rows with Gram matrices float64[k, D, D], of which the blocks of the upper triangle are read.
 
         They are decided by planes float64[m, k, D].
         """
-        candidates, classes, dimension = planes.shape
-        for own, gram in enumerate(held_out):
-            if not gram[-1, -1]:
-                continue
-            self.counts[own] += gram[-1, -1]
-            others = [other for other in range(classes) if other != own]
-            flat = (planes[:, own : own + 1] - planes[:, others]).reshape(-1, dimension)
-            shape = (candidates, len(others))
-            self._sums[:, own, others] -= (flat @ gram[:, -1]).reshape(shape)
-            for rows, columns in _blocks(dimension):
-                product = flat[:, rows] @ gram[rows, rows]
-                if rows.stop < dimension:  # What is right of the diagonal stands for what is left of it, too.
-                    product += 2.0 * (flat[:, rows.stop :] @ gram[rows, rows.stop :].T)
-                self._squares[:, own, others] += np.einsum("ad,ad->a", product, flat[:, rows]).reshape(shape)
+        dimension = planes.shape[-1]
+        own, other = self._pairs
+        planes = planes.transpose(1, 0, 2)
+        differences = planes[own]
+        differences -= planes[other]
+        shape = differences.shape[:-1]
+        flat = differences.reshape(len(own), -1, dimension)
+        squares = np.zeros(flat.shape[:-1])
+        for rows, _ in _blocks(dimension):
+            product = flat[:, :, rows] @ held_out[:, rows, rows]
+            if rows.stop < dimension:  # What is right of the diagonal stands for what is left of it, too.
+                product += 2.0 * (flat[:, :, rows.stop :] @ held_out[:, rows, rows.stop :].swapaxes(1, 2))
+            squares += np.einsum("cad,cad->ca", product, flat[:, :, rows])
+        self.counts += held_out[:, -1, -1]
+        self._sums[own, other] -= (flat @ held_out[:, :, -1:]).reshape(shape)
+        self._squares[own, other] += squares.reshape(shape)
 
     def implied_gmeans(self) -> Floats:
         """float64[m]: the geometric mean over classes c of ``Π_j Φ(μ_cj / σ_cj)``; NaN where a plane is not.
@@ -404,14 +405,11 @@ class _HeldOut:
         Every variance has one row more than there were: its squared deviation is the mean of both classes'. Without it
         a class of one row would have none.
         """
-        counts = self.counts[None, :, None]
+        counts = self.counts[:, None, None]
         spread = np.maximum(self._squares - self._sums**2 / counts, 0.0)
-        shared = (spread + spread.transpose(0, 2, 1)) / (counts + counts.transpose(0, 2, 1))
+        shared = (spread + spread.swapaxes(0, 1)) / (counts + counts.swapaxes(0, 1))
         variances = (spread + shared) / (counts + 1.0)
         deviations = np.sqrt(np.maximum(variances, np.finfo(np.float64).tiny))
         margins = self._sums / counts / deviations
-        logarithms = log_ndtr(margins)
-        classes = len(self.counts)
-        logarithms[:, range(classes), range(classes)] = 0.0
-        gmeans: Floats = np.exp(logarithms.sum(axis=(1, 2)) / classes)
+        gmeans: Floats = np.exp(log_ndtr(margins[self._pairs]).sum(axis=(0, 1)) / len(counts))
         return gmeans
