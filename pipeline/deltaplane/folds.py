@@ -175,7 +175,7 @@ class _Training(NamedTuple):
 class _InFloat:
     """Gram matrices of rows [q - centre, -1] in float64, moved exactly to one integer centre near the mean of all.
 
-    Only the upper triangle of a matrix means anything.
+    Only the blocks that hold the upper triangle of a matrix mean anything.
     """
 
     def __init__(
@@ -185,15 +185,15 @@ class _InFloat:
         parts = [[fold[label] for fold in folds if label in fold] for label in labels]
         every = [moments for moments_of_class in parts for moments in moments_of_class]
         self._layout = layout_of(every[0].dimension)
-        squares = _exact_sum(every, self._layout.diagonal)
-        self._narrow = max(squares) < 2**63
-        lasts = [_exact_sum(moments, self._layout.last) for moments in parts]
-        last = sum(lasts)
+        ends = np.array([self._layout.last, self._layout.diagonal])
+        exact = np.array([_exact_sum(moments, ends) for moments in parts])
+        last, squares = exact.sum(axis=0)
+        self._narrow = squares.max() < 2**63
         rows = last[-1]
         self._centre = ((rows - 2 * last) // (2 * rows)).astype(np.int64)
         self._centre[-1] = 0
         squares += self._centre * (2 * last + self._centre * rows)
-        lasts = [last_of_class + self._centre * last_of_class[-1] for last_of_class in lasts]
+        lasts = exact[:, 0] + exact[:, 0, -1:] * self._centre
         sigmas, grams = None, []
         if options.weighting in ("inverse", "balanced"):
             grams = [self._gram(moments) for moments in parts]
@@ -203,7 +203,7 @@ class _InFloat:
             grams = [functools.reduce(np.add, weighted)]
         else:
             sigmas, grams = np.ones(len(labels)), [self._gram(every)]
-        self._whole = _Training(np.array(grams), sigmas, np.array(lasts, dtype=np.float64), squares.astype(np.float64))
+        self._whole = _Training(np.array(grams), sigmas, lasts.astype(np.float64), squares.astype(np.float64))
         self._of_fold = np.zeros((len(labels), len(squares), len(squares)))
 
     def grams(self, fold: int) -> Floats:
@@ -239,8 +239,8 @@ class _InFloat:
         last = sums(layout.last)
         moved_last = last + centre * last[-1]
         for rows, columns in _blocks(len(centre)):
-            begin, end = layout.diagonal[rows.start], layout.diagonal[rows.stop - 1] + columns.stop - rows.stop
-            block = sums(slice(begin, end + 1))[layout.unpack[rows, columns] - begin]
+            begin = layout.diagonal[rows.start]
+            block = sums(slice(begin, layout.last[rows.stop - 1] + 1))[layout.unpack[rows, columns] - begin]
             block += last[rows, None] * centre[columns]
             block += centre[rows, None] * moved_last[columns]
             gram[rows, columns] = block
@@ -356,15 +356,13 @@ def _tridiagonal_path(kernel: Floats, right_sides: Floats, ridges: Floats) -> Fl
     reflectors = np.asfortranarray(reflectors[1:, :-1])
     turned = np.array(right_sides, order="F")
     turned[1:] = lapack.dormqr("L", "T", reflectors, scales, turned[1:], block * columns)[0]
-    solved = np.empty((features, len(ridges), columns), order="F")
+    solved = np.empty((features, len(ridges) * columns), order="F")
     for at, ridge in enumerate(ridges):
         # Rounding can leave a semidefinite matrix a little below zero; what then fails is not a plane.
-        *_, solution, failed = lapack.dptsv(diagonal + ridge, beside, turned)
-        solved[:, at] = np.nan if failed else solution
-    flat = solved.reshape(features, -1)
-    back = np.array(flat, order="F")
-    back[1:] = lapack.dormqr("L", "N", reflectors, scales, flat[1:], block * flat.shape[1])[0]
-    return back.reshape(features, len(ridges), columns).transpose(1, 0, 2)
+        *_, solution, failed = lapack.dptsv(diagonal + ridge, beside, turned, overwrite_d=1)
+        solved[:, at * columns : (at + 1) * columns] = np.nan if failed else solution
+    solved[1:] = lapack.dormqr("L", "N", reflectors, scales, solved[1:], block * solved.shape[1])[0]
+    return solved.reshape(features, len(ridges), columns).transpose(1, 0, 2)
 
 
 class _HeldOut:
