@@ -15,6 +15,7 @@ judged by twenty held-out decision values, and not five times by four.
 The cost is that of one tridiagonal form a fold, not one factorisation a C: with ``K = Q T Qᵀ`` and T tridiagonal,
 ``(K + I/C)⁻¹ r = Q (T + I/C)⁻¹ Qᵀ r`` is linear in the number of features for every further C. Where a class weighs the
 same in every plane, all planes of a fold share that form, and only what they share is kept, not a matrix a class.
+All matrices are symmetric, and only their upper triangles are worked out, in blocks that stay in the cache.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from scipy.linalg import lapack
 from scipy.special import log_ndtr
 
 from deltaplane import limits
-from deltaplane.centring import Positions, centred, layout_of
+from deltaplane.centring import Positions, layout_of, moved
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid, Placed
 from deltaplane.moments import Moments
@@ -47,6 +48,9 @@ CANDIDATES = tuple(10.0 ** (quarters / 2) for quarters in range(-8, 9))
 INDIFFERENCE = 1e-3
 """Of the C whose implied G-mean is within this share of the best one's, the smallest is taken: the flat part of the
 curve is long, and the stronger penalty is the better conditioned."""
+
+_ROWS_AT_ONCE = 64
+"""Rows of a matrix that are worked out in one go: a block of them stays in the cache, and is wide enough for BLAS."""
 
 _WEYL = 0x9E3779B97F4A7C15
 _SALT = 0xD1B54A32D192ED03
@@ -169,40 +173,45 @@ class _Training(NamedTuple):
 
 
 class _InFloat:
-    """Gram matrices of rows [q - centre, -1] in float64, moved exactly to one integer centre near the mean of all."""
+    """Gram matrices of rows [q - centre, -1] in float64, moved exactly to one integer centre near the mean of all.
+
+    Only the blocks that hold the upper triangle of a matrix mean anything.
+    """
 
     def __init__(
         self, folds: Sequence[Mapping[str, Moments]], labels: list[str], grid: Grid, options: SolverOptions
     ) -> None:
         self._grid, self._folds, self._labels, self._options = grid, folds, labels, options
         parts = [[fold[label] for fold in folds if label in fold] for label in labels]
-        totals = [_sum(moments) for moments in parts]
-        total = _sum(totals)
-        self._layout = layout_of(total.dimension)
-        self._narrow = not total.high[self._layout.diagonal].any() and not total.low[self._layout.diagonal].max() >> 63
-        last = _integers(total, self._layout.last)
-        self._centre = ((total.count - 2 * last) // (2 * total.count)).astype(np.int64)
+        every = [moments for moments_of_class in parts for moments in moments_of_class]
+        self._layout = layout_of(every[0].dimension)
+        ends = np.array([self._layout.last, self._layout.diagonal])
+        exact = np.array([_exact_sum(moments, ends) for moments in parts])
+        last, squares = exact.sum(axis=0)
+        self._narrow = squares.max() < 2**63
+        rows = last[-1]
+        self._centre = ((rows - 2 * last) // (2 * rows)).astype(np.int64)
         self._centre[-1] = 0
-        squares = _integers(total, self._layout.diagonal) + self._centre * (2 * last + self._centre * total.count)
-        lasts = [_integers(moments, self._layout.last) + self._centre * moments.count for moments in totals]
+        squares += self._centre * (2 * last + self._centre * rows)
+        lasts = exact[:, 0] + exact[:, 0, -1:] * self._centre
         sigmas, grams = None, []
         if options.weighting in ("inverse", "balanced"):
-            grams = [self._gram(moments) for moments in totals]
+            grams = [self._gram(moments) for moments in parts]
         elif isinstance(options.weighting, Mapping):
             sigmas = np.array([options.weighting[label] for label in labels])
-            weighted = (sigma * self._gram(moments) for sigma, moments in zip(sigmas, totals, strict=True))
+            weighted = (sigma * self._gram(moments) for sigma, moments in zip(sigmas, parts, strict=True))
             grams = [functools.reduce(np.add, weighted)]
         else:
-            sigmas, grams = np.ones(len(labels)), [self._gram(total)]
-        self._whole = _Training(np.array(grams), sigmas, np.array(lasts, dtype=np.float64), squares.astype(np.float64))
-        self._of_fold = np.empty((len(labels), len(squares), len(squares)))
+            sigmas, grams = np.ones(len(labels)), [self._gram(every)]
+        self._whole = _Training(np.array(grams), sigmas, lasts.astype(np.float64), squares.astype(np.float64))
+        self._of_fold = np.zeros((len(labels), len(squares), len(squares)))
 
     def grams(self, fold: int) -> Floats:
         """float64[k, D, D] of one fold, in the order of the labels; good until those of the next are asked for."""
         for label, gram in zip(self._labels, self._of_fold, strict=True):
             moments = self._folds[fold].get(label)
             if moments is not None and moments.count:
-                self._gram(moments, gram)
+                self._gram([moments], gram)
             else:
                 gram[:] = 0.0
         return self._of_fold
@@ -210,11 +219,32 @@ class _InFloat:
     def without(self, held_out: Floats) -> _Training:
         """What is left without a fold of these Gram matrices, float64[k, D, D]."""
         grams, sigmas, lasts, squares = self._whole
-        left_out = held_out if sigmas is None else np.tensordot(sigmas, held_out, axes=1)
-        return _Training(grams - left_out, sigmas, lasts - held_out[:, :, -1], squares - np.einsum("cdd->d", held_out))
+        grams = grams.copy()
+        for rows, columns in _blocks(len(squares)):
+            block = held_out[:, rows, columns]
+            grams[:, rows, columns] -= block if sigmas is None else np.einsum("c,cde->de", sigmas, block)
+        return _Training(grams, sigmas, lasts - held_out[:, :, -1], squares - np.einsum("cdd->d", held_out))
 
-    def _gram(self, moments: Moments, out: Floats | None = None) -> Floats:
-        return centred(moments, self._centre, self._layout, narrow=self._narrow, out=out)
+    def _gram(self, parts: Sequence[Moments], out: Floats | None = None) -> Floats:
+        """float64[D, D] of all rows of some Gram matrices, formed on integers, each entry rounded once."""
+        layout, centre = self._layout, self._centre
+        gram = np.zeros((len(centre), len(centre))) if out is None else out
+        if not self._narrow:
+            gram[:] = moved(functools.reduce(Moments.__add__, parts), centre, layout).to_float()
+            return gram
+
+        def sums(positions: Positions | slice) -> Integers:
+            return functools.reduce(np.add, [moments.low[positions] for moments in parts]).view(np.int64)
+
+        last = sums(layout.last)
+        moved_last = last + centre * last[-1]
+        for rows, columns in _blocks(len(centre)):
+            begin = layout.diagonal[rows.start]
+            block = sums(slice(begin, layout.last[rows.stop - 1] + 1))[layout.unpack[rows, columns] - begin]
+            block += last[rows, None] * centre[columns]
+            block += centre[rows, None] * moved_last[columns]
+            gram[rows, columns] = block
+        return gram
 
     def units(self, training: _Training) -> _Units:
         """What the penalty means: in deviations of the training rows, or in raw units about the raw origin."""
@@ -233,21 +263,19 @@ class _InFloat:
         return _Units(mean, np.sqrt(variances), functional, slack, without_bias=options.bias == "none")
 
 
-def _sum(parts: Sequence[Moments]) -> Moments:
-    """The sum of several Gram matrices, added in place: large ones spend most of their time on memory."""
-    high, low = parts[0].high.copy(), parts[0].low.copy()
-    for part in parts[1:]:
-        low += part.low
-        high += part.high
-        high += low < part.low
-    return Moments(parts[0].dimension, high, low)
+def _blocks(dimension: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the blocks, from the diagonal to the right, that together hold an upper triangle."""
+    for start in range(0, dimension, _ROWS_AT_ONCE):
+        yield slice(start, min(start + _ROWS_AT_ONCE, dimension)), slice(start, dimension)
 
 
-def _integers(moments: Moments, positions: Positions) -> npt.NDArray[np.object_]:
-    """Some entries as Python's integers, exact."""
-    wide: npt.NDArray[np.object_] = moments.high[positions].astype(object) * 2**64 + moments.low[positions].astype(
-        object
-    )
+def _exact_sum(parts: Sequence[Moments], positions: Positions) -> npt.NDArray[np.object_]:
+    """The sum of some entries of several Gram matrices as Python's integers, exact."""
+    high = np.array([moments.high[positions] for moments in parts])
+    low = np.array([moments.low[positions] for moments in parts])
+    digits = (high, low >> np.uint64(32), low & np.uint64(2**32 - 1))
+    highest, middle, lowest = (digit.sum(axis=0).astype(object) for digit in digits)
+    wide: npt.NDArray[np.object_] = highest * 2**64 + middle * 2**32 + lowest
     return wide
 
 
@@ -292,10 +320,13 @@ def _ridge_path(gram: Floats, right_sides: Floats, units: _Units, ridges: Floats
     # The columns of the right sides, and after them that of the penalised bias.
     sides = np.column_stack([right_sides, units.functional])
     sides[:-1, :-1] = (right_sides[:-1] + units.mean[:, None] * right_sides[-1]) / units.scale[:, None]
-    kernel = np.outer(gram[:-1, -1], gram[:-1, -1] / -weight)
-    kernel += gram[:-1, :-1]
-    kernel /= units.scale
-    kernel /= units.scale[:, None]
+    kernel = np.zeros((len(last), len(last)))
+    for rows, columns in _blocks(len(last)):
+        block = np.outer(gram[rows, -1], gram[columns, -1] / -weight)
+        block += gram[rows, columns]
+        block /= units.scale[columns]
+        block /= units.scale[rows, None]
+        kernel[rows, columns] = block
     planes = np.zeros((len(ridges), right_sides.shape[1], len(gram)))
     if units.without_bias:
         kernel += np.outer(last, last / weight)
@@ -325,37 +356,46 @@ def _tridiagonal_path(kernel: Floats, right_sides: Floats, ridges: Floats) -> Fl
     reflectors = np.asfortranarray(reflectors[1:, :-1])
     turned = np.array(right_sides, order="F")
     turned[1:] = lapack.dormqr("L", "T", reflectors, scales, turned[1:], block * columns)[0]
-    solved = np.empty((features, len(ridges), columns), order="F")
+    solved = np.empty((features, len(ridges) * columns), order="F")
     for at, ridge in enumerate(ridges):
         # Rounding can leave a semidefinite matrix a little below zero; what then fails is not a plane.
-        *_, solution, failed = lapack.dptsv(diagonal + ridge, beside, turned)
-        solved[:, at] = np.nan if failed else solution
-    flat = solved.reshape(features, -1)
-    back = np.array(flat, order="F")
-    back[1:] = lapack.dormqr("L", "N", reflectors, scales, flat[1:], block * flat.shape[1])[0]
-    return back.reshape(features, len(ridges), columns).transpose(1, 0, 2)
+        *_, solution, failed = lapack.dptsv(diagonal + ridge, beside, turned, overwrite_d=1)
+        solved[:, at * columns : (at + 1) * columns] = np.nan if failed else solution
+    solved[1:] = lapack.dormqr("L", "N", reflectors, scales, solved[1:], block * solved.shape[1])[0]
+    return solved.reshape(features, len(ridges), columns).transpose(1, 0, 2)
 
 
 class _HeldOut:
-    """Sums over held-out rows, for each candidate C and two classes (c, j): of c's decision value less j's."""
+    """Sums over held-out rows, for each two classes (c, j) and candidate C: of c's decision value less j's."""
 
     def __init__(self, classes: int, candidates: int) -> None:
         self.counts = np.zeros(classes)
-        self._sums = np.zeros((candidates, classes, classes))
-        self._squares = np.zeros((candidates, classes, classes))
+        self._sums = np.zeros((classes, classes, candidates))
+        self._squares = np.zeros((classes, classes, candidates))
+        own, other = np.nonzero(~np.eye(classes, dtype=bool))
+        self._pairs = own.reshape(classes, -1), other.reshape(classes, -1)
 
     def add(self, held_out: Floats, planes: Floats) -> None:
-        """Add the rows with Gram matrices float64[k, D, D], decided by planes float64[m, k, D]."""
-        candidates, classes, dimension = planes.shape
-        for own, gram in enumerate(held_out):
-            if not gram[-1, -1]:
-                continue
-            self.counts[own] += gram[-1, -1]
-            others = [other for other in range(classes) if other != own]
-            flat = (planes[:, own : own + 1] - planes[:, others]).reshape(-1, dimension)
-            shape = (candidates, len(others))
-            self._sums[:, own, others] -= (flat @ gram[-1]).reshape(shape)
-            self._squares[:, own, others] += np.einsum("ad,ad->a", flat @ gram, flat).reshape(shape)
+        """Add the rows with Gram matrices float64[k, D, D], of which the blocks of the upper triangle are read.
+
+        They are decided by planes float64[m, k, D].
+        """
+        dimension = planes.shape[-1]
+        own, other = self._pairs
+        planes = planes.transpose(1, 0, 2)
+        differences = planes[own]
+        differences -= planes[other]
+        shape = differences.shape[:-1]
+        flat = differences.reshape(len(own), -1, dimension)
+        squares = np.zeros(flat.shape[:-1])
+        for rows, _ in _blocks(dimension):
+            product = flat[:, :, rows] @ held_out[:, rows, rows]
+            if rows.stop < dimension:  # What is right of the diagonal stands for what is left of it, too.
+                product += 2.0 * (flat[:, :, rows.stop :] @ held_out[:, rows, rows.stop :].swapaxes(1, 2))
+            squares += np.einsum("cad,cad->ca", product, flat[:, :, rows])
+        self.counts += held_out[:, -1, -1]
+        self._sums[own, other] -= (flat @ held_out[:, :, -1:]).reshape(shape)
+        self._squares[own, other] += squares.reshape(shape)
 
     def implied_gmeans(self) -> Floats:
         """float64[m]: the geometric mean over classes c of ``Π_j Φ(μ_cj / σ_cj)``; NaN where a plane is not.
@@ -363,14 +403,11 @@ class _HeldOut:
         Every variance has one row more than there were: its squared deviation is the mean of both classes'. Without it
         a class of one row would have none.
         """
-        counts = self.counts[None, :, None]
+        counts = self.counts[:, None, None]
         spread = np.maximum(self._squares - self._sums**2 / counts, 0.0)
-        shared = (spread + spread.transpose(0, 2, 1)) / (counts + counts.transpose(0, 2, 1))
+        shared = (spread + spread.swapaxes(0, 1)) / (counts + counts.swapaxes(0, 1))
         variances = (spread + shared) / (counts + 1.0)
         deviations = np.sqrt(np.maximum(variances, np.finfo(np.float64).tiny))
         margins = self._sums / counts / deviations
-        logarithms = log_ndtr(margins)
-        classes = len(self.counts)
-        logarithms[:, range(classes), range(classes)] = 0.0
-        gmeans: Floats = np.exp(logarithms.sum(axis=(1, 2)) / classes)
+        gmeans: Floats = np.exp(log_ndtr(margins[self._pairs]).sum(axis=(0, 1)) / len(counts))
         return gmeans

@@ -79,6 +79,17 @@ def test_every_candidate_has_the_gmean_that_refits_without_each_fold_give(option
         assert gmean == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
 
 
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_matrices_of_several_blocks_have_the_gmeans_that_refits_give_too(options: SolverOptions) -> None:
+    rows = random_rows(16, 500, 3, features=130)
+    rows = Rows(rows.X, np.array(["c0", "c1", "c2"])[rows.y])
+    grid = fit_grid(rows.X)
+    placed = grid.place(rows.X)[0]
+    choice = choose_c(by_fold(placed, rows.y, folds_of(placed)), grid, options, (0.1,))
+    with_c = SolverOptions(options.kind, options.weighting, 0.1, options.standardize, options.bias)
+    assert choice.implied_gmeans[0] == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
+
+
 def test_one_feature_is_enough_to_choose_by() -> None:
     rows = random_rows(12, 200, features=1)
     grid = fit_grid(rows.X)
@@ -128,6 +139,19 @@ def test_where_no_fold_can_be_held_out_the_given_c_stays() -> None:
 def test_fewer_than_two_classes_leave_nothing_to_choose() -> None:
     with pytest.raises(SolveRefused, match="two classes"):
         choose_c([{"a": Moments.of_rows(np.ones((3, 1)))}], Grid(np.ones(1), np.zeros(1)), SolverOptions())
+
+
+def test_a_fold_without_rows_of_a_class_is_held_out_all_the_same() -> None:
+    rows = random_rows(17, 200, 3)
+    y = np.array(["a", "b", "c"])[rows.y]
+    placed = fit_grid(rows.X).place(rows.X)[0]
+    folds = np.arange(200) % FOLDS
+    folds[(y == "a") & (folds == 2)] = 3
+    without = by_fold(placed, y, folds)
+    empty = [{"a": Moments.zero(placed.shape[1] + 1), **fold} for fold in without]
+    choices = [choose_c(each, fit_grid(rows.X), SolverOptions()) for each in (without, empty)]
+    assert np.isfinite(choices[0].implied_gmeans).all()
+    np.testing.assert_array_equal(choices[0].implied_gmeans, choices[1].implied_gmeans)
 
 
 def test_a_class_of_two_rows_is_still_judged() -> None:
