@@ -29,7 +29,8 @@ from scipy.special import log_ndtr
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.options import SolverOptions
-from deltaplane.solver import Grams, Plane, Problem
+from deltaplane.solver import Grams, Plane, Problem, contest, live_counts
+from deltaplane.tiles import tiles
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -60,6 +61,9 @@ CLASS_ROWS = 2
 
 CUT_POINTS = 41
 """Thresholds tried between two projected means."""
+
+_ENTRIES_AT_ONCE = 2**17
+"""Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
 
 
 class Choice(NamedTuple):
@@ -195,15 +199,6 @@ class Fitted(NamedTuple):
     refusals: tuple[str, ...]
 
 
-class _Uncut(NamedTuple):
-    """Planes of one window, by their choices of C, and the ``means`` and ``deviations`` that :func:`best_cut` takes."""
-
-    window: int
-    choices: list[int]
-    means: Floats
-    deviations: Floats
-
-
 def fit(
     ladder: Sequence[Grams],
     longest: int,
@@ -217,60 +212,60 @@ def fit(
     ``longest`` is the index of the window that holds what any holds: its classes are those told apart. Raises
     :class:`SolveRefused` where it has fewer than two, or where no window gives any plane.
     """
-    whole = Problem(ladder[longest], grid, positive)
-    targets = tuple(whole.counts) if whole.positive is None else (whole.positive,)
-    shape = (len(ladder), len(options))
+    alone, counts = contest(live_counts(ladder[longest], grid, positive), positive)
+    targets, shape = counts if alone is None else (alone,), (len(ladder), len(options))
     fitted = Fitted(
         weights={target: np.full((*shape, grid.features), np.nan) for target in targets},
         biases={target: np.full((*shape, len(CUTS)), np.nan) for target in targets},
-        sigmas={label: np.full(shape, np.nan) for label in whole.counts},
+        sigmas={label: np.full(shape, np.nan) for label in counts},
         condition=1.0,
-        counts=whole.counts,
-        positive=whole.positive,
+        counts=counts,
+        positive=alone,
         refusals=(),
     )
-    refusals: list[str] = []
-    condition, repeated = 1.0, []
-    uncut: dict[str, list[_Uncut]] = {target: [] for target in targets}
-    groups = _by_penalty(options)
-    for window, grams in enumerate(ladder):
-        if window and grams == ladder[window - 1]:
-            # A stream that is shorter than both windows: what was solved need not be solved again.
-            repeated.append(window)
-            continue
-        try:
-            problem = whole if grams == ladder[longest] else Problem(grams, grid, positive)
-        except SolveRefused as refused:
-            refusals.append(str(refused))
-            continue
-        worst, faults = _fit_window(_Task(problem, window, groups, prior), fitted, uncut)
+    # A stream that is shorter than two windows: what was solved need not be solved again.
+    repeated = [window for window in range(1, len(ladder)) if ladder[window] == ladder[window - 1]]
+    windows, refusals = _together(ladder, repeated, grid, positive)
+    condition, groups = 1.0, _by_penalty(options)
+    for places in windows:
+        problem = Problem.of([ladder[window] for window in places], grid, positive)
+        worst, faults = _fit_windows(problem, places, groups, prior, fitted)
         condition, refusals = max(condition, worst), refusals + faults
-    for target, parts in uncut.items():
-        _cut(fitted.biases[target], parts)
     for window in repeated:
         for table in (fitted.weights, fitted.biases, fitted.sigmas):
             for values in table.values():
                 values[window] = values[window - 1]
     if not any(np.isfinite(biases).any() for biases in fitted.biases.values()):
-        reason = refusals[0] if refusals else f"no window has {CLASS_ROWS} rows of two classes, got {whole.counts}"
+        reason = refusals[0] if refusals else f"no window has {CLASS_ROWS} rows of two classes, got {counts}"
         raise SolveRefused(f"no candidate of {shape[0]} windows and {shape[1]} choices could be solved: {reason}")
     return fitted._replace(condition=condition, refusals=tuple(refusals))
 
 
-class _Task(NamedTuple):
-    """What is to be solved for one window; ``groups`` are those of :func:`_by_penalty`."""
-
-    problem: Problem
-    window: int
-    groups: list[tuple[SolverOptions, list[int], list[float]]]
-    prior: Plane | None
+def _together(
+    ladder: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
+) -> tuple[list[list[int]], list[str]]:
+    """Windows that are solved together, since the same classes are live in them, and why others have no plane."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    refusals = []
+    for window, grams in enumerate(ladder):
+        if window not in left_out:
+            try:
+                alike.setdefault(tuple(live_counts(grams, grid, positive)), []).append(window)
+            except SolveRefused as refused:
+                refusals.append(str(refused))
+    together = []
+    for classes, windows in alike.items():
+        entries = 2 * len(classes) * (grid.features + 1) ** 2
+        together += [windows[part] for part, _ in tiles(len(windows), 1, entries, _ENTRIES_AT_ONCE)]
+    return together, refusals
 
 
 def _by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, list[int], list[float]]]:
     """Choices that differ in C alone, together, as they are solved: the first one's options, all places, and all C."""
     groups: list[tuple[SolverOptions, list[int], list[float]]] = []
     for choice, each in enumerate(options):
-        alike = next((group for group in groups if replace(each, C=group[0].C) == group[0]), None)
+        but_for_c = {**vars(each), "C": None}
+        alike = next((group for group in groups if {**vars(group[0]), "C": None} == but_for_c), None)
         if alike is None:
             groups.append((each, [choice], [each.C]))
         else:
@@ -279,49 +274,46 @@ def _by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, l
     return groups
 
 
-def _fit_window(task: _Task, fitted: Fitted, uncut: dict[str, list[_Uncut]]) -> tuple[float, list[str]]:
-    """Put the planes of one window into the tables, their second cut still to be made.
+def _fit_windows(
+    problem: Problem,
+    windows: list[int],
+    groups: list[tuple[SolverOptions, list[int], list[float]]],
+    prior: Plane | None,
+    fitted: Fitted,
+) -> tuple[float, list[str]]:
+    """Put the planes of some windows into the tables. Returns the worst condition estimate, and why some were refused.
 
-    Returns the worst condition estimate, and why planes were refused.
+    ``groups`` are those of :func:`_by_penalty`.
     """
-    problem, window, groups, prior = task
     refusals: list[str] = []
     condition = 1.0
-    enough = [target for target in fitted.weights if _rows_enough(problem.counts, target)]
-    solved: list[int] = []
-    for options, choices, choices_of_c in groups if enough else ():
+    counts = [problem.counts(at) for at in range(len(windows))]
+    enough = {target: np.array([_rows_enough(count, target) for count in counts]) for target in fitted.weights}
+    targets = [target for target, there in enough.items() if there.any()]
+    needed = np.logical_or.reduce(list(enough.values()))
+    for options, choices, choices_of_c in groups if needed.any() else ():
         try:
             planes = problem.solve_each(options, choices_of_c, prior)
         except SolveRefused as refused:
             refusals.append(str(refused))
             continue
-        refusals += [refusal for refusal in planes.refusals if refusal is not None]
-        good = [at for at, refusal in enumerate(planes.refusals) if refusal is None]
-        places = [choices[at] for at in good]
-        solved += places
-        condition = max([condition, *(planes.conditions[at] for at in good)])
-        for target in enough:
+        refusals += [refusal for (at, _), refusal in planes.refusals.items() if needed[at]]
+        good = ~planes.refused & needed[:, None]
+        condition = max(condition, float(planes.conditions.max(where=good, initial=1.0)))
+        table = np.ix_(windows, choices)
+        for target in targets:
+            there = good & enough[target][:, None]
             weights, biases = problem.towards(target, planes)
-            fitted.weights[target][window, places] = weights[good]
-            fitted.biases[target][window, places] = biases[good, None]
+            fitted.weights[target][table] = np.where(there[..., None], weights, np.nan)
+            fitted.biases[target][table] = np.where(there, biases, np.nan)[..., None]
         for label in planes.sigmas.keys() & fitted.sigmas.keys():
-            fitted.sigmas[label][window, places] = planes.sigmas[label]
-    for target in enough if solved else ():
-        means, deviations = problem.projections(
-            target, fitted.weights[target][window, solved], fitted.biases[target][window, solved, 0]
-        )
-        uncut[target].append(_Uncut(window, solved, means, deviations))
+            fitted.sigmas[label][table] = np.where(good, planes.sigmas[label][:, None], np.nan)
+    for target in targets:
+        biases = fitted.biases[target]
+        means, deviations = problem.projections(target, fitted.weights[target][windows], biases[windows, :, 0])
+        cuts = best_cut(means.reshape(-1, 2), deviations.reshape(-1, 2))
+        biases[windows, :, 1] += cuts.reshape(len(windows), -1)
     return condition, refusals
-
-
-def _cut(biases: Floats, parts: list[_Uncut]) -> None:
-    """Move the second cut of planes of several windows to where their G-mean is best, all at once."""
-    if not parts:
-        return
-    cuts = best_cut(np.concatenate([part.means for part in parts]), np.concatenate([part.deviations for part in parts]))
-    for part in parts:
-        biases[part.window, part.choices, 1] += cuts[: len(part.choices)]
-        cuts = cuts[len(part.choices) :]
 
 
 def _rows_enough(counts: Mapping[str, int], target: str) -> bool:

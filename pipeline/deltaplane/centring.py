@@ -7,12 +7,15 @@ of the moved matrix is a polynomial of entries of the other, so it is exact in i
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane.moments import Moments
+from deltaplane.tiles import tiles
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -56,28 +59,54 @@ def moved(moments: Moments, centre: Integers, layout: Layout) -> Moments:
     return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
 
 
-def centred(moments: Moments, centre: Integers, layout: Layout, *, narrow: bool, out: Floats | None = None) -> Floats:
-    """float64[D, D]: the Gram matrix of rows [q - centre, -1], formed on integers, each entry rounded once.
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """n Gram matrices of the same D, exact: int64[n, D(D+1)/2] of entries where all fit, else the values themselves.
 
-    ``narrow``: its entries are known to fit int64, so that wrapping round on the way to them does no harm. ``out``:
-    where to put it; by default a new array.
+    Differences wrap round where they do not fit int64; so whoever stacks entries knows that those which matter do.
     """
-    dimension = moments.dimension
-    gram = np.empty((dimension, dimension)) if out is None else out
-    if not narrow:
-        gram[:] = moved(moments, centre, layout).to_float()
+
+    entries: Integers | None
+    moments: tuple[Moments, ...] = ()
+
+    @classmethod
+    def of(cls, moments: Sequence[Moments], *, narrow: bool) -> Stack:
+        """The Gram matrices of several sets of rows; ``narrow``: it is known that all entries fit int64."""
+        if not narrow:
+            return cls(None, tuple(moments))
+        packed = moments[0].low[None] if len(moments) == 1 else np.array([part.low for part in moments])
+        return cls(packed.view(np.int64))
+
+    def __sub__(self, other: Stack) -> Stack:
+        if self.entries is not None and other.entries is not None:
+            return Stack(self.entries - other.entries)
+        return Stack(None, tuple(mine - theirs for mine, theirs in zip(self.moments, other.moments, strict=True)))
+
+    def at(self, positions: Positions) -> Integers:
+        """Some entries [n, m] of each: int64, or an array of Python's integers, on which the same code runs."""
+        if self.entries is not None:
+            return self.entries.take(positions, axis=1)
+        return np.array([part.integers(positions) for part in self.moments])
+
+    def centred(self, centre: Integers) -> Floats:
+        """float64[n, D, D]: the Gram matrices of rows [q - centre, -1], for a centre int64[n, D] each.
+
+        They are formed on integers, and each entry is rounded once.
+        """
+        count, dimension = centre.shape
+        layout, gram = layout_of(dimension), np.empty((count, dimension, dimension))
+        if self.entries is None:
+            for at, part in enumerate(self.moments):
+                gram[at] = moved(part, centre[at], layout).to_float()
+            return gram
+        last = self.entries.take(layout.last, axis=1)
+        moved_last = last + centre * last[:, -1:]
+        for sets, rows in tiles(count, dimension, dimension, _ENTRIES_AT_ONCE):
+            exact = self.entries[sets].take(layout.unpack[rows], axis=1)
+            exact += last[sets, rows, None] * centre[sets, None]
+            exact += centre[sets, rows, None] * moved_last[sets, None]
+            gram[sets, rows] = exact
         return gram
-    packed = moments.low.view(np.int64)
-    last = packed[layout.last]
-    moved_last = last + centre * last[-1]
-    step = -(-_ENTRIES_AT_ONCE // dimension)
-    for start in range(0, dimension, step):
-        rows = slice(start, start + step)
-        exact = packed[layout.unpack[rows]]
-        exact += last[rows, None] * centre
-        exact += centre[rows, None] * moved_last
-        gram[rows] = exact
-    return gram
 
 
 def _carried(digits: Integers) -> Integers:

@@ -271,8 +271,7 @@ def _blocks(dimension: int) -> Iterator[tuple[slice, slice]]:
 
 def _exact_sum(parts: Sequence[Moments], positions: Positions) -> npt.NDArray[np.object_]:
     """The sum of some entries of several Gram matrices as Python's integers, exact."""
-    high = np.array([moments.high[positions] for moments in parts])
-    low = np.array([moments.low[positions] for moments in parts])
+    high, low = map(np.array, zip(*(moments.words(positions) for moments in parts), strict=True))
     digits = (high, low >> np.uint64(32), low & np.uint64(2**32 - 1))
     highest, middle, lowest = (digit.sum(axis=0).astype(object) for digit in digits)
     wide: npt.NDArray[np.object_] = highest * 2**64 + middle * 2**32 + lowest

@@ -156,6 +156,17 @@ class Moments:
         """The upper halves int64[D(D+1)/2] of the entries."""
         return self.low.view(np.int64) >> 63 if self._high is None else self._high
 
+    def words(self, positions: Positions) -> tuple[High, Low]:
+        """The upper and lower halves, int64 and uint64, of the entries at some positions of the packed triangle."""
+        low = self.low[positions]
+        return (low.view(np.int64) >> 63 if self._high is None else self._high[positions]), low
+
+    def integers(self, positions: Positions) -> npt.NDArray[np.object_]:
+        """The entries at some positions of the packed triangle as Python's integers."""
+        high, low = self.words(positions)
+        integers: npt.NDArray[np.object_] = high.astype(object) * 2**64 + low.astype(object)
+        return integers
+
     @property
     def narrow(self) -> bool:
         """Whether every entry is below 2**62 in magnitude; ``low``, seen as int64, is then the entries themselves."""
@@ -177,9 +188,8 @@ class Moments:
 
     def within_grid(self) -> bool:
         """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
-        at = _ends(self.dimension)
-        low = self.low[at]
-        values = low.view(np.int64) * 1.0 if self._high is None else self._high[at] * 2.0**64 + low
+        high, low = self.words(_ends(self.dimension))
+        values = low.view(np.int64) * 1.0 if self._high is None else high * 2.0**64 + low
         sums, squares = values[: self.dimension], values[self.dimension :]
         reach = self.count * float(limits.GRID_RANGE)
         return bool(

@@ -2,12 +2,11 @@
 
 The problem: test-then-train row by row wants as many planes as rows, and a plane takes a hundred small array operations
 whose cost is the calling, not the arithmetic. How it is solved: integers may be added in any order, so the statistics
-after every row of a block are one running sum; everything elementwise is done for the whole block at once; and only the
-factorisations go one by one. Every number goes through the same operations as in :mod:`deltaplane.solver`, so the
-planes are the same, bit for bit; a test holds the two against each other.
+after every row of a block are one running sum, and those of the whole block are one :class:`deltaplane.solver.Problem`.
+The planes are those that each has alone, bit for bit.
 
-It takes what is common: two classes, weights of the classes that follow their numbers, standardised features, and sums
-that fit int64. :func:`fits` says whether that is so.
+It takes what is common: two classes without weights of their own, and sums that fit int64. :func:`fits` says whether
+that is so.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.centring import layout_of
-from deltaplane.cholesky import solve_all
+from deltaplane.centring import Stack, layout_of
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
+from deltaplane.solver import Problem
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -32,6 +31,8 @@ Flags = npt.NDArray[np.bool_]
 _BLOCK_ENTRIES = 2**17
 """Entries of all Gram matrices of a block, a megabyte."""
 
+
+_SIDES = ("own", "rest")
 
 _LARGEST_SUM = 2.0**61
 """Of squares; with it, every entry fits int64 by Cauchy and Schwarz, whatever an estimate in floats is off by."""
@@ -68,12 +69,13 @@ class Planes:
 
 def fits(options: SolverOptions, passage: Passage) -> bool:
     """Whether :func:`planes_before` takes such options and rows."""
-    if options.weighting not in ("inverse", "balanced") or not options.standardize:
+    if not isinstance(options.weighting, str):
         return False
     diagonal = layout_of(passage.own.dimension).diagonal
     squares = np.square(passage.coming, dtype=np.float64).sum(axis=0)
     for side in (passage.own, passage.rest):
-        squares += (side.high[diagonal] * 2.0**64 + side.low[diagonal])[:-1]
+        high, low = side.words(diagonal)
+        squares += (high * 2.0**64 + low)[:-1]
     return bool(squares.max() < _LARGEST_SUM)
 
 
@@ -142,49 +144,8 @@ def _products(rows: Int32s) -> Int64s:
 
 
 def _planes(own: Int64s, rest: Int64s, grid: Grid, options: SolverOptions) -> Planes:
-    """The planes of packed Gram matrices int64[n, P]; see :class:`deltaplane.solver.Problem`, step by step."""
-    layout = layout_of(grid.features + 1)
-    rows_own, rows_rest = own[:, -1:], rest[:, -1:]
-    rows, total = rows_own + rows_rest, own + rest
-    empty = ((rows_own <= 0) | (rows_rest <= 0))[:, 0]
-    with np.errstate(all="ignore"):  # What is not finite is refused.
-        squares, last = total[:, layout.diagonal], total[:, layout.last]
-        centre = (rows - 2 * last) // np.maximum(2 * rows, 1)
-        centre[:, -1] = 0
-        sums = -(last + centre * rows).astype(np.float64)
-        fraction = sums / rows
-        fraction[:, -1] = 0.0
-        squares = (squares + centre * (2 * last + centre * rows)).astype(np.float64)
-        variances = np.where(squares == 0.0, 1.0, (squares - sums * fraction) / rows)[:, :-1]
-        sigma_own, sigma_rest = rows_rest / rows, rows_own / rows
-        if options.weighting == "balanced":
-            sigma_own, sigma_rest = rows / (2 * rows_own), rows / (2 * rows_rest)
-        gram = _centred(own, centre, layout.unpack) * sigma_own[:, :, None]
-        gram_rest = _centred(rest, centre, layout.unpack) * sigma_rest[:, :, None]
-        right_sides = gram_rest[:, :, -1] - gram[:, :, -1]
-        gram += gram_rest
-        pairs = np.empty((len(own), 2, gram.shape[1]))
-        pairs[:, 0] = gram[:, -1] + (gram[:, -1, -1:] / 2.0) * fraction
-        pairs[:, 1] = fraction
-        gram += pairs.swapaxes(1, 2) @ pairs[:, ::-1]
-        right_sides += fraction * right_sides[:, -1:]
-        middle = np.ones(centre.shape)
-        middle[:, :-1] = centre[:, :-1] + grid.offsets_in_steps
-        middle += fraction
-        ridge = 1.0 / options.C
-        diagonals = gram.diagonal(axis1=1, axis2=2).copy()
-        diagonals[:, :-1] += variances * ridge
-        diagonals[:, -1] += ridge if options.bias == "regularised" else 0.0
-        solutions = solve_all(gram, diagonals, right_sides[:, :, None], grid.features + int(options.bias != "none"))
-        weights = solutions.values[:, :-1, 0] / grid.steps
-        biases = (middle[:, None, :] @ solutions.values)[:, 0, 0]
-        refused = np.array(solutions.refused) | empty | ~np.isfinite(weights.sum(axis=1) + biases)
-    return Planes(weights, biases, refused)
-
-
-def _centred(packed: Int64s, centre: Int64s, unpack: npt.NDArray[np.intp]) -> Floats:
-    """As :func:`deltaplane.centring.centred` where entries are narrow: float64[n, D, D]."""
-    exact = packed[:, unpack]
-    exact += exact[:, :, -1:] * centre[:, None, :]
-    exact += centre[:, :, None] * exact[:, -1:, :]
-    return exact.astype(np.float64)
+    """The planes of packed Gram matrices int64[n, P]."""
+    live = {side: Stack(entries) for side, entries in zip(_SIDES, (own, rest), strict=True)}
+    solved = Problem(live, Stack(own + rest), grid, _SIDES[0]).solve_each(options, [options.C])
+    empty = (own[:, -1] <= 0) | (rest[:, -1] <= 0)
+    return Planes(solved.weights[:, 0, 0], solved.biases[:, 0, 0], solved.refused[:, 0] | empty)

@@ -18,7 +18,6 @@ The result depends on the integers alone: equal statistics give equal bytes, on 
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -27,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import cholesky
-from deltaplane.centring import Positions, centred, layout_of
+from deltaplane.centring import Stack, layout_of
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
@@ -87,195 +86,215 @@ class Plane:
 
 
 class Solved(NamedTuple):
-    """The planes of the same rows under m choices of C.
+    """The planes of n sets of rows under m choices of C.
 
-    ``weights`` float64[m, p, d] and ``biases`` float64[m, p] are those of the problem's ``targets``, in raw units;
-    ``conditions`` and ``sigmas`` are as in :class:`Plane`. ``refusals``: for each C None, or why there is no
-    plane and the numbers mean nothing.
+    ``weights`` float64[n, m, p, d] and ``biases`` float64[n, m, p] are those of the problem's ``targets``, in raw
+    units; ``conditions`` float64[n, m] and ``sigmas``, label to float64[n], are as in :class:`Plane`. ``refused``
+    bool[n, m]: where there is no plane and the numbers mean nothing; ``refusals`` says why, by (rows, choice of C).
     """
 
     weights: Floats
     biases: Floats
-    conditions: list[float]
-    sigmas: dict[str, float]
-    refusals: list[str | None]
+    conditions: Floats
+    sigmas: dict[str, Floats]
+    refused: npt.NDArray[np.bool_]
+    refusals: dict[tuple[int, int], str]
 
 
 def solve(
     grams: Grams, grid: Grid, options: SolverOptions, positive: str | None = None, prior: Plane | None = None
 ) -> Plane:
-    """The plane of the live rows with class Gram matrices ``grams``; see :class:`Problem` and its ``solve``."""
-    return Problem(grams, grid, positive).solve(options, prior)
+    """The plane of the live rows with class Gram matrices ``grams``, under ``options``.
+
+    With ``positive``, one plane is solved: that class against all others, together called ``not <positive>`` unless
+    there is just one. Without it, two classes give the plane of the last in sorted order, more give one plane each. A
+    plane is drawn to the ``prior``'s plane that has the same class on its positive side, or to zero without one
+    (paper 5).
+
+    Raises what :func:`live_counts` raises, and :class:`SolveRefused` where a matrix is not positive definite or too
+    ill-conditioned, a result is not finite, explicit weights miss a live class, or the prior does not fit.
+    """
+    problem = Problem.of([grams], grid, positive)
+    solved = problem.solve_each(options, [options.C], prior)
+    if solved.refusals:
+        raise SolveRefused(solved.refusals[0, 0])
+    counts = problem.counts(0)
+    return Plane(
+        classes=tuple(counts),
+        positive=problem.positive,
+        weights=solved.weights[0, 0],
+        biases=solved.biases[0, 0],
+        sigmas={label: float(sigmas[0]) for label, sigmas in solved.sigmas.items()},
+        C=options.C,
+        condition=float(solved.conditions[0, 0]),
+        counts=counts,
+    )
+
+
+def live_counts(grams: Grams, grid: Grid, positive: str | None = None) -> dict[str, int]:
+    """The numbers of rows of the classes that have any, sorted by label.
+
+    Raises :class:`SolveRefused` when fewer than two classes, or not the positive one, have rows, and
+    :class:`DefinitionMismatch` when the statistics are not over the features of ``grid``.
+    """
+    counts = {label: grams[label].count for label in sorted(grams) if grams[label].count}
+    if len(counts) < 2 or min(counts.values()) < 0:
+        raise SolveRefused(f"solve: expected live rows of at least two classes, got {counts}; wait for more rows")
+    if positive is not None and positive not in counts:
+        raise SolveRefused(
+            f"solve: expected live rows of the positive class {positive!r}, got {counts}; wait, or check its name"
+        )
+    dimensions = {grams[label].dimension for label in counts}
+    if dimensions != {grid.features + 1}:
+        raise DefinitionMismatch(
+            f"solve: expected Gram matrices of dimension {grid.features + 1}, as the grid, got {sorted(dimensions)}; "
+            "use the grid that the rows were placed on"
+        )
+    return counts
+
+
+def contest(counts: Mapping[str, int], positive: str | None = None) -> tuple[str | None, dict[str, int]]:
+    """The class of the one plane, or None where each class has a plane of its own; and the rows on each side, sorted.
+
+    ``counts`` are those of :func:`live_counts`, ``positive`` is as in :func:`solve`.
+    """
+    if positive is None and len(counts) == 2:
+        positive = max(counts)
+    if positive is None:
+        return None, dict(counts)
+    others = [label for label in counts if label != positive]
+    rest = others[0] if len(others) == 1 else f"not {positive}"
+    own = counts[positive]
+    return positive, dict(sorted({positive: own, rest: sum(counts.values()) - own}.items()))
 
 
 class Problem:
-    """Live statistics made ready to be solved under any number of options.
+    """The statistics of n sets of rows of the same classes, made ready to be solved under any number of options.
 
-    Classes without rows are left out. With ``positive``, one plane is solved: that class against all others, together
-    called ``not <positive>`` unless there is just one. Without it, two classes give the plane of the last in sorted
-    order, more give one plane each. Raises :class:`SolveRefused` when fewer than two classes, or not the positive one,
-    have rows, and :class:`DefinitionMismatch` when the statistics are not over the features of ``grid``.
+    They are solved together, since most of a small system's cost is that of calling array operations; every number goes
+    through the same operations however many there are, so each is solved as it would be alone, bit for bit.
+
+    ``live``: for each class, in sorted order, its n Gram matrices, which add up to ``total``; ``positive`` as in
+    :func:`solve`.
     """
 
-    def __init__(self, grams: Grams, grid: Grid, positive: str | None = None) -> None:
-        self._live = {label: grams[label] for label in sorted(grams) if grams[label].count}
-        self._counts = {label: moments.count for label, moments in self._live.items()}
-        _check_live(self._live, self._counts, grid, positive)
+    def __init__(self, live: Mapping[str, Stack], total: Stack, grid: Grid, positive: str | None = None) -> None:
+        self._live = dict(live)
         self._grid = grid
-        self._positive = max(self._live) if positive is None and len(self._live) == 2 else positive
-        others = [label for label in self._live if label != self._positive]
-        self._rest_name = others[0] if len(others) == 1 else f"not {self._positive}"
-        self._rows = rows = sum(self._counts.values())
-        self._total = total = functools.reduce(Moments.__add__, self._live.values())
-        self._layout = layout = layout_of(total.dimension)
-        # By Cauchy-Schwarz, no entry of a Gram matrix over some of the rows is beyond the largest of all diagonals.
-        self._narrow = total.narrow
-        squares, last = self._entries(total, layout.diagonal), self._entries(total, layout.last)
+        self.positive, sides = contest(dict.fromkeys(live, 0), positive)
+        self._rest_name = next(label for label in sides if label != self.positive)
+        self._total = total
+        self._layout = layout = layout_of(grid.features + 1)
+        self._counts = {label: stack.at(layout.last[-1:])[:, 0].astype(np.int64) for label, stack in live.items()}
+        self._rows = functools.reduce(np.add, self._counts.values())
+        rows, squares, last = self._rows[:, None], total.at(layout.diagonal), total.at(layout.last)
         # Inside, a row is [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
-        self._centre = ((rows - 2 * last) // (2 * rows)).astype(np.int64)
-        self._centre[-1] = 0
+        self._centre = ((rows - 2 * last) // np.maximum(2 * rows, 1)).astype(np.int64)
+        self._centre[:, -1] = 0
         sums = -(last + self._centre * rows).astype(np.float64)
-        self._fraction = sums / rows  # The mean less the centre; at most a half in magnitude.
-        self._fraction[-1] = 0.0
-        squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
-        # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
-        self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:-1]
+        with np.errstate(all="ignore"):  # Where there are no rows, there is no plane either.
+            self._fraction = sums / rows  # The mean less the centre; at most a half in magnitude.
+            self._fraction[:, -1] = 0.0
+            squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
+            # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
+            self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:, :-1]
         self._pairs: dict[str, tuple[Floats, Floats]] = {}
-        self._ready: dict[tuple[object, ...], list[_System]] = {}
-        self._known_units: dict[tuple[object, ...], _Units] = {}
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """Live rows of each class that a plane of this problem tells apart, sorted by label."""
-        if self._positive is None:
-            return dict(self._counts)
-        own = self._counts[self._positive]
-        return dict(sorted({self._positive: own, self._rest_name: self._rows - own}.items()))
+    @classmethod
+    def of(cls, ladder: Sequence[Grams], grid: Grid, positive: str | None = None) -> Problem:
+        """The problem of several sets of rows, in all of which the same classes live; raises as :func:`live_counts`."""
+        live = live_counts(ladder[0], grid, positive)
+        # By Cauchy and Schwarz, no entry of a Gram matrix of some of the rows is beyond the largest of all diagonals.
+        totals = [functools.reduce(Moments.__add__, (grams[label] for label in live)) for grams in ladder]
+        narrow = all(total.narrow for total in totals)
+        stacks = {label: Stack.of([grams[label] for grams in ladder], narrow=narrow) for label in live}
+        return cls(stacks, Stack.of(totals, narrow=narrow), grid, positive)
 
-    @property
-    def positive(self) -> str | None:
-        """The class of the one plane, or None where each class has a plane of its own."""
-        return self._positive
+    def counts(self, at: int) -> dict[str, int]:
+        """Rows of each class that a plane tells apart in one of the sets, sorted by label."""
+        return contest({label: int(rows[at]) for label, rows in self._counts.items()}, self.positive)[1]
 
     def projections(self, target: str, weights: Floats, biases: Floats) -> tuple[Floats, Floats]:
-        """Means and deviations, each float64[m, 2], of the decision values that m planes give to rows live.
+        """Means and deviations, each float64[n, m, 2], of the decision values that m planes each give to the rows.
 
-        The planes are ``x·w - b`` with raw ``weights`` float64[m, d] and ``biases`` float64[m]; the first column is of
-        the rows of ``target``, the second of all others. It takes no pass over rows: both are in the Gram matrices.
+        The planes are ``x·w - b`` with raw ``weights`` float64[n, m, d] and ``biases`` float64[n, m]; the first column
+        is of the rows of ``target``, the second of all others. It takes no pass over rows: both are in the Gram
+        matrices.
         """
         inside = weights * self._grid.steps
-        middle = self._centre[:-1] + self._grid.offsets_in_steps
-        shift = inside @ middle - biases
-        means, squares = np.empty((len(weights), 2)), np.empty((len(weights), 2))
+        middle = self._centre[:, :-1] + self._grid.offsets_in_steps
+        shift = (inside @ middle[:, :, None])[..., 0] - biases
+        means, squares = np.empty((2, *biases.shape, 2))
         for side, gram in enumerate(self._pair(target)):
-            rows = gram[-1, -1]
-            means[:, side] = inside @ gram[:-1, -1] / -rows
-            squares[:, side] = np.einsum("md,md->m", inside @ gram[:-1, :-1], inside) / rows
-        return means + shift[:, None], np.sqrt(np.maximum(squares - means**2, 0.0))
+            rows = gram[:, -1, -1:]
+            means[..., side] = (inside @ gram[:, :-1, -1:])[..., 0] / -rows
+            squares[..., side] = np.einsum("nmd,nmd->nm", inside @ gram[:, :-1, :-1], inside) / rows
+        return means + shift[..., None], np.sqrt(np.maximum(squares - means**2, 0.0))
 
     @property
     def targets(self) -> tuple[str, ...]:
         """The p classes that have a plane of their own."""
-        return tuple(self._live) if self._positive is None else (self._positive,)
-
-    def solve(self, options: SolverOptions, prior: Plane | None = None) -> Plane:
-        """The plane under ``options``, drawn towards ``prior`` instead of towards zero where one is given (paper 5).
-
-        A plane is drawn to the prior's plane that has the same class on its positive side, or to zero without one.
-        Raises :class:`SolveRefused` where a matrix is not positive definite or too ill-conditioned, a result is not
-        finite, explicit weights miss a live class, or the prior does not fit.
-        """
-        solved = self.solve_each(options, [options.C], prior)
-        if solved.refusals[0] is not None:
-            raise SolveRefused(solved.refusals[0])
-        return Plane(
-            classes=tuple(self.counts),
-            positive=self._positive,
-            weights=solved.weights[0],
-            biases=solved.biases[0],
-            sigmas=solved.sigmas,
-            C=options.C,
-            condition=solved.conditions[0],
-            counts=self.counts,
-        )
+        return tuple(self._live) if self.positive is None else (self.positive,)
 
     def solve_each(self, options: SolverOptions, choices_of_c: Sequence[float], prior: Plane | None = None) -> Solved:
-        """What :meth:`solve` gives under ``options`` with each of some C instead of its own, the same bit for bit.
+        """The planes that :func:`solve` gives under ``options`` with each of m choices of C instead of its own.
 
         Raises :class:`SolveRefused` for what no C can mend: weights that miss a live class, a prior that does not fit.
         """
         begin, begin_biases = _rows_of_prior(prior, self.targets, self._grid.features)
-        count, sigmas = len(choices_of_c), dict[str, float]()
-        weights, biases = np.repeat(begin[None], count, axis=0), np.repeat(begin_biases[None], count, axis=0)
-        conditions, refusals = [1.0] * count, list[str | None]([None] * count)
+        shape, sigmas = (len(self._rows), len(choices_of_c)), dict[str, Floats]()
+        weights, biases = np.empty((*shape, *begin.shape)), np.empty((*shape, len(begin)))
+        weights[...], biases[...] = begin, begin_biases
+        conditions, refused, refusals = np.ones(shape), np.zeros(shape, dtype=np.bool_), dict[tuple[int, int], str]()
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
-            units = self._units_of(options, tuple(choices_of_c))
-            for system in self._systems_of(self.targets, options):
+            units = self._units(options, choices_of_c)
+            for centred in self._systems(self.targets, options):
+                system = _at_mean(centred, self._fraction) if options.standardize else centred
                 at, start = system.planes, None
                 if prior is not None:
-                    start = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
-                    start[-1] -= units.middle[:-1] @ start[:-1]
+                    inside = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
+                    start = np.repeat(inside[None], len(self._rows), axis=0)
+                    start[:, -1] -= (units.middle[:, None, :-1] @ start[:, :-1])[:, 0]
                 changes, changes_of_biases, solutions = _solve_system(system, units, start)
-                weights[:, at] += changes[:, :-1].swapaxes(1, 2) / self._grid.steps
-                biases[:, at] += changes_of_biases
+                weights[:, :, at] += changes[:, :, :-1].swapaxes(2, 3) / self._grid.steps
+                biases[:, :, at] += changes_of_biases
                 sigmas.update(system.sigmas)
-                for choice, refused in enumerate(solutions.refused):
-                    if refused:
-                        refusals[choice] = refusals[choice] or _refusal(system.name, solutions, choice, units.fitted)
-                    else:
-                        conditions[choice] = max(conditions[choice], 1.0 / solutions.inverse_conditions[choice])
-            sums = (weights.sum(axis=(1, 2)) + biases.sum(axis=1)).tolist()
-        for choice, (C, total) in enumerate(zip(choices_of_c, sums, strict=True)):
-            if not math.isfinite(total):
-                refusals[choice] = refusals[choice] or (
-                    f"solve: expected finite weights and biases, got others ({self._rows} rows, C = {C:g}, condition"
-                    f" {conditions[choice]:.3g}); rescale the features, or change C"
-                )
-        return Solved(weights, biases, conditions, sigmas, refusals)
+                for rows, choice in np.argwhere(solutions.refused & ~refused).tolist():
+                    refusals[rows, choice] = _refusal(system.name, solutions, (rows, choice), units.fitted)
+                refused |= solutions.refused
+                conditions = np.maximum(conditions, np.where(refused, 1.0, 1.0 / solutions.inverse_conditions))
+            finite = np.isfinite(weights.sum(axis=(2, 3)) + biases.sum(axis=2))
+        for rows, choice in np.argwhere(~finite & ~refused).tolist():
+            refusals[rows, choice] = (
+                f"solve: expected finite weights and biases, got others ({self._rows[rows]} rows, C ="
+                f" {choices_of_c[choice]:g}, condition {conditions[rows, choice]:.3g}); rescale the features, or change"
+                " C"
+            )
+        return Solved(weights, biases, conditions, sigmas, refused | ~finite, refusals)
 
     def towards(self, target: str, solved: Solved) -> tuple[Floats, Floats]:
-        """Weights float64[m, d] and biases float64[m] of planes with ``target`` on the positive side, as ``row_of``."""
-        if self._positive is None:
+        """Weights float64[n, m, d] and biases float64[n, m] of planes with ``target`` on the positive side."""
+        if self.positive is None:
             at = self.targets.index(target)
-            return solved.weights[:, at], solved.biases[:, at]
-        sign = 1.0 if target == self._positive else -1.0
-        return sign * solved.weights[:, 0], sign * solved.biases[:, 0]
-
-    def _entries(self, moments: Moments, positions: Positions) -> Integers:
-        """Some entries, exact: int64 where all fit; else an array of Python's integers, on which the same code runs."""
-        if self._narrow:
-            return moments.low[positions].view(np.int64)
-        wide: Integers = moments.high[positions].astype(object) * 2**64 + moments.low[positions].astype(object)
-        return wide
-
-    def _gram(self, moments: Moments) -> Floats:
-        """float64[D, D]: the Gram matrix of rows [q - centre, -1], formed on integers, each entry rounded once."""
-        return centred(moments, self._centre, self._layout, narrow=self._narrow)
+            return solved.weights[:, :, at], solved.biases[:, :, at]
+        sign = 1.0 if target == self.positive else -1.0
+        return sign * solved.weights[:, :, 0], sign * solved.biases[:, :, 0]
 
     def _pair(self, target: str) -> tuple[Floats, Floats]:
-        """The Gram matrices inside, float64[D, D], of the rows of a class and of all others; kept for the next C."""
+        """The Gram matrices inside, float64[n, D, D], of the rows of a class and of all others; kept for the next C."""
         if target not in self._pairs:
-            others = [moments for label, moments in self._live.items() if label != target]
+            others = [stack for label, stack in self._live.items() if label != target]
             rest = others[0] if len(others) == 1 else self._total - self._live[target]
-            self._pairs[target] = self._gram(self._live[target]), self._gram(rest)
+            self._pairs[target] = self._live[target].centred(self._centre), rest.centred(self._centre)
         return self._pairs[target]
 
-    def _systems_of(self, targets: tuple[str, ...], options: SolverOptions) -> list[_System]:
-        """The linear systems without their penalty: the same for every C, and kept for the next."""
-        weighting = options.weighting
-        key = (weighting if isinstance(weighting, str) else tuple(weighting.items()), options.standardize)
-        if key not in self._ready:
-            fraction = self._fraction if options.standardize else None
-            self._ready[key] = [_at_mean(system, fraction) for system in self._systems(targets, options)]
-        return self._ready[key]
-
     def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
-        """The linear systems to solve: just one where a class weighs the same in every plane."""
+        """The linear systems to solve: just one a set of rows where a class weighs the same in every plane."""
         if options.weighting in ("inverse", "balanced"):
             for index, target in enumerate(targets):
                 yield self._system_of_plane(index, target, balanced=options.weighting == "balanced")
         elif not isinstance(options.weighting, Mapping):
-            yield self._shared_system(targets, self._gram(self._total), dict.fromkeys(self._live, 1.0))
+            yield self._shared_system(targets, self._total.centred(self._centre), dict.fromkeys(self._live, 1.0))
         else:
             for label in self._live:
                 if label not in options.weighting:
@@ -284,7 +303,7 @@ class Problem:
                         f"{list(options.weighting)}; give every class one, or use weighting 'balanced'"
                     )
             sigmas = {label: options.weighting[label] for label in self._live}
-            grams = (sigma * self._gram(self._live[label]) for label, sigma in sigmas.items())
+            grams = (sigma * self._live[label].centred(self._centre) for label, sigma in sigmas.items())
             yield self._shared_system(targets, functools.reduce(np.add, grams), sigmas)
 
     def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> _System:
@@ -296,63 +315,60 @@ class Problem:
         if balanced:
             sigma_own, sigma_rest = rows / (2 * rows_own), rows / (2 * rows_rest)
         own, rest = self._pair(target)
-        gram, gram_rest = own * sigma_own, rest * sigma_rest
-        right_side = gram_rest[:, -1:] - gram[:, -1:]
+        gram, gram_rest = own * sigma_own[:, None, None], rest * sigma_rest[:, None, None]
+        right_side = gram_rest[:, :, -1:] - gram[:, :, -1:]
         gram += gram_rest
-        sigmas = {target: sigma_own} if self._positive is None else {target: sigma_own, self._rest_name: sigma_rest}
+        sigmas = {target: sigma_own} if self.positive is None else {target: sigma_own, self._rest_name: sigma_rest}
         return _System(f"class {target!r}", slice(index, index + 1), gram, right_side, sigmas)
 
-    def _shared_system(self, targets: tuple[str, ...], gram: Floats, sigmas: dict[str, float]) -> _System:
+    def _shared_system(self, targets: tuple[str, ...], gram: Floats, fixed: Mapping[str, float]) -> _System:
         """Each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
-        sums = np.empty((len(targets), len(gram)))
+        sums = np.empty((len(gram), len(targets), gram.shape[2]))
         for index, target in enumerate(targets):
-            last = self._entries(self._live[target], self._layout.last)
-            sums[index] = sigmas[target] * -(last + self._centre * self._counts[target]).astype(np.float64)
-        right_sides = 2.0 * sums.T + gram[:, -1:]
-        if self._positive is not None and len(sigmas) > 2:  # The rest, as one class, has the mean weight of its rows.
-            own, rows_own = sigmas[self._positive], self._counts[self._positive]
-            mean_of_rest = (float(gram[-1, -1]) - own * rows_own) / (self._rows - rows_own)
-            sigmas = {self._positive: own, self._rest_name: mean_of_rest}
+            last, rows = self._live[target].at(self._layout.last), self._counts[target][:, None]
+            sums[:, index] = fixed[target] * -(last + self._centre * rows).astype(np.float64)
+        right_sides = 2.0 * sums.swapaxes(1, 2) + gram[:, :, -1:]
+        sigmas = {label: np.full(len(gram), sigma) for label, sigma in fixed.items()}
+        if self.positive is not None and len(sigmas) > 2:  # The rest, as one class, has the mean weight of its rows.
+            own, rows_own = fixed[self.positive], self._counts[self.positive]
+            mean_of_rest = (gram[:, -1, -1] - own * rows_own) / (self._rows - rows_own)
+            sigmas = {self.positive: sigmas[self.positive], self._rest_name: mean_of_rest}
         return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
-    def _units_of(self, options: SolverOptions, choices_of_c: tuple[float, ...]) -> _Units:
-        """The same for every weighting, and kept for the next."""
-        key = (options.standardize, options.bias, choices_of_c)
-        if key not in self._known_units:
-            self._known_units[key] = self._units(options, choices_of_c)
-        return self._known_units[key]
-
-    def _units(self, options: SolverOptions, choices_of_c: tuple[float, ...]) -> _Units:
+    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
         """What the penalty of each C means for a plane in the coordinates used inside."""
         steps, ridges = self._grid.steps, 1.0 / np.array(choices_of_c)
-        middle, penalties = np.ones(len(self._centre)), np.zeros((len(ridges), len(self._centre)))
-        middle[:-1] = self._centre[:-1] + self._grid.offsets_in_steps
+        count, dimension = self._centre.shape
+        middle, penalties = np.ones((count, dimension)), np.zeros((count, len(ridges), dimension))
+        middle[:, :-1] = self._centre[:, :-1] + self._grid.offsets_in_steps
         if options.standardize:
-            penalties[:, :-1] = self._variances * ridges[:, None]
-            penalties[:, -1] = ridges if options.bias == "regularised" else 0.0
-            fitted = len(middle) - 1 if options.bias == "none" else len(middle)
-            return _Units(middle + self._fraction, penalties, fitted, None)
-        penalties[:, :-1] = ridges[:, None] / steps / steps
+            penalties[..., :-1] = self._variances[:, None, :] * ridges[:, None]
+            penalties[..., -1] = ridges if options.bias == "regularised" else 0.0
+            return _Units(middle + self._fraction, penalties, dimension - (options.bias == "none"), None)
+        penalties[..., :-1] = ridges[:, None] / steps / steps
         slacks = {"regularised": np.array(choices_of_c), "none": np.zeros(len(ridges))}.get(options.bias)
-        return _Units(middle, penalties, len(middle), slacks)
+        return _Units(middle, penalties, dimension, slacks)
 
 
 class _System(NamedTuple):
-    """``gram`` float64[D, D] = Σ σ_c M_c and ``right_sides`` float64[D, p] of the planes it is solved for, inside."""
+    """``gram`` float64[n, D, D] = Σ σ_c M_c and ``right_sides`` float64[n, D, p] of the ``planes`` it is solved for.
+
+    Both are inside. ``sigmas``: label to float64[n].
+    """
 
     name: str
     planes: slice
     gram: Floats
     right_sides: Floats
-    sigmas: dict[str, float]
+    sigmas: dict[str, Floats]
 
 
 class _Units(NamedTuple):
     """The units of the penalties of m choices of C, seen from inside.
 
-    The raw bias of a plane inside is ``middle · plane``, float64[D]. ``penalties`` float64[m, D] go on the diagonal.
-    Unknowns from ``fitted`` on stay zero. ``slacks`` float64[m]: C where the *raw* bias is penalised, 0 where it is
-    forbidden.
+    The raw bias of a plane inside is ``middle · plane``, float64[n, D]. ``penalties`` float64[n, m, D] go on the
+    diagonal. Unknowns from ``fitted`` on stay zero. ``slacks`` float64[m]: C where the *raw* bias is penalised, 0 where
+    it is forbidden.
     """
 
     middle: Floats
@@ -361,39 +377,41 @@ class _Units(NamedTuple):
     slacks: Floats | None
 
 
-def _at_mean(system: _System, fraction: Floats | None) -> _System:
-    """The system for rows moved by ``fraction`` float64[D], from the centre to the mean itself; None moves nothing."""
-    if fraction is None:
-        return system
+def _at_mean(system: _System, fraction: Floats) -> _System:
+    """The systems for rows moved by ``fraction`` float64[n, D], from the centre to the mean itself."""
     # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
     gram = system.gram
-    pair = np.array([gram[-1] + (gram[-1, -1] / 2.0) * fraction, fraction])
-    gram += pair.T @ pair[::-1]
-    return system._replace(right_sides=system.right_sides + fraction[:, None] * system.right_sides[-1])
+    pairs = np.empty((len(gram), 2, gram.shape[1]))
+    pairs[:, 0] = gram[:, -1] + (gram[:, -1, -1:] / 2.0) * fraction
+    pairs[:, 1] = fraction
+    gram += pairs.swapaxes(1, 2) @ pairs[:, ::-1]
+    return system._replace(right_sides=system.right_sides + fraction[:, :, None] * system.right_sides[:, -1:])
 
 
 def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, cholesky.Solutions]:
-    """The changes from ``start`` float64[D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5 for linear planes).
+    """The changes from ``start`` float64[n, D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5, linear planes).
 
-    Returns the changes float64[m, D, p] inside, those of the raw biases float64[m, p], and what became of the systems.
+    Returns the changes float64[n, m, D, p] inside, those of the raw biases float64[n, m, p], and what became of the
+    systems.
     """
     right_sides = system.right_sides
     if start is not None:
         right_sides = right_sides - system.gram @ start
-    diagonals = system.gram.diagonal() + units.penalties
+    diagonals = system.gram.diagonal(axis1=1, axis2=2)[:, None] + units.penalties
+    middle = units.middle[:, None, None, :]
     if units.slacks is None:
-        solutions = cholesky.solve_all(system.gram[None], diagonals, right_sides[None], units.fitted)
-        return solutions.values, units.middle @ solutions.values, solutions
+        solutions = cholesky.solve_all(system.gram, diagonals, right_sides, units.fitted)
+        return solutions.values, (middle @ solutions.values)[:, :, 0], solutions
     # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it
     # enters the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
-    right_sides = np.column_stack([right_sides, units.middle])
-    solutions = cholesky.solve_all(system.gram[None], diagonals, right_sides[None], units.fitted)
-    changes, responses = solutions.values[:, :, :-1], solutions.values[:, :, -1:]
-    shares = (units.middle @ changes) / (units.slacks[:, None] + units.middle @ responses)
-    return changes - responses * shares[:, None, :], units.slacks[:, None] * shares, solutions
+    right_sides = np.concatenate([right_sides, units.middle[:, :, None]], axis=2)
+    solutions = cholesky.solve_all(system.gram, diagonals, right_sides, units.fitted)
+    changes, responses = solutions.values[..., :-1], solutions.values[..., -1:]
+    shares = (middle @ changes)[:, :, 0] / (units.slacks[:, None] + (middle @ responses)[:, :, 0])
+    return changes - responses * shares[:, :, None, :], units.slacks[:, None] * shares, solutions
 
 
-def _refusal(name: str, solutions: cholesky.Solutions, at: int, fitted: int) -> str:
+def _refusal(name: str, solutions: cholesky.Solutions, at: tuple[int, int], fitted: int) -> str:
     """Why one of the systems called ``name`` has no solution."""
     failed_at = solutions.failed_at[at]
     what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
@@ -416,18 +434,3 @@ def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int)
         if prior is not None and (row := prior.row_of(target)):
             weights[index], biases[index] = row
     return weights, biases
-
-
-def _check_live(live: Grams, counts: Mapping[str, int], grid: Grid, positive: str | None) -> None:
-    if len(live) < 2 or min(counts.values()) < 0:
-        raise SolveRefused(f"solve: expected live rows of at least two classes, got {dict(counts)}; wait for more rows")
-    if positive is not None and positive not in live:
-        raise SolveRefused(
-            f"solve: expected live rows of the positive class {positive!r}, got {dict(counts)}; wait, or check its name"
-        )
-    dimensions = {moments.dimension for moments in live.values()}
-    if dimensions != {grid.features + 1}:
-        raise DefinitionMismatch(
-            f"solve: expected Gram matrices of dimension {grid.features + 1}, as the grid, got {sorted(dimensions)}; "
-            "use the grid that the rows were placed on"
-        )

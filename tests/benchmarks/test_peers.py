@@ -17,7 +17,7 @@ from benchmarks.made import bench_without_data, clouds
 from deltaplane import metrics
 from deltaplane.partition import Partition
 from deltaplane.sample import admit
-from deltaplane.solver import Problem
+from deltaplane.solver import solve
 from deltaplane_benchmarks import cli
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.archives import DataMissing
@@ -67,7 +67,7 @@ def test_ours_scores_what_a_window_refitted_before_every_chunk_scores(step: int)
             counted += metrics.Confusion.of(task.flags[chunk].astype(np.int64), predicted.astype(np.int64), LABELS)
         partition.step(admit(ours._samples(task, chunk), definition)[0], [])
         if chunk.stop >= task.chunk:
-            plane = Problem(partition.statistics.grams(), definition.grid, LABELS[1]).solve(definition.solver)
+            plane = solve(partition.statistics.grams(), definition.grid, definition.solver, LABELS[1])
     assert counted.rows == 200
     with ours._pipeline(task, window="150", choice_of_c=1.0, by_row=step == 1) as run:
         assert run().judge(300) == pytest.approx(metrics.gmean(counted), rel=1e-12)

@@ -60,6 +60,18 @@ def test_every_candidate_is_the_plane_of_its_window_and_its_c(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(3))
+def test_how_many_windows_are_solved_together_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    rows, truth = stream(seed)
+    windows = ladder(rows, truth, (20, 50, 200, 400))
+    together = fit(windows, 3, GRID, OPTIONS)
+    monkeypatch.setattr("deltaplane.candidates._ENTRIES_AT_ONCE", 1)
+    alone = fit(windows, 3, GRID, OPTIONS)
+    assert together.weights["b"].tobytes() == alone.weights["b"].tobytes()
+    assert together.biases["b"].tobytes() == alone.biases["b"].tobytes()
+    assert together.condition == alone.condition
+
+
+@pytest.mark.parametrize("seed", range(3))
 def test_projections_are_the_means_and_deviations_of_the_decision_values(seed: int) -> None:
     rows, truth = stream(seed)
     fitted = fit(ladder(rows, truth, (400,)), 0, GRID, OPTIONS)

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from deltaplane import cholesky
 from deltaplane.cholesky import solve_all
 
 Floats = npt.NDArray[np.float64]
@@ -22,45 +23,48 @@ def systems(seed: int, count: int, unknowns: int) -> tuple[Floats, Floats]:
 @pytest.mark.parametrize("unknowns", [1, 2, 7, 33])
 def test_a_system_among_many_has_the_solution_that_it_has_alone_bit_for_bit(unknowns: int) -> None:
     matrices, right_sides = systems(unknowns, 5, unknowns)
-    diagonals = matrices.diagonal(axis1=1, axis2=2) * 1.5
+    diagonals = matrices.diagonal(axis1=1, axis2=2)[:, None] * np.array([[1.5], [4.0]])
     together = solve_all(matrices, diagonals, right_sides, unknowns)
-    for at in range(5):
-        one = slice(at, at + 1)
-        alone = solve_all(matrices[one], diagonals[one], right_sides[one], unknowns)
-        assert alone.values.tobytes() == together.values[one].tobytes()
-        assert alone.inverse_conditions == together.inverse_conditions[one]
-        assert not together.refused[at]
-        matrix = matrices[at].copy()
-        np.fill_diagonal(matrix, diagonals[at])
-        residual = matrix @ together.values[at] - right_sides[at]
-        assert np.abs(residual).max() < 1e-9 * np.abs(right_sides[at]).max() * np.abs(matrix).max()
+    for n, m in np.ndindex(5, 2):
+        one, choice = slice(n, n + 1), slice(m, m + 1)
+        alone = solve_all(matrices[one], diagonals[one, choice], right_sides[one], unknowns)
+        assert alone.values.tobytes() == together.values[one, choice].tobytes()
+        assert alone.inverse_conditions == together.inverse_conditions[one, choice]
+        assert not together.refused[n, m]
+        matrix = matrices[n].copy()
+        np.fill_diagonal(matrix, diagonals[n, m])
+        residual = matrix @ together.values[n, m] - right_sides[n]
+        assert np.abs(residual).max() < 1e-9 * np.abs(right_sides[n]).max() * np.abs(matrix).max()
 
 
-def test_what_all_systems_share_need_be_given_only_once() -> None:
-    matrices, right_sides = systems(3, 1, 6)
-    diagonals = matrices[0].diagonal() * np.array([[1.1], [2.0], [5.0]])
-    once = solve_all(matrices, diagonals, right_sides, 6)
-    thrice = solve_all(matrices.repeat(3, axis=0), diagonals, right_sides.repeat(3, axis=0), 6)
-    assert once.values.tobytes() == thrice.values.tobytes()
+@pytest.mark.parametrize("most", [1, 36, 71, 72, 100, 216, 10_000])
+def test_how_many_systems_are_scaled_at_once_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    matrices, right_sides = systems(3, 4, 6)
+    diagonals = matrices.diagonal(axis1=1, axis2=2)[:, None] * np.array([[1.1], [2.0], [5.0]])
+    expected = solve_all(matrices, diagonals, right_sides, 6)
+    monkeypatch.setattr(cholesky, "_ENTRIES_AT_ONCE", most)
+    found = solve_all(matrices, diagonals, right_sides, 6)
+    assert found.values.tobytes() == expected.values.tobytes()
+    assert found.norms.tobytes() == expected.norms.tobytes()
 
 
 def test_unknowns_that_are_not_fitted_are_zero_and_the_others_those_of_the_smaller_system() -> None:
     matrices, right_sides = systems(4, 3, 5)
-    diagonals = matrices.diagonal(axis1=1, axis2=2)
+    diagonals = matrices.diagonal(axis1=1, axis2=2)[:, None]
     part = solve_all(matrices, diagonals, right_sides, 4)
-    small = solve_all(matrices[:, :4, :4].copy(), diagonals[:, :4].copy(), right_sides[:, :4].copy(), 4)
-    assert not part.values[:, 4].any()
-    assert part.values[:, :4].tobytes() == small.values.tobytes()
+    small = solve_all(matrices[:, :4, :4].copy(), diagonals[..., :4].copy(), right_sides[:, :4].copy(), 4)
+    assert not part.values[:, :, 4].any()
+    assert part.values[:, :, :4].tobytes() == small.values.tobytes()
 
 
 def test_a_bad_system_is_refused_and_says_where_and_the_good_ones_beside_it_are_solved() -> None:
     matrices, right_sides = systems(5, 4, 3)
-    good = solve_all(matrices, matrices.diagonal(axis1=1, axis2=2), right_sides, 3)
+    good = solve_all(matrices, matrices.diagonal(axis1=1, axis2=2)[:, None], right_sides, 3)
     matrices[1] = 1.0  # Three equal rows.
     matrices[2, 0, 2] = matrices[2, 2, 0] = np.nan
-    diagonals = matrices.diagonal(axis1=1, axis2=2).copy()
-    diagonals[3, 1] = -1.0
+    diagonals = matrices.diagonal(axis1=1, axis2=2)[:, None].copy()
+    diagonals[3, 0, 1] = -1.0
     found = solve_all(matrices, diagonals, right_sides, 3)
-    assert found.refused == [False, True, True, True]
-    assert found.failed_at[1] == 2
+    assert found.refused[:, 0].tolist() == [False, True, True, True]
+    assert found.failed_at[1, 0] == 2
     assert found.values[0].tobytes() == good.values[0].tobytes()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import centring, limits
+from deltaplane.centring import Stack
 from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.metrics import Confusion, gmean
@@ -216,15 +219,12 @@ def test_moving_a_gram_matrix_is_exact_whatever_its_size(rows: list[tuple[int, i
 @SEEDS
 def test_narrow_and_wide_integers_give_the_same_bytes(seed: int) -> None:
     placed, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
-    narrow, wide = (Problem(grams(placed + 900_000, labels), make_grid()) for _ in range(2))
-    wide._narrow = False
-    assert narrow._narrow
-    assert (
-        narrow._entries(narrow._total, narrow._layout.last).tolist()
-        == wide._entries(wide._total, wide._layout.last).tolist()
-    )
-    assert narrow.solve(RAW).weights.tobytes() == wide.solve(RAW).weights.tobytes()
-    assert Problem(grams(placed + 2**29, labels), make_grid())._narrow is False
+    live = grams(placed + 900_000, labels)
+    total = functools.reduce(Moments.__add__, live.values())
+    assert total.narrow
+    stacks = {label: Stack.of([moments], narrow=False) for label, moments in live.items()}
+    wide = Problem(stacks, Stack.of([total], narrow=False), make_grid()).solve_each(RAW, [RAW.C])
+    assert solve(live, make_grid(), RAW).weights.tobytes() == wide.weights.tobytes()
 
 
 def test_sums_of_squares_that_fit_64_bits_only_without_a_sign_are_wide() -> None:
@@ -381,12 +381,12 @@ def test_equal_statistics_give_equal_bytes_however_they_came_about(seed: int, op
 )
 def test_a_problem_solved_before_gives_the_bytes_of_one_that_was_not(others: dict[str, Any]) -> None:
     statistics, grid = grams(*make_rows(3, {"x": 20, "y": 9, "z": 14})), make_grid()
-    again = Problem(statistics, grid)
+    again = Problem.of([statistics], grid)
     for options in (SolverOptions(C=0.1), SolverOptions(C=0.1, **others), SolverOptions(C=10.0, **others)):
-        first, second = Problem(statistics, grid).solve(options), again.solve(options)
+        first, second = solve(statistics, grid, options), again.solve_each(options, [options.C])
         assert first.weights.tobytes() == second.weights.tobytes()
         assert first.biases.tobytes() == second.biases.tobytes()
-        assert first.condition == second.condition
+        assert first.condition == second.conditions
 
 
 @SEEDS
@@ -505,37 +505,50 @@ def test_options_that_mean_the_same_are_equal() -> None:
 )
 @pytest.mark.parametrize("positive", [None, "b"])
 @pytest.mark.parametrize("prior_c", [None, 7.0])
-def test_planes_of_several_c_at_once_are_those_of_one_c_at_a_time_bit_for_bit(
+def test_several_windows_and_c_at_once_have_the_planes_that_each_has_alone_bit_for_bit(
     options: SolverOptions, positive: str | None, prior_c: float | None
 ) -> None:
-    placed, labels = make_rows(7, {"a": 30, "b": 12, "c": 5})
-    problem = Problem(grams(placed, labels), make_grid(), positive)
-    prior = None if prior_c is None else problem.solve(replace(options, C=prior_c))
-    choices = [1e-3, 0.3, 1.0, 50.0]
+    grid, choices = make_grid(), [1e-3, 0.3, 1.0, 50.0]
+    windows = [grams(*make_rows(seed, {"a": 30, "b": 12 + seed, "c": 5})) for seed in range(7, 10)]
+    prior = None if prior_c is None else solve(windows[0], grid, replace(options, C=prior_c), positive)
+    problem = Problem.of(windows, grid, positive)
     together = problem.solve_each(options, choices, prior)
-    for at, C in enumerate(choices):
-        plane = problem.solve(replace(options, C=C), prior)
-        assert together.refusals[at] is None
-        assert together.weights[at].tobytes() == plane.weights.tobytes()
-        assert together.biases[at].tobytes() == plane.biases.tobytes()
-        assert together.conditions[at] == plane.condition
-        assert together.sigmas == plane.sigmas
+    assert not together.refused.any()
+    for (n, window), (m, C) in itertools.product(enumerate(windows), enumerate(choices)):
+        plane = solve(window, grid, replace(options, C=C), positive, prior)
+        assert together.weights[n, m].tobytes() == plane.weights.tobytes()
+        assert together.biases[n, m].tobytes() == plane.biases.tobytes()
+        assert together.conditions[n, m] == plane.condition
+        assert {label: sigmas[n] for label, sigmas in together.sigmas.items()} == plane.sigmas
+        assert problem.counts(n) == plane.counts
         for label in problem.targets:
             weights, biases = problem.towards(label, together)
             row = plane.row_of(label)
             assert row is not None
-            assert weights[at].tobytes() == row[0].tobytes()
-            assert biases[at] == row[1]
+            assert weights[n, m].tobytes() == row[0].tobytes()
+            assert biases[n, m] == row[1]
+
+
+@pytest.mark.parametrize("shift", [0, 2**29])
+def test_windows_of_which_one_is_too_large_for_a_word_have_the_planes_that_they_have_alone(shift: int) -> None:
+    """A sum of 77 squares of 2**29 is above 2**62, and takes the others along to integers of any length."""
+    placed, labels = make_rows(4, {"a": 50, "b": 20, "c": 7})
+    windows = [grams(placed, labels), grams(placed + shift, labels)]
+    together = Problem.of(windows, make_grid()).solve_each(SolverOptions(), [1.0])
+    for at, window in enumerate(windows):
+        assert together.weights[at, 0].tobytes() == solve(window, make_grid(), SolverOptions()).weights.tobytes()
 
 
 def test_a_c_that_is_refused_leaves_the_others_of_the_same_call_their_planes() -> None:
     placed, labels = make_rows(8, {"a": 20, "b": 20})
+    good = grams(placed, labels)
     placed[:, 1] = placed[:, 0]  # Two equal columns: without a penalty worth the name there is no one plane.
-    problem = Problem(grams(placed, labels), make_grid())
-    solved = problem.solve_each(SolverOptions(), [1.0, 1e18])
-    assert solved.refusals[0] is None
-    assert solved.weights[0].tobytes() == problem.solve(SolverOptions()).weights[0].tobytes()
-    assert solved.refusals[1] is not None
+    bad, grid = grams(placed, labels), make_grid()
+    solved = Problem.of([good, bad], grid).solve_each(SolverOptions(), [1.0, 1e18])
+    assert solved.refused.tolist() == [[False, False], [False, True]]
+    assert list(solved.refusals) == [(1, 1)]
+    assert solved.weights[1, 0].tobytes() == solve(bad, grid, SolverOptions()).weights.tobytes()
+    assert solved.weights[0, 1].tobytes() == solve(good, grid, SolverOptions(C=1e18)).weights.tobytes()
     with pytest.raises(SolveRefused, match="inverse condition") as refused:
-        problem.solve(SolverOptions(C=1e18))
-    assert str(refused.value) == solved.refusals[1]
+        solve(bad, grid, SolverOptions(C=1e18))
+    assert str(refused.value) == solved.refusals[1, 1]

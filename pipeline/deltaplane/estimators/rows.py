@@ -174,10 +174,7 @@ def impossible(statistics: Statistics, touched: Statistics) -> str | None:
         moments, label = grams[key], key[1]
         if moments.count <= 0:
             return f"class {label!r} would have sums over {moments.count} rows"
-        squares, sums = (
-            moments.high[at].astype(object) * 2**64 + moments.low[at].astype(object)
-            for at in layout_of(moments.dimension)[1:]
-        )
+        squares, sums = map(moments.integers, layout_of(moments.dimension)[1:])
         for feature, wrong in enumerate(squares * moments.count < sums * sums):
             if wrong:
                 return f"the sum of squares of feature {feature} in class {label!r} would be less than any rows have"

@@ -24,7 +24,7 @@ from deltaplane.estimators.rows import Floats, Labelled, RowSpace, RowsRefused, 
 from deltaplane.folds import FOLDS, Choice, choose_c
 from deltaplane.grid import Grid, fit_grid
 from deltaplane.options import Bias, Kind, SolverOptions, Weighting
-from deltaplane.solver import Plane, Problem
+from deltaplane.solver import Plane, solve
 from deltaplane.statistics import Statistics
 
 Labels = npt.NDArray[Any]
@@ -232,7 +232,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             choice = choose_c(live.space.by_fold(live.statistics), live.space.mapped_grid, options)
             options = self._options(choice.C)
         present = [text for text in texts if text in grams]
-        plane = Problem(grams, live.space.mapped_grid, present[-1] if len(present) == 2 else None).solve(options)
+        plane = solve(grams, live.space.mapped_grid, options, present[-1] if len(present) == 2 else None)
         coef = np.zeros((len(texts), live.space.mapped_grid.features))
         intercept = np.full(len(texts), -np.inf)
         for at, text in enumerate(texts):
