@@ -18,6 +18,7 @@ CORE_ORDER = (
     "grid",
     "refit",
     "moments",
+    "tiles",
     "centring",
     "statistics",
     "metrics",
