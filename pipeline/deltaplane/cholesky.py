@@ -7,6 +7,7 @@ there are, so that one alone has the same solution, bit for bit, as one among ma
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -65,12 +66,13 @@ def solve_all(matrices: Floats, diagonals: Floats, right_sides: Floats, fitted: 
         scaled *= matrices[sets, None]
         scaled.reshape(*part.shape[:2], -1)[..., :: fitted + 1] = part * part * diagonals[sets, chosen]
         scaled_right_sides = part[..., None] * right_sides[sets, None]
-        for n, m in np.ndindex(part.shape[:2]):
+        for n, m in itertools.product(range(len(part)), range(part.shape[1])):
             at, matrix = (sets.start + n, chosen.start + m), scaled[n, m].T
-            norms[at] = lapack.dlange("1", matrix)
-            factor, failed_at[at] = lapack.dpotrf(matrix, clean=0, overwrite_a=1)
-            if not failed_at[at]:
-                inverse_conditions[at] = lapack.dpocon(factor, norms[at])[0]
+            norms[at] = norm = lapack.dlange("1", matrix)
+            factor, failed = lapack.dpotrf(matrix, clean=0, overwrite_a=1)
+            failed_at[at] = failed
+            if not failed:
+                inverse_conditions[at] = lapack.dpocon(factor, norm)[0]
                 values[at][:fitted] = lapack.dpotrs(factor, scaled_right_sides[n, m])[0]
     values[..., :fitted, :] *= scales[..., None]
     refused = ~(np.isfinite(norms) & (inverse_conditions > SMALLEST_INVERSE_CONDITION))

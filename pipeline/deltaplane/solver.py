@@ -242,10 +242,12 @@ class Problem:
         Raises :class:`SolveRefused` for what no C can mend: weights that miss a live class, a prior that does not fit.
         """
         begin, begin_biases = _rows_of_prior(prior, self.targets, self._grid.features)
-        shape, sigmas = (len(self._rows), len(choices_of_c)), dict[str, Floats]()
+        shape = len(self._rows), len(choices_of_c)
+        sigmas: dict[str, Floats] = {}
+        refusals: dict[tuple[int, int], str] = {}
         weights, biases = np.empty((*shape, *begin.shape)), np.empty((*shape, len(begin)))
         weights[...], biases[...] = begin, begin_biases
-        conditions, refused, refusals = np.ones(shape), np.zeros(shape, dtype=np.bool_), dict[tuple[int, int], str]()
+        conditions, refused = np.ones(shape), np.zeros(shape, dtype=np.bool_)
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
             units = self._units(options, choices_of_c)
             for centred in self._systems(self.targets, options):
@@ -259,12 +261,13 @@ class Problem:
                 weights[:, :, at] += changes[:, :, :-1].swapaxes(2, 3) / self._grid.steps
                 biases[:, :, at] += changes_of_biases
                 sigmas.update(system.sigmas)
-                for rows, choice in np.argwhere(solutions.refused & ~refused).tolist():
-                    refusals[rows, choice] = _refusal(system.name, solutions, (rows, choice), units.fitted)
+                for rows, choice in _places(solutions.refused):
+                    if not refused[rows, choice]:
+                        refusals[rows, choice] = _refusal(system.name, solutions, (rows, choice), units.fitted)
                 refused |= solutions.refused
                 conditions = np.maximum(conditions, np.where(refused, 1.0, 1.0 / solutions.inverse_conditions))
             finite = np.isfinite(weights.sum(axis=(2, 3)) + biases.sum(axis=2))
-        for rows, choice in np.argwhere(~finite & ~refused).tolist():
+        for rows, choice in _places(~(finite | refused)):
             refusals[rows, choice] = (
                 f"solve: expected finite weights and biases, got others ({self._rows[rows]} rows, C ="
                 f" {choices_of_c[choice]:g}, condition {conditions[rows, choice]:.3g}); rescale the features, or change"
@@ -409,6 +412,11 @@ def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple
     changes, responses = solutions.values[..., :-1], solutions.values[..., -1:]
     shares = (middle @ changes)[:, :, 0] / (units.slacks[:, None] + (middle @ responses)[:, :, 0])
     return changes - responses * shares[:, :, None, :], units.slacks[:, None] * shares, solutions
+
+
+def _places(flags: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Where flags [n, m] are true, as they rarely are."""
+    return np.argwhere(flags).tolist() if flags.any() else []
 
 
 def _refusal(name: str, solutions: cholesky.Solutions, at: tuple[int, int], fitted: int) -> str:

@@ -10,6 +10,9 @@ def tiles(outer: int, inner: int, entries: int, most: int) -> Iterator[tuple[sli
 
     A tile is of some outer places and all inner ones, or, where those of one outer place are too many, of some of them.
     """
+    if outer * inner * entries <= most and outer and inner:
+        yield slice(0, outer), slice(0, inner)
+        return
     cells = max(1, most // max(1, entries))
     together, step = max(1, cells // max(1, inner)), min(cells, max(1, inner))
     for begin in range(0, outer, together):
