@@ -225,13 +225,17 @@ class _Piece:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._data = ("\0".join(texts) + "\0").encode("utf-8", "surrogatepass")
-        ends: npt.NDArray[np.intp] = (np.frombuffer(self._data, dtype=np.uint8) == 0).nonzero()[0]
-        if len(ends) > len(texts):  # A text has one in it.
-            ends = np.cumsum([len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts]) - 1
-        self._ends = ends.astype(np.uint16 if len(self._data) <= 2**16 else np.uint32)
+        # Most texts are never looked at, so their ends are found when one is.
+        self._ends: npt.NDArray[np.unsignedinteger] | None = None
+        if self._data.count(0) > len(texts):  # A text has such a byte in it.
+            lengths = [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts]
+            self._ends = np.cumsum(lengths, dtype=np.uint32) - np.uint32(1)
 
     def text(self, place: int) -> str:
         """One of the texts."""
+        if self._ends is None:
+            ends = (np.frombuffer(self._data, dtype=np.uint8) == 0).nonzero()[0]
+            self._ends = ends.astype(np.min_scalar_type(len(self._data)))
         begin = self._ends.item(place - 1) + 1 if place else 0
         return self._data[begin : self._ends.item(place)].decode("utf-8", "surrogatepass")
 
