@@ -134,10 +134,13 @@ def test_it_is_so_however_many_ids_meet_in_a_bucket_and_in_a_hash(
             check(index, plain, live(index, plain, what, of))
 
 
-def test_numbers_of_slots_that_come_to_their_end_begin_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ids_module, "_NO_NUMBER", 4000)
+@pytest.mark.parametrize("left", [2900, 3001, 3142])
+def test_numbers_of_slots_that_come_to_their_end_begin_anew(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids_module, "_table_size", lambda _: 512)
     index, plain = IdIndex(2**40), PlainIndex(2**40)
-    for begin in range(0, 30_000, 100):
+    index._make_room(0)
+    index._base -= 2**32 - left
+    for begin in range(0, 6000, 100):
         ids = [f"{number}" for number in range(begin, begin + 100)]
         check(index, plain, live(index, plain, "new", ids))
         check(index, plain, live(index, plain, "any", [*ids[:20], *ids[:20], f"{max(0, begin - 300)}"]))
