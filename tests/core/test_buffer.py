@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import copy
 import sys
+import zlib
+from collections.abc import Callable
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -90,6 +93,60 @@ def test_an_index_of_ids_is_a_list_and_a_dictionary(first: int, steps: list[tupl
         check(index, plain, live(index, plain, what, of))
 
 
+short_batches = st.one_of(
+    st.lists(st.text(ALPHABET, max_size=3), max_size=30),
+    st.builds(
+        lambda begin, count: [f"{number}" for number in range(begin, begin + count)],
+        st.integers(0, 150),
+        st.integers(0, 60),
+    ),
+)
+short_actions = st.lists(
+    st.one_of(
+        st.tuples(st.just("new"), short_batches),
+        st.tuples(st.just("any"), short_batches),
+        st.tuples(st.just("let go"), st.floats(0.0, 1.0)),
+        st.tuples(st.just("renumber"), st.integers(0, 2**45)),
+    ),
+    max_size=30,
+)
+hashes = st.sampled_from(
+    [
+        hash,
+        lambda text: (zlib.crc32(text.encode()) - 2**31) << 20,
+        lambda text: zlib.crc32(text.encode()) % 5 << 29,
+        lambda text: len(text) % 3 - 1,
+    ]
+)
+
+
+@settings(deadline=None)
+@given(hashes, st.sampled_from([0.0, 0.1, 4 / 3]), st.sampled_from([1, 7, 64]), short_actions)
+def test_it_is_so_however_many_ids_meet_in_a_bucket_and_in_a_hash(
+    hashed: Callable[[str], int], buckets: float, rows: int, steps: list[tuple[str, object]]
+) -> None:
+    with (
+        mock.patch.multiple(ids_module, _ROOMY=0, _TIGHT=buckets, _PART=rows, PIECE_ROWS=rows),
+        mock.patch.object(ids_module, "hash", hashed, create=True),
+    ):
+        index, plain = IdIndex(7), PlainIndex(7)
+        for what, of in steps:
+            check(index, plain, live(index, plain, what, of))
+
+
+@pytest.mark.parametrize("left", [2900, 3001, 3142])
+def test_numbers_of_slots_that_come_to_their_end_begin_anew(left: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ids_module, "_table_size", lambda _: 512)
+    index, plain = IdIndex(2**40), PlainIndex(2**40)
+    index._make_room(0)
+    index._base -= 2**32 - left
+    for begin in range(0, 6000, 100):
+        ids = [f"{number}" for number in range(begin, begin + 100)]
+        check(index, plain, live(index, plain, "new", ids))
+        check(index, plain, live(index, plain, "any", [*ids[:20], *ids[:20], f"{max(0, begin - 300)}"]))
+        check(index, plain, live(index, plain, "let go", max(0.0, 1 - 600 / len(plain.ids))))
+
+
 @pytest.fixture
 def equal_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
     """All ids meet in a few places of the table."""
@@ -107,21 +164,57 @@ def test_no_hash_is_trusted() -> None:
     assert not index.add_if_new([*(f"fresh {n}" for n in range(20)), "other"])
 
 
-def test_a_window_that_slides_for_long_takes_no_more_memory_than_at_first() -> None:
-    index = IdIndex()
-    most = 0
-    for begin in range(0, 400 * PIECE_ROWS, PIECE_ROWS):
+@pytest.mark.usefixtures("equal_hashes")
+def test_an_id_that_comes_again_and_again_makes_no_search_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    index, compared = IdIndex(), list[int]()
+
+    def compare(_: IdIndex, slot: int) -> str:
+        compared.append(slot)
+        return "neither"
+
+    index.add(["cold", *["warm"] * 2000])
+    monkeypatch.setattr(IdIndex, "id", compare)
+    assert index.slot_of("done") is None
+    index._make_room(20_000)
+    assert index.slot_of("done") is None
+    assert compared == [2000, 0, 2000, 0]
+
+
+def _slide(index: IdIndex, window: int, rows: int) -> None:
+    """Let so many new ids come, and the oldest leave."""
+    for begin in range(index.next, index.next + rows, PIECE_ROWS):
         assert index.add_if_new([f"{number:08}" for number in range(begin, begin + PIECE_ROWS)])
-        index.let_go(max(0, index.next - 10 * PIECE_ROWS))
-        if begin == 40 * PIECE_ROWS:
-            most = _bytes(index)
-    assert _bytes(index) <= most
-    assert most < 60 * 11 * PIECE_ROWS
+        index.let_go(max(index.first, index.next - window))
+
+
+def test_a_window_that_slides_for_long_takes_no_more_memory_than_at_first() -> None:
+    index, window = IdIndex(), 10 * PIECE_ROWS
+    _slide(index, window, 40 * PIECE_ROWS)
+    most = _bytes(index)
+    _slide(index, window, 360 * PIECE_ROWS)
+    assert _bytes(index) <= most < 60 * window
+
+
+@pytest.mark.parametrize("window", [390_000, 396_000, 500_000])
+def test_a_long_window_takes_25_bytes_an_id_beside_its_text(window: int) -> None:
+    index = IdIndex()
+    _slide(index, window, window * 5 // 4)
+    assert _bytes(index) <= (8 + 25) * window
+
+
+def test_a_window_that_was_long_gives_its_memory_back() -> None:
+    index, never_long = IdIndex(), IdIndex()
+    _slide(index, 300_000, 300_000)
+    _slide(index, 5000, 300_000)
+    _slide(never_long, 5000, 300_000)
+    assert _bytes(index) <= 1.1 * _bytes(never_long)
 
 
 def _bytes(index: IdIndex) -> int:
-    pieces = sum(sys.getsizeof(piece._data) + piece._ends.nbytes for piece in index._pieces)
-    return index._table.nbytes + index._hashes.nbytes + pieces
+    """What it takes when a text of every piece has been looked at."""
+    assert [piece.text(0) for piece in index._pieces]
+    pieces = sum(sys.getsizeof(piece._data) + sys.getsizeof(piece._ends) for piece in index._pieces)
+    return index._table.nbytes + index._hashes.nbytes + index._links.nbytes + pieces
 
 
 @pytest.mark.parametrize("seed", range(3))
