@@ -20,10 +20,9 @@ _BYTES_AT_ONCE = 2**17
 
 _NEWLINE, _MINUS, _ZERO = b"\n-0"
 
-_KIND_OF_DIGITS: dict[int, type[np.integer]] = {2: np.uint8, 4: np.int16, 8: np.int32}
-
 _Bytes = npt.NDArray[np.uint8]
 _Bools = npt.NDArray[np.bool_]
+_Places = npt.NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,15 +62,13 @@ class WholeNumberParser:
             last = self._parse_lines(lines, features[row:])
             if last is None:
                 return None
-            text = lines.decode("ascii")
-            for position, cells in texts.items():
+            for position in self._texts:
                 last_before = last[:, position - 1] if position else np.append(-1, last[:-1, -1])
-                spans = zip((last_before + 2).tolist(), (last[:, position] + 1).tolist(), strict=True)
-                cells += [text[start:stop] for start, stop in spans]
+                texts[position] += _texts(lines, last_before + 2, last[:, position] + 1)
             row, at = row + len(last), end
         return WholeNumbers(features, texts)
 
-    def _parse_lines(self, lines: bytes, features: npt.NDArray[np.float64]) -> npt.NDArray[np.intp] | None:
+    def _parse_lines(self, lines: bytes, features: npt.NDArray[np.float64]) -> _Places | None:
         """Fill as many rows of float64[·, d] as there are lines, n. Where the last byte of each cell is, intp[n,
         columns]; None where they cannot be read.
         """
@@ -92,7 +89,7 @@ class WholeNumberParser:
         # Where a cell is not the number that ends with it: another character, too many digits, no character at all.
         is_odd = ~(separates | is_digit) | too_long
         is_odd[:-1] |= separates[:-1] & separates[1:]
-        features[:rows] = numbers.take(last[:, self._features])
+        features[:rows] = numbers.take(last)[:, self._features]
         odd = np.flatnonzero(is_odd)
         row, column = np.divmod(np.searchsorted(every_last, odd), self._columns)
         place = self._place[column]
@@ -105,21 +102,31 @@ class WholeNumberParser:
 
 
 def _numbers_ending_at(digits: _Bytes, is_digit: _Bools) -> tuple[npt.NDArray[np.integer], _Bools]:
-    """The number of up to eight digits that ends with each byte, and bool[n] where there are more digits before these.
+    """The number of up to eight digits that ends with each digit, and bool[n] where there are more digits before these.
 
     ``digits`` is uint8[n], 0 where a byte is no digit. Numbers are joined from two halves: of one digit each, of two,
-    of four, as long as there are longer ones.
+    of four. What ends with a byte that is no digit means nothing.
     """
-    numbers: npt.NDArray[np.integer] = digits
-    full = is_digit  # Whether as many digits end with a byte as ``numbers`` may have.
-    half = 1
-    while True:
-        goes_on = np.zeros_like(is_digit)
-        np.logical_and(full[half:], is_digit[:-half], out=goes_on[half:])
-        if half > 4 or not goes_on.any():
-            return numbers, goes_on
-        upper_half = numbers[:-half] * goes_on[half:]
-        numbers = numbers.astype(_KIND_OF_DIGITS[2 * half])
-        numbers[half:] += np.multiply(upper_half, 10**half, dtype=numbers.dtype)
-        full = np.concatenate((full[:half], full[half:] & full[:-half]))
-        half *= 2
+    too_long = np.zeros_like(is_digit)
+    twos = digits.copy()
+    twos[1:] += 10 * digits[:-1]
+    two = is_digit[1:] & is_digit[:-1]  # Whether there are two digits from here on.
+    fours = twos.astype(np.int16)
+    fours[2:] += np.multiply(twos[:-2] * two[:-1], 100, dtype=np.int16)
+    four = two[2:] & two[:-2]
+    if not (four[1:] & is_digit[:-4]).any():
+        return fours, too_long
+    eights = fours.astype(np.int32)
+    eights[4:] += np.multiply(fours[:-4] * four[:-1], 10_000, dtype=np.int32)
+    eight = four[4:] & four[:-4]
+    too_long[8:] = eight[1:] & is_digit[:-8]
+    return eights, too_long
+
+
+def _texts(lines: bytes, starts: _Places, stops: _Places) -> list[str]:
+    """The cells between places of ASCII text, of which none holds a newline: copied out as lines, and cut at once."""
+    sizes = stops - starts + 1
+    ends = np.cumsum(sizes)
+    copied = np.frombuffer(lines, dtype=np.uint8)[np.arange(ends[-1]) + np.repeat(starts + sizes - ends, sizes)]
+    copied[ends - 1] = _NEWLINE
+    return str(copied.tobytes(), "ascii").split("\n")[:-1]
