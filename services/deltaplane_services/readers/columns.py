@@ -1,4 +1,5 @@
-"""The fast path: a block of text to columns by Arrow's CSV parser, all rows at once.
+"""The fast path: a block of text to columns by Arrow's CSV parser, or without one (:mod:`.whole_numbers`), all rows at
+once.
 
 It must never accept a cell that the row-by-row path (:mod:`.rowwise`) refuses, nor give another value, for the rules
 of that one decide. Arrow's and Python's parsers both round correctly, and a test holds the two paths against each
@@ -19,9 +20,11 @@ import numpy.typing as npt
 from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.cells import MISSING, read_number
 from deltaplane_services.readers.layout import Layout
+from deltaplane_services.readers.lines import count_newlines
 from deltaplane_services.readers.rows import ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 from deltaplane_services.readers.times import read_time, times_of_text
+from deltaplane_services.readers.whole_numbers import WholeNumberParser, WholeNumbers
 
 _ROWS_AT_ONCE = 512
 
@@ -59,6 +62,7 @@ class ColumnParser:
         used = sorted(text.union(layout.features))
         self._typed = self._convert_options({p: pa.string() if p in text else pa.float64() for p in used})
         self._as_text = self._convert_options({p: pa.string() for p in used})
+        self._whole_numbers: WholeNumberParser | None = WholeNumberParser(layout, delimiter)
 
     def _convert_options(self, types: dict[int, Any]) -> Any:
         return self._csv.ConvertOptions(
@@ -87,6 +91,30 @@ class ColumnParser:
 
     def parse(self, data: bytes, first_line_number: int) -> RowBlock | None:
         """All rows of the lines, or None where some are odd."""
+        if self._whole_numbers is not None and self._quote.encode() not in data:
+            numbers = self._whole_numbers.parse(data)
+            if numbers is not None:
+                return self._of_whole_numbers(numbers, data, first_line_number)
+            # Where other cells come once there will be more, and every attempt at them would be in vain.
+            self._whole_numbers = None
+        return self._of_arrow(data, first_line_number)
+
+    def _of_whole_numbers(self, numbers: WholeNumbers, data: bytes, first_line_number: int) -> RowBlock | None:
+        import pyarrow as pa
+
+        layout, texts, columns = self._layout, numbers.texts, _Conversion(self._layout)
+        block = RowBlock(
+            numbers.features,
+            columns.labels(texts[layout.label]),
+            None if layout.id is None else columns.ids(texts[layout.id]),
+            None if layout.time is None else columns.times(pa.chunked_array([texts[layout.time]])),
+            np.arange(first_line_number, first_line_number + len(numbers.features), dtype=np.int64),
+        )
+        if columns.odd_rows:
+            return None
+        return self._screened(block, data, first_line_number, may_be_nan=False)
+
+    def _of_arrow(self, data: bytes, first_line_number: int) -> RowBlock | None:
         import pyarrow as pa
 
         try:
@@ -150,27 +178,32 @@ class _Conversion:
 
     def block(self, table: Any, line_numbers: npt.NDArray[np.int64]) -> RowBlock:
         layout = self._layout
-        ids = None if layout.id is None else [text.strip() for text in table.column(str(layout.id)).to_pylist()]
-        times = None if layout.time is None else self._times(table.column(str(layout.time)))
+        labels = self.labels(table.column(str(layout.label)).to_pylist())
+        ids = None if layout.id is None else self.ids(table.column(str(layout.id)).to_pylist())
+        times = None if layout.time is None else self.times(table.column(str(layout.time)))
         columns = []
         for position in layout.features:
             column, codes = table.column(str(position)), layout.codes.get(position)
             columns.append(self._numbers(column) if codes is None else self._coded(column, codes))
         features = _side_by_side(columns, table.num_rows)
-        return RowBlock(features, self._labels(table.column(str(layout.label))), ids, times, line_numbers)
+        return RowBlock(features, labels, ids, times, line_numbers)
 
-    def _labels(self, column: Any) -> list[str]:
-        encoded = column.combine_chunks().dictionary_encode()
-        texts = [text.strip() for text in encoded.dictionary.to_pylist()]
-        texts = ["" if text in self._layout.empty_labels else text for text in texts]
-        indices = encoded.indices.to_pylist()
+    def labels(self, texts: list[str]) -> list[str]:
+        """What each cell of the label column names, ``""`` where it is missing."""
+        names = {text: text.strip() for text in set(texts)}
+        names = {text: "" if name in self._layout.empty_labels else name for text, name in names.items()}
+        labels = [names[text] for text in texts]
         declared = self._layout.declared_labels
         if declared is not None:
-            undeclared = {index for index, text in enumerate(texts) if text and text not in declared}
-            self.odd_rows.update(row for row, index in enumerate(indices) if index in undeclared)
-        return [texts[index] for index in indices]
+            self.odd_rows.update(row for row, label in enumerate(labels) if label and label not in declared)
+        return labels
 
-    def _times(self, column: Any) -> npt.NDArray[np.int64]:
+    def ids(self, texts: list[str]) -> list[str]:
+        """What each cell of the id column says."""
+        return [text.strip() for text in texts]
+
+    def times(self, column: Any) -> npt.NDArray[np.int64]:
+        """int64[n] milliseconds since the epoch of an Arrow column of strings."""
         times = times_of_text(column)
         return self._one_by_one(column, read_time, np.int64) if times is None else times
 
@@ -218,7 +251,7 @@ def _side_by_side(columns: Sequence[npt.NDArray[np.float64]], rows: int) -> npt.
 
 def _lines_with_rows(data: bytes, first_line_number: int, rows: int) -> npt.NDArray[np.int64] | None:
     """Line numbers of the rows, blank lines having none; None where rows are not lines after all."""
-    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    lines = count_newlines(data) + (not data.endswith(b"\n"))
     if rows == lines:
         return np.arange(first_line_number, first_line_number + lines, dtype=np.int64)
     filled = [number for number, line in enumerate(data.split(b"\n"), start=first_line_number) if line.strip(b"\r")]

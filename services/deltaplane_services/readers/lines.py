@@ -11,6 +11,8 @@ import codecs
 from collections import deque
 from dataclasses import dataclass
 
+import numpy as np
+
 from deltaplane_services.readers import bounds
 from deltaplane_services.readers.rows import ReaderError
 from deltaplane_services.readers.sources import Bytes
@@ -31,6 +33,11 @@ class OverlongLine:
 
     line_number: int
     beginning: bytes
+
+
+def count_newlines(data: bytes) -> int:
+    """As ``bytes.count`` does, which takes several times as long where lines are short."""
+    return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
 
 
 class LineCutter:
@@ -92,7 +99,7 @@ class LineCutter:
 
     def _block(self, data: bytes, *, final: bool) -> TextBlock:
         block = TextBlock(self._line_number, data, final)
-        self._line_number += data.count(b"\n")
+        self._line_number += count_newlines(data)
         return block
 
     def _pass_over(self, chunk: bytes, begun: int) -> None:
