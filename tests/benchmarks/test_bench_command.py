@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -137,3 +139,10 @@ def test_the_command_line_takes_in_a_plugin_by_its_entry_point(monkeypatch: pyte
     result = CliRunner().invoke(app, ["other", "anything", "--at", "all"])
     assert isinstance(result.exception, DeltaplaneError)
     assert "install deltaplane[other]" in str(result.exception)
+
+
+@pytest.mark.parametrize("heavy", ["scipy.stats", "sklearn", "matplotlib", "pyarrow"])
+def test_the_command_line_starts_without_the_libraries_that_only_some_commands_need(heavy: str) -> None:
+    """Every command would wait for them: all of SciPy's statistics alone take longer than the rest together."""
+    asked = f"import sys, deltaplane_services.cli; sys.exit({heavy!r} in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0

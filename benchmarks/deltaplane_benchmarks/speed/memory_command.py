@@ -13,7 +13,6 @@ from deltaplane_benchmarks import show
 from deltaplane_benchmarks.exhibit import Report
 from deltaplane_benchmarks.speed.figures import machine
 from deltaplane_benchmarks.speed.memory import EVERY_EIGHTH, Course, run_course
-from deltaplane_benchmarks.speed.memory_exhibits import by_rows, by_window
 
 LOOKS = 100
 WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000)
@@ -39,6 +38,9 @@ def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
 
     deltaplane bench memory --rows 1000000 --plots plots --json memory.json
     """
+    # With it come all of SciPy's statistics, for which no other command should have to wait.
+    from deltaplane_benchmarks.speed.memory_exhibits import by_rows, by_window
+
     console, began = Console(stderr=json_to == "-", highlight=False), time.perf_counter()
     with show.progress(console) as say:
         say(f"{rows:,} rows through a window of {window:,}")
