@@ -166,16 +166,14 @@ class Partition:
         if resolved.dead_rows:
             self._buffer.set_dead(first_new + np.array(sorted(resolved.dead_rows), dtype=np.int64))
         self.watermark = max(self.watermark, watermark)
-        if len(ids):
+        if applied := len(ids):
             self.watermark = max(self.watermark, int(samples.event_times.max()))
-        applied = len(ids)
         for note in resolved.notes:
             counts[_SAMPLES[note.outcome]] += 1
             applied -= note.outcome is not SampleOutcome.REPLACED
         if applied:
             counts[_APPLIED] = applied
-        change = self._move_windows(first_new, resolved, counts, samples)
-        return change, resolved
+        return self._move_windows(first_new, resolved, counts, samples), resolved
 
     def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
         """int64[n]: the watermark just before each row of a batch; None where no window ends with time."""
@@ -262,19 +260,26 @@ class Partition:
             for w in self._windows:
                 leaving[w].append(killed[edges.inside(w, killed, killed_times)])
             buffer.set_dead(killed)
+        gone: list[int] = []
         for w, left in enumerate(edges.advance(buffer.next, self.watermark)):
-            if len(left):
+            if w != edges.longest and edges.holds_none_before(w, first_new):
+                gone.append(w)
+            elif len(left):
                 old = left[left < first_new]
-                old = old[buffer.current(old)]
-                leaving[w].append(old)
+                leaving[w].append(old := old[buffer.current(old)])
                 if w == edges.longest and len(old):
                     counts["expired"] += len(old)
         change = self._entering(first_new, counts, None if resolved.dead_rows else samples)
         for w, parts in enumerate(leaving):
-            if parts:
+            if w in gone:  # With the killed ones; and what all that it held adds up to is known.
+                sums = self.statistics.grams(w)
+            elif parts:
                 slots = parts[0] if len(parts) == 1 else np.concatenate(parts)
-                for label, part in self._sums(buffer.rows(slots), buffer.codes(slots)).items():
-                    change[w, label] = change[w, label] - part if (w, label) in change else -part
+                sums = self._sums(buffer.rows(slots), buffer.codes(slots))
+            else:
+                continue
+            for label, part in sums.items():
+                change[w, label] = change[w, label] - part if (w, label) in change else -part
         return Statistics(self.definition.dimension, change)
 
     def _entering(self, first_new: int, counts: Counter[str], samples: AdmittedSamples | None) -> dict[Key, Moments]:

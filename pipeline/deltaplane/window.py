@@ -121,6 +121,10 @@ class WindowEdges:
         """Whether a window surely holds every slot from one on; a time window does not say so, and must be asked."""
         return self._windows[window].kind != "time" and slot >= self._starts[window]
 
+    def holds_none_before(self, window: int, slot: int) -> bool:
+        """Whether a window surely holds no slot before one; a time window does not say so, and must be asked."""
+        return self._windows[window].kind == "count" and slot <= self._starts[window]
+
     def is_inside(self, slot: int, time: int) -> bool:
         """Whether one slot, with this event time, lies inside the longest window, and so inside any, now."""
         if self._windows[self.longest].kind == "time":
