@@ -252,35 +252,36 @@ class Partition:
         self, first_new: int, resolved: _Resolved, counts: Counter[str], samples: AdmittedSamples
     ) -> Statistics:
         """The change of every window: killed slots out, slots left behind out, new current slots in."""
-        buffer, edges = self._buffer, self._edges
-        leaving: list[list[Int64s]] = [[] for _ in self._windows]
-        if resolved.killed:
-            killed = np.array(resolved.killed, dtype=np.int64)
-            killed_times = buffer.times(killed)
-            for w in self._windows:
-                leaving[w].append(killed[edges.inside(w, killed, killed_times)])
-            buffer.set_dead(killed)
-        gone: list[int] = []
-        for w, left in enumerate(edges.advance(buffer.next, self.watermark)):
-            if w != edges.longest and edges.holds_none_before(w, first_new):
-                gone.append(w)
-            elif len(left):
-                old = left[left < first_new]
-                leaving[w].append(old := old[buffer.current(old)])
-                if w == edges.longest and len(old):
-                    counts["expired"] += len(old)
+        leaving = self._leaving(first_new, resolved, counts)
         change = self._entering(first_new, counts, None if resolved.dead_rows else samples)
-        for w, parts in enumerate(leaving):
-            if w in gone:  # With the killed ones; and what all that it held adds up to is known.
+        for w, slots in leaving.items():
+            if slots is None:
                 sums = self.statistics.grams(w)
-            elif parts:
-                slots = parts[0] if len(parts) == 1 else np.concatenate(parts)
-                sums = self._sums(buffer.rows(slots), buffer.codes(slots))
             else:
-                continue
+                sums = self._sums(self._buffer.rows(slots), self._buffer.codes(slots))
             for label, part in sums.items():
                 change[w, label] = change[w, label] - part if (w, label) in change else -part
         return Statistics(self.definition.dimension, change)
+
+    def _leaving(self, first_new: int, resolved: _Resolved, counts: Counter[str]) -> dict[int, Int64s | None]:
+        """The slots that leave each window; None where all that it held leaves, so that its sum is known."""
+        buffer, edges = self._buffer, self._edges
+        leaving: dict[int, Int64s | None] = {}
+        if resolved.killed:
+            killed = np.array(resolved.killed, dtype=np.int64)
+            times = buffer.times(killed)
+            leaving.update((w, killed[edges.inside(w, killed, times)]) for w in self._windows)
+            buffer.set_dead(killed)
+        for w, left in enumerate(edges.advance(buffer.next, self.watermark)):
+            if w != edges.longest and edges.holds_none_before(w, first_new):
+                leaving[w] = None
+            elif len(left):
+                old = left[left < first_new]
+                old, first = old[buffer.current(old)], leaving.get(w)
+                leaving[w] = old if first is None else np.concatenate([first, old])
+                if w == edges.longest and len(old):
+                    counts["expired"] += len(old)
+        return leaving
 
     def _entering(self, first_new: int, counts: Counter[str], samples: AdmittedSamples | None) -> dict[Key, Moments]:
         """The Gram matrices of the new current slots, by each window that they lie in; all of ``samples``, if given."""
