@@ -254,11 +254,9 @@ class Partition:
         """The change of every window: killed slots out, slots left behind out, new current slots in."""
         leaving = self._leaving(first_new, resolved, counts)
         change = self._entering(first_new, counts, None if resolved.dead_rows else samples)
+        rows, codes = self._buffer.rows, self._buffer.codes
         for w, slots in leaving.items():
-            if slots is None:
-                sums = self.statistics.grams(w)
-            else:
-                sums = self._sums(self._buffer.rows(slots), self._buffer.codes(slots))
+            sums = self.statistics.grams(w) if slots is None else self._sums(rows(slots), codes(slots))
             for label, part in sums.items():
                 change[w, label] = change[w, label] - part if (w, label) in change else -part
         return Statistics(self.definition.dimension, change)
