@@ -77,6 +77,12 @@ class Stack:
         packed = moments[0].low[None] if len(moments) == 1 else np.array([part.low for part in moments])
         return cls(packed.view(np.int64))
 
+    def __or__(self, other: Stack) -> Stack:
+        """These Gram matrices and others, in a row."""
+        if self.entries is not None and other.entries is not None:
+            return Stack(np.concatenate([self.entries, other.entries]))
+        return Stack(None, self.moments + other.moments)
+
     def __sub__(self, other: Stack) -> Stack:
         if self.entries is not None and other.entries is not None:
             return Stack(self.entries - other.entries)

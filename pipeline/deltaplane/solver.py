@@ -198,7 +198,7 @@ class Problem:
             squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
             # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
             self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:, :-1]
-        self._pairs: dict[str, tuple[Floats, Floats]] = {}
+        self._sides: dict[str, Floats] = {}
 
     @classmethod
     def of(cls, ladder: Sequence[Grams], grid: Grid, positive: str | None = None) -> Problem:
@@ -225,7 +225,7 @@ class Problem:
         middle = self._centre[:, :-1] + self._grid.offsets_in_steps
         shift = (inside @ middle[:, :, None])[..., 0] - biases
         means, squares = np.empty((2, *biases.shape, 2))
-        for side, gram in enumerate(self._pair(target)):
+        for side, gram in enumerate(self._sides_of(target)):
             rows = gram[:, -1, -1:]
             means[..., side] = (inside @ gram[:, :-1, -1:])[..., 0] / -rows
             squares[..., side] = np.einsum("nmd,nmd->nm", inside @ gram[:, :-1, :-1], inside) / rows
@@ -283,13 +283,14 @@ class Problem:
         sign = 1.0 if target == self.positive else -1.0
         return sign * solved.weights[:, :, 0], sign * solved.biases[:, :, 0]
 
-    def _pair(self, target: str) -> tuple[Floats, Floats]:
-        """The Gram matrices inside, float64[n, D, D], of the rows of a class and of all others; kept for the next C."""
-        if target not in self._pairs:
+    def _sides_of(self, target: str) -> Floats:
+        """The Gram matrices inside, float64[2, n, D, D], of a class and of all others; kept for the next weighting."""
+        if target not in self._sides:
             others = [stack for label, stack in self._live.items() if label != target]
             rest = others[0] if len(others) == 1 else self._total - self._live[target]
-            self._pairs[target] = self._live[target].centred(self._centre), rest.centred(self._centre)
-        return self._pairs[target]
+            both = (self._live[target] | rest).centred(np.concatenate([self._centre, self._centre]))
+            self._sides[target] = both.reshape(2, -1, *both.shape[1:])
+        return self._sides[target]
 
     def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
         """The linear systems to solve: just one a set of rows where a class weighs the same in every plane."""
@@ -314,15 +315,13 @@ class Problem:
         rows, rows_own = self._rows, self._counts[target]
         rows_rest = rows - rows_own
         # Paper 1 prints the shares the other way round in eq. 29; that collapses the G-mean, and eq. 17 is meant.
-        sigma_own, sigma_rest = rows_rest / rows, rows_own / rows
+        weights = np.array([rows_rest, rows_own]) / rows
         if balanced:
-            sigma_own, sigma_rest = rows / (2 * rows_own), rows / (2 * rows_rest)
-        own, rest = self._pair(target)
-        gram, gram_rest = own * sigma_own[:, None, None], rest * sigma_rest[:, None, None]
-        right_side = gram_rest[:, :, -1:] - gram[:, :, -1:]
-        gram += gram_rest
-        sigmas = {target: sigma_own} if self.positive is None else {target: sigma_own, self._rest_name: sigma_rest}
-        return _System(f"class {target!r}", slice(index, index + 1), gram, right_side, sigmas)
+            weights = rows / (2 * np.array([rows_own, rows_rest]))
+        own, rest = self._sides_of(target) * weights[:, :, None, None]
+        right_side = rest[:, :, -1:] - own[:, :, -1:]
+        sigmas = {target: weights[0]} if self.positive is None else {target: weights[0], self._rest_name: weights[1]}
+        return _System(f"class {target!r}", slice(index, index + 1), own + rest, right_side, sigmas)
 
     def _shared_system(self, targets: tuple[str, ...], gram: Floats, fixed: Mapping[str, float]) -> _System:
         """Each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
