@@ -244,17 +244,22 @@ def fit(
 def _together(
     ladder: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
 ) -> tuple[list[list[int]], list[str]]:
-    """Windows that are solved together, since the same classes are live in them, and why others have no plane."""
-    alike: dict[tuple[str, ...], list[int]] = {}
+    """Windows that are solved together, since the same classes are live in them, and why others have no plane.
+
+    Windows so long that their sums need more than a word stay by themselves: the arithmetic of others is faster.
+    """
+    alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     refusals = []
     for window, grams in enumerate(ladder):
         if window not in left_out:
             try:
-                alike.setdefault(tuple(live_counts(grams, grid, positive)), []).append(window)
+                classes = tuple(live_counts(grams, grid, positive))
+                narrow = all(grams[label].narrow for label in classes)
+                alike.setdefault((narrow, classes), []).append(window)
             except SolveRefused as refused:
                 refusals.append(str(refused))
     together = []
-    for classes, windows in alike.items():
+    for (_, classes), windows in alike.items():
         entries = 2 * len(classes) * (grid.features + 1) ** 2
         together += [windows[part] for part, _ in tiles(len(windows), 1, entries, _ENTRIES_AT_ONCE)]
     return together, refusals
