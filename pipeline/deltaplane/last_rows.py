@@ -50,7 +50,7 @@ class LastRows:
         """
         if self.length is None:
             return coming[:0], self
-        held, gone = [*self.blocks, coming], [coming[:0]]
+        held, gone = [*self.blocks, coming], list[Rows]()
         excess = sum(map(len, held)) - self.length
         while excess > 0:
             oldest = held.pop(0)
@@ -58,8 +58,9 @@ class LastRows:
             if excess < len(oldest):
                 held.insert(0, oldest[excess:])
             excess -= len(oldest)
-        at = len(held) - 1
-        while at and len(held[at - 1]) < 2 * sum(map(len, held[at:])):
+        at, together = len(held) - 1, len(held[-1])
+        while at and len(held[at - 1]) < 2 * together:
             at -= 1
+            together += len(held[at])
         held[at:] = [Rows.joined(held[at:])]
-        return Rows.joined(gone), LastRows(self.length, tuple(held))
+        return Rows.joined(gone or [coming[:0]]), LastRows(self.length, tuple(held))

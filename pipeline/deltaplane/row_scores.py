@@ -84,11 +84,11 @@ class RowScores:
 
     def _add_one(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
         """The first of the rows, and that it is one."""
-        plane = self.plane
+        plane, first = self.plane, coming[:1]
         if plane is not None:
             guess = plane.classes[plane.predict(features[:1])[0]]
-            counts[self._labels[coming.labels[0]], guess] += 1
-        self._learn(coming[:1], *self._window.moved_on(coming[:1]))
+            counts[self._labels[first.labels[0]], guess] += 1
+        self._learn(first, *self._window.moved_on(first))
         return 1
 
     def _add_many(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
