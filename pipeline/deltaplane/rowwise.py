@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from deltaplane.centring import Stack, layout_of
 from deltaplane.grid import Grid
+from deltaplane.last_rows import Rows
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Problem
@@ -42,17 +43,20 @@ _LARGEST_SUM = 2.0**61
 class Passage:
     """Rows that come into a window one after the other, and those that go as they do.
 
-    ``own`` and ``rest``: what the window holds at first, by side: the rows of the class on the positive side, and all
-    others. ``coming`` int32[n, d] are grid rows in their order, ``coming_own`` bool[n] says which are of that class.
-    ``going`` int32[k, d], with ``going_own``, are those that the last k of them push out, in their order.
+    ``own`` and ``rest``: what the window holds at first, by side: the rows labelled ``positive``, and all others.
+    ``coming`` are n rows in their order, ``going`` the k that the last k of these push out, in their order.
     """
 
     own: Moments
     rest: Moments
-    coming: Int32s
-    coming_own: Flags
-    going: Int32s
-    going_own: Flags
+    coming: Rows
+    going: Rows
+    positive: int | str
+
+    def sides(self, rows: Rows) -> tuple[Flags, Flags]:
+        """Which of n rows are of the positive side, and which are not, each bool[n]."""
+        own = rows.labels == self.positive
+        return own, ~own
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +76,7 @@ def fits(options: SolverOptions, passage: Passage) -> bool:
     if not isinstance(options.weighting, str):
         return False
     diagonal = layout_of(passage.own.dimension).diagonal
-    squares = np.square(passage.coming, dtype=np.float64).sum(axis=0)
+    squares = np.square(passage.coming.placed, dtype=np.float64).sum(axis=0)
     for side in (passage.own, passage.rest):
         high, low = side.words(diagonal)
         squares += (high * 2.0**64 + low)[:-1]
@@ -114,23 +118,16 @@ def decide(
     return decisions, refused
 
 
-def _sides(own: Flags) -> tuple[Flags, Flags]:
-    return own, ~own
-
-
 def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
     """What each row from ``begin`` to ``end`` changes in the sums of both sides, int64[n, P]: it enters, one leaves."""
-    products = _products(passage.coming[begin:end])
     unmoved = len(passage.coming) - len(passage.going)  # So many come before any goes.
     first = min(max(begin, unmoved), end)
-    gone = slice(first - unmoved, end - unmoved)
-    leaving = _products(passage.going[gone])
+    entering, leaving = passage.coming[begin:end], passage.going[first - unmoved : end - unmoved]
+    products, products_gone = _products(entering.placed), _products(leaving.placed)
     changes = []
-    for entering_side, leaving_side in zip(
-        _sides(passage.coming_own[begin:end]), _sides(passage.going_own[gone]), strict=True
-    ):
+    for entering_side, leaving_side in zip(passage.sides(entering), passage.sides(leaving), strict=True):
         change = np.where(entering_side[:, None], products, 0)
-        change[first - begin :] -= np.where(leaving_side[:, None], leaving, 0)
+        change[first - begin :] -= np.where(leaving_side[:, None], products_gone, 0)
         changes.append(change)
     return changes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,13 @@ Labels = npt.NDArray[Any]
 
 
 def stream(seed: int) -> tuple[Rows, Labels, int]:
-    """Rows of odd scales and places, their labels, and a window; now and then one class is gone for a while."""
+    """Rows of odd scales and places, their labels, and a window; now and then one class is gone for a while, and now
+    and then the features are so many that not all planes are made at once.
+    """
     random = np.random.default_rng(seed)
     features, count, window = int(random.integers(1, 9)), int(random.integers(5, 250)), int(random.integers(2, 120))
+    if seed % 9 == 8:
+        features, count = 40, 100
     scales, places = 10 ** random.uniform(-3, 3, size=features), 100 * random.normal(size=features)
     X = random.normal(size=(FIRST + count, features)) * scales + places
     y = (X[:, 0] + random.normal(size=len(X)) > np.median(X[:, 0])).astype(np.int64)
@@ -33,17 +38,17 @@ def stream(seed: int) -> tuple[Rows, Labels, int]:
 
 
 def settings(seed: int) -> dict[str, Any]:
-    kinds = [("wlpsvm", "regularised"), ("lssvm", "free"), ("lssvm", "none")]
-    kind, bias = kinds[seed % 3]
-    weighting, C = ["inverse", "balanced"][seed // 3 % 2], 10.0 ** (seed % 5 - 2)
-    return {"kind": kind, "bias": bias, "weighting": weighting, "C": C}
+    """Every kind with every weighting by name, standardised and not, in any 18 consecutive seeds."""
+    kind, bias = [("wlpsvm", "regularised"), ("lssvm", "free"), ("lssvm", "none")][seed % 3]
+    weighting, standardize = ["inverse", "balanced", "none"][seed // 3 % 3], seed // 9 % 2 == 0
+    return {"kind": kind, "bias": bias, "weighting": weighting, "standardize": standardize, "C": 10.0 ** (seed % 5 - 2)}
 
 
 def begun(X: Rows, y: Labels, window: int, **of: Any) -> SlidingProximalSVM:
     return SlidingProximalSVM(window, grid=fit_grid(X), **of).partial_fit(X[:FIRST], y[:FIRST])
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(36))
 def test_every_plane_every_prediction_and_what_is_held_at_the_end_are_those_of_one_row_at_a_time(seed: int) -> None:
     X, y, window = stream(seed)
     at_once, one_by_one, kept = (begun(X, y, window, **settings(seed)) for _ in range(3))
@@ -76,7 +81,7 @@ def test_every_plane_every_prediction_and_what_is_held_at_the_end_are_those_of_o
 
 def test_some_of_these_streams_have_rows_whose_plane_is_refused() -> None:
     refused = 0
-    for seed in range(0, 30, 4):
+    for seed in range(0, 36, 4):
         X, y, window = stream(seed)
         estimator = begun(X, y, window, **settings(seed))
         estimator.predict_then_fit(X[FIRST:], y[FIRST:])
@@ -84,11 +89,13 @@ def test_some_of_these_streams_have_rows_whose_plane_is_refused() -> None:
     assert refused > 0
 
 
-@pytest.mark.parametrize("of", [{"C": "auto"}, {"C": 1.0, "weighting": "none"}, {"C": 1.0, "standardize": False}])
+@pytest.mark.parametrize("of", [{"C": "auto"}, {"weighting": {"0": 1.0, "1": 3.0}}, {"window": 20}])
 def test_what_is_not_made_many_at_a_time_is_made_one_after_the_other(of: dict[str, Any]) -> None:
     X, y, _ = stream(1)
     X, y = X[: FIRST + 30], y[: FIRST + 30]
-    estimator, other = begun(X, y, 80, **of), begun(X, y, 80, **of)
+    begin = {"C": "auto"} if of == {"C": "auto"} else {"C": 1.0}
+    estimator, other = (begun(X, y, 80, **begin).set_params(**of) for _ in range(2))
+    assert estimator._passage(estimator._arriving(estimator._fitted(), X[FIRST:], Labelled.of(y[FIRST:]))) is None
     expected = []
     for row in range(FIRST, len(X)):
         expected.append(int(other.predict(X[row : row + 1])[0]))
@@ -129,3 +136,12 @@ def test_a_row_off_the_grid_is_refused_before_any_is_learned() -> None:
     with pytest.raises(RowsRefused, match=f"row {len(wrong) - 1} of {len(wrong)}"):
         estimator.predict_then_fit(wrong, y[FIRST:])
     assert estimator.digest() == before
+
+
+def test_a_copy_and_what_it_was_copied_from_slide_each_on_its_own() -> None:
+    X, y, _ = stream(7)
+    estimator = begun(X, y, 30, C=1.0)
+    twin = copy.copy(estimator)
+    twin.partial_fit(X[FIRST:], y[FIRST:])
+    assert estimator.digest() == begun(X, y, 30, C=1.0).digest()
+    assert estimator.partial_fit(X[FIRST:], y[FIRST:]).digest() == twin.digest()

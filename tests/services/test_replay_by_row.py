@@ -4,6 +4,7 @@ row.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from deltaplane.definition import StreamDefinition
 from deltaplane.grid import fit_grid
 from deltaplane.metrics import Confusion
+from deltaplane.model import Model
 from deltaplane.row_scores import RowScores
 from deltaplane.sample import Samples
 from deltaplane.wire import write_sample_batch
@@ -40,6 +42,18 @@ STREAMS: dict[str, dict[str, Any]] = {
     "unweighted": {"solver": {"weighting": "none"}},
     "without a bias": {"solver": {"kind": "lssvm", "bias": "none", "weighting": "inverse"}},
     "of values that overflow 64 bits": {"wide": True},
+    "balanced, in raw units": {"solver": {"weighting": "balanced", "standardize": False}},
+    "unweighted, in raw units": {
+        "solver": {"weighting": "none", "standardize": False},
+        "gone": (40, 120),
+        "window": "25",
+    },
+    "without a bias in raw units": {"solver": {"kind": "lssvm", "bias": "none", "standardize": False}},
+    "of a free bias": {"solver": {"kind": "lssvm", "bias": "free"}},
+    "of a free bias in raw units, balanced": {
+        "solver": {"kind": "lssvm", "bias": "free", "standardize": False, "weighting": "balanced"}
+    },
+    "of weights by class": {"solver": {"weighting": {"a": 1.0, "b": 3.0, "c": 1.0}}},
 }
 
 
@@ -87,11 +101,18 @@ def run(pipeline: EmbeddedPipeline, stream_records: list[Outgoing]) -> EmbeddedP
     return pipeline
 
 
+@functools.cache
+def model_of_single_rows(name: str) -> Model | None:
+    """The last model of a stream that has a record, a delta and a model for every row."""
+    definition, rows, codes = stream(STREAMS[name], seed=len(name))
+    return run(EmbeddedPipeline(definition, 0), records(definition, rows, codes, 1)).model
+
+
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("most", [7, 64, 1000])
 def test_scores_digest_and_plane_are_those_of_a_record_a_delta_and_a_model_for_every_row(name: str, most: int) -> None:
     definition, rows, codes = stream(STREAMS[name], seed=len(name))
-    slow = run(EmbeddedPipeline(definition, 0), records(definition, rows, codes, 1)).model
+    slow = model_of_single_rows(name)
     fast = run(ByRowPipeline(definition, 0), records(definition, rows, codes, most)).model
     assert slow is not None
     assert fast is not None
@@ -117,7 +138,10 @@ def test_rows_that_are_refused_are_not_scored_and_do_not_disturb_the_others() ->
     assert len(fast.dead_letters()) == len(slow.dead_letters()) == 3
 
 
-def test_planes_are_made_many_at_a_time_where_they_can_be(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("solver", [{}, {"weighting": "none", "standardize": False}, {"kind": "lssvm", "bias": "free"}])
+def test_planes_are_made_many_at_a_time_where_they_can_be(
+    solver: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     one_by_one = 0
     add_one = RowScores._add_one
 
@@ -127,7 +151,7 @@ def test_planes_are_made_many_at_a_time_where_they_can_be(monkeypatch: pytest.Mo
         return add_one(self, *of)
 
     monkeypatch.setattr(RowScores, "_add_one", counted)
-    definition, rows, codes = stream({}, seed=6)
+    definition, rows, codes = stream({"solver": solver}, seed=6)
     run(ByRowPipeline(definition, 0), records(definition, rows, codes, 100))
     assert one_by_one < 10
     run(ByRowPipeline(definition, 0), records(definition, rows, np.arange(len(codes), dtype=np.int32) % 3, 100))

@@ -25,6 +25,7 @@ CORE_ORDER = (
     "options",
     "cholesky",
     "solver",
+    "last_rows",
     "rowwise",
     "candidates",
     "tables",

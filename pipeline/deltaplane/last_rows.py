@@ -1,0 +1,66 @@
+"""The last rows of a stream: which are pushed out when others come, and what is held then.
+
+A window is a value: whoever finds that what has come cannot be learned still has the one of before. Rows are copied
+only to bring small blocks together, as in a binary counter: each block but what is left of the oldest is at least twice
+as long as the next, so that rows that come one at a time make few blocks, and each is copied a few times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Consecutive rows: ``placed`` int32[n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
+
+    placed: npt.NDArray[np.int32]
+    labels: npt.NDArray[Any]
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __getitem__(self, part: slice) -> Rows:
+        return Rows(self.placed[part], self.labels[part])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Rows]) -> Rows:
+        """The rows of one part after another; not copied where there is just one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(np.concatenate([part.placed for part in parts]), np.concatenate([part.labels for part in parts]))
+
+
+@dataclass(frozen=True, eq=False)
+class LastRows:
+    """The last ``length`` rows, in ``blocks``, oldest first; without a length none ever leaves, and none is held."""
+
+    length: int | None
+    blocks: tuple[Rows, ...] = ()
+
+    def moved_on(self, coming: Rows) -> tuple[Rows, LastRows]:
+        """The rows that leave when some come, in their order and maybe some of these themselves; and the window then.
+
+        More may leave than come: where the blocks are those of a longer window.
+        """
+        if self.length is None:
+            return coming[:0], self
+        held, gone = [*self.blocks, coming], list[Rows]()
+        excess = sum(map(len, held)) - self.length
+        while excess > 0:
+            oldest = held.pop(0)
+            gone.append(oldest[:excess])
+            if excess < len(oldest):
+                held.insert(0, oldest[excess:])
+            excess -= len(oldest)
+        at, together = len(held) - 1, len(held[-1])
+        while at and len(held[at - 1]) < 2 * together:
+            at -= 1
+            together += len(held[at])
+        held[at:] = [Rows.joined(held[at:])]
+        return Rows.joined(gone or [coming[:0]]), LastRows(self.length, tuple(held))
