@@ -21,6 +21,7 @@ All matrices are symmetric, and only their upper triangles are worked out, in bl
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -192,6 +193,9 @@ class _InFloat:
         rows = last[-1]
         self._centre = ((rows - 2 * last) // (2 * rows)).astype(np.int64)
         self._centre[-1] = 0
+        # By Cauchy and Schwarz, no sum over some of the rows is beyond this, nor a number on the way to a centred one.
+        largest, furthest = int(squares.max()), int(np.abs(self._centre).max())
+        self._exact_in_floats = largest + 2 * furthest * math.isqrt(rows * largest) + furthest**2 * rows < 2**53
         squares += self._centre * (2 * last + self._centre * rows)
         lasts = exact[:, 0] + exact[:, 0, -1:] * self._centre
         sigmas, grams = None, []
@@ -226,15 +230,19 @@ class _InFloat:
         return _Training(grams, sigmas, lasts - held_out[:, :, -1], squares - np.einsum("cdd->d", held_out))
 
     def _gram(self, parts: Sequence[Moments], out: Floats | None = None) -> Floats:
-        """float64[D, D] of all rows of some Gram matrices, formed on integers, each entry rounded once."""
-        layout, centre = self._layout, self._centre
+        """float64[D, D] of all rows of some Gram matrices, formed on integers, each entry rounded once.
+
+        Where floats hold all integers on the way exactly, the arithmetic is done in floats, which takes half as long.
+        """
+        layout, centre = self._layout, self._centre.astype(np.float64 if self._exact_in_floats else np.int64)
         gram = np.zeros((len(centre), len(centre))) if out is None else out
         if not self._narrow:
-            gram[:] = moved(functools.reduce(Moments.__add__, parts), centre, layout).to_float()
+            gram[:] = moved(functools.reduce(Moments.__add__, parts), self._centre, layout).to_float()
             return gram
 
-        def sums(positions: Positions | slice) -> Integers:
-            return functools.reduce(np.add, [moments.low[positions] for moments in parts]).view(np.int64)
+        def sums(positions: Positions | slice) -> npt.NDArray[np.int64 | np.float64]:
+            entries = functools.reduce(np.add, [moments.low[positions] for moments in parts]).view(np.int64)
+            return entries.astype(centre.dtype, copy=False)
 
         last = sums(layout.last)
         moved_last = last + centre * last[-1]

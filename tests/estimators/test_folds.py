@@ -10,8 +10,9 @@ from hypothesis import given
 from scipy.special import log_ndtr
 
 import strategies
+from deltaplane.centring import layout_of, moved
 from deltaplane.errors import SolveRefused
-from deltaplane.folds import CANDIDATES, FOLDS, choose_c, folds_of, row_hashes
+from deltaplane.folds import CANDIDATES, FOLDS, _InFloat, choose_c, folds_of, row_hashes
 from deltaplane.grid import Grid, Placed, fit_grid
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
@@ -88,6 +89,22 @@ def test_matrices_of_several_blocks_have_the_gmeans_that_refits_give_too(options
     choice = choose_c(by_fold(placed, rows.y, folds_of(placed)), grid, options, (0.1,))
     with_c = SolverOptions(options.kind, options.weighting, 0.1, options.standardize, options.bias)
     assert choice.implied_gmeans[0] == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
+
+
+@pytest.mark.parametrize(("reach", "in_floats"), [(2**18, True), (2**23, False), (2**29, False)])
+def test_matrices_centred_in_floats_are_those_that_integers_give(reach: int, in_floats: bool) -> None:  # noqa: FBT001
+    random = np.random.default_rng(5)
+    placed = random.integers(reach // 4, reach, size=(400, 70))
+    folds = by_fold(placed, random.choice(["a", "b"], size=400), folds_of(placed))
+    made = _InFloat(folds, ["a", "b"], Grid(np.ones(70), np.zeros(70)), SolverOptions(weighting="none"))
+    assert made._exact_in_floats == in_floats
+    centred = placed - made._centre[:-1]
+    for label, gram in zip("ab", made.grams(0).copy(), strict=True):
+        part = folds[0][label]
+        exact = moved(part, made._centre, layout_of(71)).to_float()
+        assert np.array_equal(np.triu(gram), np.triu(exact))
+    whole = np.column_stack([centred, np.full(400, -1)]).astype(object)
+    assert np.array_equal(np.triu(made._whole.grams[0]), np.triu((whole.T @ whole).astype(np.float64)))
 
 
 def test_one_feature_is_enough_to_choose_by() -> None:
