@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from deltaplane.grid import fit_grid
 from deltaplane.moments import Moments
 from deltaplane_benchmarks import cli
-from deltaplane_benchmarks.speed import commands, halves, refresh
+from deltaplane_benchmarks.speed import commands, embedded, halves, refresh
 from deltaplane_benchmarks.speed import statistics as gram
 from deltaplane_benchmarks.speed.figures import Figures
 from deltaplane_benchmarks.speed.pairs import LEAST_ROUNDS, Ratio, Rounds, in_rounds
@@ -130,3 +130,13 @@ def test_a_table_shows_a_dash_for_what_there_is_not() -> None:
     table.show(Console(file=written, width=80))
     assert "1.00" in written.getvalue()
     assert "–" in written.getvalue()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="this system does not say what a process holds")
+def test_the_peak_of_a_replay_is_its_own_whatever_the_process_that_began_it_holds() -> None:
+    held = np.ones(2**27)  # A gigabyte.
+    setting = embedded.Setting("plain", "500", "1", 100, 3, 2_000)
+    with embedded.data_file(setting.features, setting.rows, 0) as file:
+        found = embedded.replay(file, "y", "yes", setting)
+    assert found.rows == setting.rows
+    assert 50.0 < found.peak_megabytes < 700.0 < held.nbytes / 2**20

@@ -45,8 +45,12 @@ def cost_of(process_id: int) -> Cost:
         status = Path(f"/proc/{process_id}/status").read_text("ascii")
     except OSError as fault:
         raise DeltaplaneError(f"bench: process {process_id} has ended, or this system has no /proc: {fault}") from None
-    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM"))
-    return Cost((int(times[11]) + int(times[12])) / _TICKS, peak / 1024)
+    return Cost((int(times[11]) + int(times[12])) / _TICKS, peak_megabytes(status))
+
+
+def peak_megabytes(status: str) -> float:
+    """The largest resident memory so far, in MiB, from what ``/proc/…/status`` says of a process."""
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
 
 
 @dataclass(frozen=True)
