@@ -6,40 +6,21 @@ of the moved matrix is a polynomial of entries of the other, so it is exact in i
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane.moments import Moments
 from deltaplane.tiles import tiles
+from deltaplane.triangle import Layout, Positions, layout_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.intp]
 
 _ENTRIES_AT_ONCE = 2**14
 """Entries that are moved in one go: they stay in the cache from one step to the next, which halves the time."""
-
-
-class Layout(NamedTuple):
-    """Positions in the packed upper triangle: of the whole matrix, of its diagonal, of its last column."""
-
-    unpack: Positions
-    diagonal: Positions
-    last: Positions
-
-
-@functools.lru_cache(maxsize=16)
-def layout_of(dimension: int) -> Layout:
-    """Where the entries of a D x D Gram matrix stand in its packed triangle."""
-    rows, columns = np.triu_indices(dimension)
-    unpack = np.zeros((dimension, dimension), dtype=np.intp)
-    unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
-    return Layout(unpack, unpack.diagonal().copy(), unpack[:, -1].copy())
 
 
 def moved(moments: Moments, centre: Integers, layout: Layout) -> Moments:

@@ -32,11 +32,12 @@ from scipy.linalg import lapack
 from scipy.special import log_ndtr
 
 from deltaplane import limits
-from deltaplane.centring import Positions, layout_of, moved
+from deltaplane.centring import moved
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid, Placed
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
+from deltaplane.triangle import Positions, layout_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -26,15 +26,17 @@ from scipy.linalg import lapack
 
 from deltaplane import limits
 from deltaplane.grid import Placed
+from deltaplane.tiles import tiles
+from deltaplane.triangle import Positions, layout_of
 
 Floats = npt.NDArray[np.float64]
 High = npt.NDArray[np.int64]
 Low = npt.NDArray[np.uint64]
-Positions = npt.NDArray[np.intp]
 
 _WIRE_ENTRY = np.dtype([("low", "<u8"), ("high", "<i8")])
 
 _GATHERED_VALUES = 2**16
+"""So few values of rows are gathered at once that they are still in the cache when they are converted."""
 
 _EXTENDED_FROM = 64
 """Features from which rows are multiplied with their column of -1. A column more costs the product of few features a
@@ -43,24 +45,6 @@ tenth; writing the product of many features into a larger one, to put their sums
 
 _WIDE = 2**62
 """Sums and differences of two numbers below it in magnitude fit int64."""
-
-
-@functools.lru_cache(maxsize=64)
-def _triangle(dimension: int) -> tuple[Positions, Positions]:
-    """For D: flat positions of the packed upper triangle in a D x D array, and of each array entry in the triangle."""
-    rows, columns = np.triu_indices(dimension)
-    packed = np.ravel_multi_index((rows, columns), (dimension, dimension)).astype(np.intp)
-    unpack = np.zeros((dimension, dimension), dtype=np.intp)
-    unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
-    packed.flags.writeable = unpack.flags.writeable = False
-    return packed, unpack
-
-
-@functools.lru_cache(maxsize=64)
-def _ends(dimension: int) -> Positions:
-    """Positions in the packed triangle of the last column, which are sums, then of the diagonal, sums of squares."""
-    unpack = _triangle(dimension)[1]
-    return np.concatenate([unpack[:, -1], unpack.diagonal()])
 
 
 class Moments:
@@ -116,7 +100,7 @@ class Moments:
         extended[:, :-1] = placed
         extended[:, -1] = -1
         product = extended.T @ extended
-        return cls._of_int64(dimension, product.ravel()[_triangle(dimension)[0]], int(product.diagonal().max()))
+        return cls._of_int64(dimension, product.ravel()[layout_of(dimension).packed], int(product.diagonal().max()))
 
     @classmethod
     def _of_block(cls, placed: Placed, at: Positions | None = None) -> Moments:
@@ -167,6 +151,11 @@ class Moments:
         integers: npt.NDArray[np.object_] = high.astype(object) * 2**64 + low.astype(object)
         return integers
 
+    def in_floats(self, positions: Positions) -> Floats:
+        """The entries at some positions of the packed triangle as float64, right to within a float's width."""
+        high, low = self.words(positions)
+        return np.asarray(low.view(np.int64) * 1.0 if self._high is None else high * 2.0**64 + low, dtype=np.float64)
+
     @property
     def narrow(self) -> bool:
         """Whether every entry is below 2**62 in magnitude; ``low``, seen as int64, is then the entries themselves."""
@@ -179,7 +168,7 @@ class Moments:
 
     def entry(self, i: int, j: int) -> int:
         """One entry as an exact Python integer."""
-        return self._at(_triangle(self.dimension)[1][i, j])
+        return self._at(layout_of(self.dimension).unpack[i, j])
 
     def _at(self, position: int) -> int:
         if self._high is None:
@@ -188,9 +177,8 @@ class Moments:
 
     def within_grid(self) -> bool:
         """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
-        high, low = self.words(_ends(self.dimension))
-        values = low.view(np.int64) * 1.0 if self._high is None else high * 2.0**64 + low
-        sums, squares = values[: self.dimension], values[self.dimension :]
+        layout = layout_of(self.dimension)
+        sums, squares = self.in_floats(layout.last), self.in_floats(layout.diagonal)
         reach = self.count * float(limits.GRID_RANGE)
         return bool(
             sums.max() <= reach
@@ -248,7 +236,7 @@ class Moments:
         if self._high is not None:
             wide = self._high != signed >> 63
             packed[wide] = _round_wide(self._high[wide], self.low[wide])
-        full: Floats = packed[_triangle(self.dimension)[1]]
+        full: Floats = packed[layout_of(self.dimension).unpack]
         return full
 
     def to_bytes(self) -> bytes:
@@ -311,10 +299,7 @@ def _floats(placed: Placed, at: Positions | None, *, extended: bool) -> Floats:
     if at is None:
         floats[:, :features] = placed
         return floats
-    # So few are gathered at once that they are still in the cache when they are converted.
-    step = max(1, _GATHERED_VALUES // features)
-    for begin in range(0, count, step):
-        rows = slice(begin, begin + step)
+    for rows, _ in tiles(count, 1, features, _GATHERED_VALUES):
         floats[rows, :features] = placed.take(at[rows], axis=0)
     return floats
 

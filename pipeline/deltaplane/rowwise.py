@@ -17,12 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.centring import Stack, layout_of
+from deltaplane.centring import Stack
 from deltaplane.grid import Grid
 from deltaplane.last_rows import Rows
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Problem
+from deltaplane.triangle import layout_of
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -78,8 +79,7 @@ def fits(options: SolverOptions, passage: Passage) -> bool:
     diagonal = layout_of(passage.own.dimension).diagonal
     squares = np.square(passage.coming.placed, dtype=np.float64).sum(axis=0)
     for side in (passage.own, passage.rest):
-        high, low = side.words(diagonal)
-        squares += (high * 2.0**64 + low)[:-1]
+        squares += side.in_floats(diagonal)[:-1]
     return bool(squares.max() < _LARGEST_SUM)
 
 

@@ -26,11 +26,12 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import cholesky
-from deltaplane.centring import Stack, layout_of
+from deltaplane.centring import Stack
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.grid import Grid
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
+from deltaplane.triangle import layout_of
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -33,23 +33,29 @@ class PlainIndex:
         return {sample_id: slot for slot, sample_id in enumerate(self.ids, start=self.first)}
 
 
-batches = st.one_of(
-    st.lists(st.text(ALPHABET, max_size=3), max_size=12),
-    st.builds(
-        lambda begin, count: [f"row {number}" for number in range(begin, begin + count)],
-        st.integers(0, 2000),
-        st.integers(0, 1500),
-    ),
-)
-actions = st.lists(
-    st.one_of(
+def histories(
+    what: str, numbers: int, rows: int, texts: int, steps: int
+) -> st.SearchStrategy[list[tuple[str, object]]]:
+    """Things to do to an index: batches of short texts or of numbered ids, called ``what``, letting go, renumbering."""
+    batches = st.one_of(
+        st.lists(st.text(ALPHABET, max_size=3), max_size=texts),
+        st.builds(
+            lambda begin, count: [f"{what}{number}" for number in range(begin, begin + count)],
+            st.integers(0, numbers),
+            st.integers(0, rows),
+        ),
+    )
+    one = st.one_of(
         st.tuples(st.just("new"), batches),
         st.tuples(st.just("any"), batches),
         st.tuples(st.just("let go"), st.floats(0.0, 1.0)),
         st.tuples(st.just("renumber"), st.integers(0, 2**45)),
-    ),
-    max_size=25,
-)
+    )
+    return st.lists(one, max_size=steps)
+
+
+actions = histories("row ", numbers=2000, rows=1500, texts=12, steps=25)
+short_actions = histories("", numbers=150, rows=60, texts=30, steps=30)
 
 
 def live(index: IdIndex, plain: PlainIndex, what: str, of: object) -> list[str]:
@@ -93,23 +99,6 @@ def test_an_index_of_ids_is_a_list_and_a_dictionary(first: int, steps: list[tupl
         check(index, plain, live(index, plain, what, of))
 
 
-short_batches = st.one_of(
-    st.lists(st.text(ALPHABET, max_size=3), max_size=30),
-    st.builds(
-        lambda begin, count: [f"{number}" for number in range(begin, begin + count)],
-        st.integers(0, 150),
-        st.integers(0, 60),
-    ),
-)
-short_actions = st.lists(
-    st.one_of(
-        st.tuples(st.just("new"), short_batches),
-        st.tuples(st.just("any"), short_batches),
-        st.tuples(st.just("let go"), st.floats(0.0, 1.0)),
-        st.tuples(st.just("renumber"), st.integers(0, 2**45)),
-    ),
-    max_size=30,
-)
 hashes = st.sampled_from(
     [
         hash,

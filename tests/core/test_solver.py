@@ -22,6 +22,7 @@ from deltaplane.metrics import Confusion, gmean
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Plane, Problem, solve
+from deltaplane.triangle import layout_of
 from exact_planes import exact_plane
 
 Floats = npt.NDArray[np.float64]
@@ -209,7 +210,7 @@ _placed = st.integers(-(2**30) + 1, 2**30 - 1)
 @given(rows=st.lists(st.tuples(_placed, _placed), min_size=1, max_size=8), centre=st.tuples(_placed, _placed))
 def test_moving_a_gram_matrix_is_exact_whatever_its_size(rows: list[tuple[int, int]], centre: tuple[int, int]) -> None:
     moments = Moments.of_rows(np.array(rows, dtype=np.float64))
-    moved = centring.moved(moments, np.array([*centre, 0]), centring.layout_of(3))
+    moved = centring.moved(moments, np.array([*centre, 0]), layout_of(3))
     extended = [(a - centre[0], b - centre[1], -1) for a, b in rows]
     for i in range(3):
         for j in range(i, 3):

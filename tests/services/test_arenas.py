@@ -35,21 +35,20 @@ done.wait()
 """
 
 
-def arenas(how: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+def said_by(program: str, *arguments: str) -> list[str]:
+    """The words that a program prints in a process of its own."""
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     return done.stdout.split()
 
 
 def test_threads_share_a_few_arenas() -> None:
     if platform.libc_ver()[0] != "glibc":
-        code = "from deltaplane_services.arenas import keep_few_arenas; print(keep_few_arenas())"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "False"
+        assert said_by("from deltaplane_services.arenas import keep_few_arenas as keep; print(keep())") == ["False"]
         return
-    limited, beside_the_first = arenas("few")
+    limited, beside_the_first = said_by(PROGRAM, "few")
     assert limited == "True"
     assert int(beside_the_first) <= ARENAS - 1
-    assert int(arenas("many")[1]) > ARENAS
+    assert int(said_by(PROGRAM, "many")[1]) > ARENAS
 
 
 RELEASING = """
@@ -69,12 +68,11 @@ print(give_back_what_is_free(), whole - freed, freed - resident())
 
 def test_what_was_freed_in_the_midst_of_what_is_held_is_given_back() -> None:
     if platform.libc_ver()[0] != "glibc":
-        code = "from deltaplane_services.arenas import give_back_what_is_free; print(give_back_what_is_free())"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-        assert done.stdout.strip() == "False"
+        assert said_by("from deltaplane_services.arenas import give_back_what_is_free as give; print(give())") == [
+            "False"
+        ]
         return
-    done = subprocess.run([sys.executable, "-c", RELEASING], capture_output=True, text=True, check=True)
-    could, of_itself, kilobytes = done.stdout.split()
+    could, of_itself, kilobytes = said_by(RELEASING)
     assert could == "True"
     assert int(of_itself) < 10_000
     assert int(kilobytes) > 30_000

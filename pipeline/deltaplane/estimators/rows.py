@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.centring import layout_of
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.features import NO_MAP, FeatureMap
@@ -23,6 +22,7 @@ from deltaplane.ladder import Window, WindowLadder
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
 from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane.triangle import layout_of
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
@@ -174,7 +174,8 @@ def impossible(statistics: Statistics, touched: Statistics) -> str | None:
         moments, label = grams[key], key[1]
         if moments.count <= 0:
             return f"class {label!r} would have sums over {moments.count} rows"
-        squares, sums = map(moments.integers, layout_of(moments.dimension)[1:])
+        layout = layout_of(moments.dimension)
+        squares, sums = moments.integers(layout.diagonal), moments.integers(layout.last)
         for feature, wrong in enumerate(squares * moments.count < sums * sums):
             if wrong:
                 return f"the sum of squares of feature {feature} in class {label!r} would be less than any rows have"

@@ -1,0 +1,35 @@
+"""Where the entries of a symmetric matrix stand in its packed upper triangle, row by row."""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Positions = npt.NDArray[np.intp]
+
+
+class Layout(NamedTuple):
+    """Positions in the triangle: ``unpack`` [D, D] of each entry of the matrix, ``diagonal`` [D], ``last`` [D] of the
+    last column; and ``packed`` [D(D+1)/2], the flat positions in the matrix of the entries of the triangle.
+    """
+
+    unpack: Positions
+    diagonal: Positions
+    last: Positions
+    packed: Positions
+
+
+@functools.lru_cache(maxsize=64)
+def layout_of(dimension: int) -> Layout:
+    """The layout of a D x D matrix; its arrays are shared, and cannot be written to."""
+    rows, columns = np.triu_indices(dimension)
+    packed = np.ravel_multi_index((rows, columns), (dimension, dimension)).astype(np.intp)
+    unpack = np.zeros((dimension, dimension), dtype=np.intp)
+    unpack[rows, columns] = unpack[columns, rows] = np.arange(len(rows))
+    layout = Layout(unpack, unpack.diagonal().copy(), unpack[:, -1].copy(), packed)
+    for positions in layout:
+        positions.flags.writeable = False
+    return layout
