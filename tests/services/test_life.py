@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from deltaplane_services.interrupts import STOP_SIGNALS
 from deltaplane_services.kafka import life
 
 SERVICE = """
@@ -49,7 +50,7 @@ def ended(step: str, close: str = "pass", tell: signal.Signals | None = signal.S
     return process.returncode, [*said, *out.decode().split("\n"), *fault.decode().split("\n")]
 
 
-@pytest.mark.parametrize("tell", life.STOP_SIGNALS)
+@pytest.mark.parametrize("tell", STOP_SIGNALS)
 def test_a_service_that_is_told_to_end_finishes_its_turn_and_closes(tell: signal.Signals) -> None:
     code, said = ended("time.sleep(0.05)", tell=tell)
     assert code == 0

@@ -17,11 +17,11 @@ from types import FrameType
 from typing import Protocol
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.interrupts import STOP_SIGNALS
 from deltaplane_services.settings import Knobs
 
 logger = logging.getLogger(__name__)
 
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EXIT_BY_FORCE = 3
 """The exit code of a service that could not end in time."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import secrets
-import signal
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
@@ -62,7 +60,6 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
         if not run.services:
             return KafkaPipeline(settings)
         with ExitStack() as undo:
-            undo.callback(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, _interrupt))
             if not run.keep_topics:
                 undo.callback(delete_topics, settings)
             for finding in create_topics(settings).findings:
@@ -77,12 +74,6 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
             return pipeline
 
     return open_pipeline
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    """End a replay that is told to terminate as an interrupt does: its services and topics must not stay behind."""
-    del number, frame
-    raise KeyboardInterrupt
 
 
 def delete_topics(settings: ServiceSettings) -> None:

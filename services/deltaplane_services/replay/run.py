@@ -24,6 +24,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.prequential import Point, PrequentialSeries
 from deltaplane.records import DeadLetter
+from deltaplane_services.interrupts import Interrupts
 from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row
@@ -94,9 +95,10 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
     """Run a file through the whole pipeline, which is opened once the stream's definition is complete.
 
     Raises :class:`DeltaplaneError` with a message for the user where the file or the options cannot be used. An
-    interrupt (Ctrl-C) ends the replay early with the result so far.
+    interrupt (Ctrl-C, SIGTERM) ends the replay early, after the chunk that is in work, with the result so far; a second
+    one ends it at once, without a result.
     """
-    with open_rows(options.source, reader_options(options)) as reader, ExitStack() as stack:
+    with Interrupts() as interrupts, open_rows(options.source, reader_options(options)) as reader, ExitStack() as stack:
         blocks: Iterator[RowBlock] = reader
         if Path(options.source).is_file():  # A pipe may keep its reader waiting, and nobody could end it.
             blocks = stack.enter_context(ReadAhead(reader))
@@ -107,11 +109,13 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
         if definition.ladder.longest_milliseconds is not None:
             blocks = refuse_bogus_times(blocks, definition.max_skew_milliseconds)
         note = stack.enter_context(options.retired_ids.open("w", encoding="utf-8")) if options.retired_ids else None
-        pipeline = open_pipeline(definition)
-        stack.callback(pipeline.close)
+        with interrupts.held():
+            pipeline = open_pipeline(definition)
+            stack.callback(pipeline.close)
         run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
         try:
-            run.feed(rechunk(blocks, ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk))
+            rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
+            run.feed(rechunk(blocks, rows_at_once), interrupts)
         except KeyboardInterrupt:
             run.ended_early = "interrupted"
         except ReaderError as fault:
@@ -156,18 +160,22 @@ class _Run:
         self._labels: set[str] = set()
         self._started = time.monotonic()
 
-    def feed(self, chunks: Iterator[RowBlock]) -> None:
-        """Publish chunk after chunk, and let the pipeline see each before the next."""
+    def feed(self, chunks: Iterator[RowBlock], interrupts: Interrupts) -> None:
+        """Publish chunk after chunk, and let the pipeline see each before the next; interrupted only between two."""
         for chunk in chunks:
-            for refused in chunk.refused:
-                self._refusals.add_unreadable(refused)
-            if len(self._labels) <= limits.CLASSES:
-                self._labels.update(chunk.labels)
-            self._round(*self._feed.publish(chunk))
-            self._on_progress(self._snapshot)
+            with interrupts.held():
+                self._take(chunk)
             if self.options.rows_per_second is not None:
                 due = self._started + self._feed.rows / self.options.rows_per_second
                 time.sleep(max(0.0, due - time.monotonic()))
+
+    def _take(self, chunk: RowBlock) -> None:
+        for refused in chunk.refused:
+            self._refusals.add_unreadable(refused)
+        if len(self._labels) <= limits.CLASSES:
+            self._labels.update(chunk.labels)
+        self._round(*self._feed.publish(chunk))
+        self._on_progress(self._snapshot)
 
     def finish(self) -> ReplayResult:
         """Retire what is still to be retired, drain the pipeline, verify, and sum up."""
