@@ -75,7 +75,7 @@ def test_a_merger_fetches_nothing_before_its_election_and_after_it(
             everything = {f"{stream_name}.models-0", *(f"{stream_name}.deltas-{number}" for number in (0, 1))}
             assert reader.fetched_by_now() == everything
             # It is given up as another member of the group would have it.
-            merger._election.unsubscribe()
+            merger._election.client.unsubscribe()
             step_until(merger, lambda: not merger.elected)
             assert reader.fetched_by_now() == set()
         finally:

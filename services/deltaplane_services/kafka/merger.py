@@ -25,6 +25,7 @@ from deltaplane_services.kafka.log import (
     is_passing,
     raise_if_error,
 )
+from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.metrics_export import MergerMetrics
 from deltaplane_services.processors.merger import MergerProcessor
@@ -65,7 +66,6 @@ class MergerService:
     ) -> None:
         self.definition = definition
         self._watch = watch or MergerMetrics(definition)
-        self._joined = False
         self.processor: MergerProcessor | None = None
         self._clients = clients
         self._pace = pace
@@ -79,13 +79,14 @@ class MergerService:
         # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
         self._ahead: dict[int, int] = {}
         self._heard_at = 0.0
-        self._election = clients.consumer()
-        self._election.subscribe(
+        self._election = Member(
+            clients.consumer,
             [f"{definition.name}.{CHECKPOINTS}"],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._revoked,
+            assigned=self._assigned,
+            revoked=self._revoked,
+            lost=self._revoked,
         )
+        self._election.join()
 
     @property
     def elected(self) -> bool:
@@ -96,7 +97,7 @@ class MergerService:
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         consumer.assign([TopicPartition(place.topic, place.partition, OFFSET_END) for place in places])
-        self._joined, self._has_place = True, bool(places)
+        self._has_place = bool(places)
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         del consumer
@@ -169,7 +170,7 @@ class MergerService:
             self._failures = 0
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
-        for message in self._election.consume(100, timeout=0.0 if self._has_place else timeout_seconds):
+        for message in self._election.consume(100, 0.0 if self._has_place else timeout_seconds):
             if not is_passing(message):
                 raise_if_error(message, self._clients.party)
         if self._has_place:
@@ -241,7 +242,7 @@ class MergerService:
         processor = self.processor
         self._watch.turn(
             None if processor is None else processor.verdicts,
-            joined=self._joined,
+            joined=self._election.joined,
             has_place=self._has_place,
             caught_up=not self._ahead,
             void_trials=0 if processor is None else processor.void_trials,

@@ -26,6 +26,7 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
+from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import ScorerMetrics
@@ -64,8 +65,7 @@ class ScorerService:
         if self._models.model is not None:
             self.processor.see_model(self._models.model)
         self._queries = clients.reader()
-        self._consumer = clients.consumer()
-        self._subscribed = False
+        self._member = Member(clients.consumer, [f"{definition.name}.{QUERIES}"], assigned=self._assigned)
         self._failures = 0
 
     def step(self, most: int, timeout_seconds: float) -> None:
@@ -80,9 +80,9 @@ class ScorerService:
             logger.warning("%s; going on (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
             self._publisher.abandon()
             self._publisher = self._clients.publisher()
-            self._consumer.unsubscribe()
-            self._subscribed = False
             time.sleep(min(0.2 * 2**self._failures, 5.0))
+            if self._member.asked:
+                self._member.join_anew()
         else:
             self._failures = 0
 
@@ -92,10 +92,9 @@ class ScorerService:
             self.processor.see_model(model)
         if not self.processor.ready:
             return
-        if not self._subscribed:
-            self._consumer.subscribe([f"{self._definition.name}.{QUERIES}"], on_assign=self._assigned)
-            self._subscribed = True
-        messages = [m for m in self._consumer.consume(most, timeout=timeout_seconds) if not is_passing(m)]
+        if not self._member.asked:
+            self._member.join()
+        messages = [m for m in self._member.consume(most, timeout_seconds) if not is_passing(m)]
         if not messages:
             return
         output = self.processor.process([self._record(message) for message in once(messages)])
@@ -109,7 +108,7 @@ class ScorerService:
         if not does_not_unpack(message):
             raise_if_error(message, self._clients.party)
             return record_of(message, self._definition.name)
-        self._consumer.seek(self._queries.batch_ends.behind(message))
+        self._member.client.seek(self._queries.batch_ends.behind(message))
         return stand_in(record_of(message, self._definition.name))
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
@@ -137,7 +136,7 @@ class ScorerService:
             record = record_of(message, "")
             ends[record.topic, record.partition] = record.offset + 1
         try:
-            self._consumer.commit(
+            self._member.client.commit(
                 offsets=[TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()],
                 asynchronous=False,
             )
@@ -148,8 +147,8 @@ class ScorerService:
     def tell(self) -> None:
         """Tell the metrics where this scorer stands; after every turn."""
         self._watch.turn(self.processor)
-        places = self._consumer.position(self._consumer.assignment()) if self._subscribed else []
-        self._watch.lags(known_lags(self._consumer, places, self._definition.name))
+        client = self._member.client
+        self._watch.lags(known_lags(client, client.position(client.assignment()), self._definition.name))
 
     def close(self) -> None:
         """Finish and leave."""
@@ -157,6 +156,6 @@ class ScorerService:
         try:
             self._publisher.flush()
         finally:
-            self._consumer.close()
+            self._member.close()
             self._models.close()
             self._queries.close()

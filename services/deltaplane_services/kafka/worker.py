@@ -34,6 +34,7 @@ from deltaplane_services.kafka.log import (
     raise_if_error,
     record_of,
 )
+from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import WorkerMetrics
@@ -93,7 +94,7 @@ class Worker:
         self.definition = definition
         self._watch = watch or WorkerMetrics(definition, site)
         # Whether the consumer stands before a batch that does not unpack.
-        self._joined = self._go_on = False
+        self._go_on = False
         self._site, self._name, self._clients = site, name, clients
         self._lives = 0
         self._sources: dict[int, SourceAtWork] = {}
@@ -105,13 +106,14 @@ class Worker:
         self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
         self._connect()
-        self._consumer = clients.consumer()
-        self._consumer.subscribe(
+        self._member = Member(
+            clients.consumer,
             [self._topic(SAMPLES), self._topic(RETIREMENTS)],
-            on_assign=self._assigned,
-            on_revoke=self._revoked,
-            on_lost=self._lost,
+            assigned=self._assigned,
+            revoked=self._revoked,
+            lost=self._lost,
         )
+        self._member.join()
 
     def _connect(self) -> None:
         self._site_publisher, self._publisher = self._clients.site_publisher(), self._clients.central_publisher()
@@ -123,7 +125,6 @@ class Worker:
     # What the group says: called by the client in the course of a poll -----------------------------------------------
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        self._joined = True
         # Nothing is read before its source has been claimed; and without this call the client would begin anywhere.
         consumer.assign([])
         of = {
@@ -152,7 +153,6 @@ class Worker:
     def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
         """Another worker may own these partitions already; what is still unsent would be dropped by every reader."""
         del consumer
-        self._joined = False
         logger.warning("the group gave this worker up: it was silent for longer than its session")
         self._give_up(places)
 
@@ -252,7 +252,7 @@ class Worker:
         began = time.monotonic()
         may_take = bool(self._waiting) and began >= self._try_at
         most = max(1, min(most, int(BYTES_AT_ONCE / self._record_bytes)))
-        messages = self._consumer.consume(most, timeout=0.0 if may_take else timeout_seconds)
+        messages = self._member.consume(most, 0.0 if may_take else timeout_seconds)
         # Looked at before anything can fail: that the group has shut this member out is said once, and never again.
         batches = self._sorted(messages)
         self._see_models()
@@ -325,7 +325,7 @@ class Worker:
 
     def _read_on(self) -> None:
         """Read every source that is worked on from its position; assigning anew drops what was fetched ahead."""
-        self._consumer.assign([place for source in self._sources.values() for place in self._places(source)])
+        self._member.client.assign([place for source in self._sources.values() for place in self._places(source)])
 
     def _places(self, source: SourceAtWork) -> list[TopicPartition]:
         partition, (samples, retirements) = source.processor.source.partition, source.processor.position
@@ -409,16 +409,16 @@ class Worker:
 
     def tell(self) -> None:
         """Tell the metrics where every source stands; after every turn."""
-        self._watch.turn(self.sources, self._waiting, joined=self._joined)
+        self._watch.turn(self.sources, self._waiting, joined=self._member.joined)
         places = [place for source in self._sources.values() for place in self._places(source)]
-        self._watch.lags(known_lags(self._consumer, places, self.definition.name))
+        self._watch.lags(known_lags(self._member.client, places, self.definition.name))
 
     def commit_positions(self) -> None:
         """Tell the group how far each source is: for lag metrics only, correctness never looks at it."""
         places = [place for source in self._sources.values() for place in self._places(source)]
         if places:
             try:
-                self._consumer.commit(offsets=places, asynchronous=True)
+                self._member.client.commit(offsets=places, asynchronous=True)
             except KafkaException as fault:
                 logger.info("positions were not committed (%s); only lag metrics miss them", fault)
 
@@ -430,7 +430,7 @@ class Worker:
         except DeliveryFailed as fault:
             logger.warning("at the end: %s; the next owner goes on from what has arrived", fault)
         finally:
-            self._consumer.close()
+            self._member.close()
             self._close_readers()
 
     def _close_readers(self) -> None:

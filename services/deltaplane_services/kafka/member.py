@@ -1,0 +1,101 @@
+"""A member of a consumer group that gets back into it.
+
+A client whose group has given it up (its process was frozen, or the broker) asks to be let in again by itself. Where a
+broker was frozen for most of a minute, that request has been seen to be lost: the client waited, the group was empty,
+and a merger that called itself ready was never elected. So a member that has not been let in for a minute asks anew,
+with a new client.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+logger = logging.getLogger(__name__)
+
+JOIN_SECONDS = 60.0
+"""How long a member waits to be let in before it asks with a new client. The group may have reason to make it wait (a
+member that is busy holds up all others, for up to max.poll.interval.ms); asking anew costs nothing then."""
+
+Change = Callable[[Consumer, list[TopicPartition]], None]
+
+
+def _nothing(consumer: Consumer, places: list[TopicPartition]) -> None:
+    """The client does by itself what is to be done."""
+
+
+class Member:
+    """Subscribes to ``topics`` with a client from ``make``; changes are told in the course of :meth:`consume`.
+
+    ``joined``: whether the group has given this member its part, be it none, and has not taken it back since.
+    ``client`` is the client of the moment: what is asked of it holds until the next :meth:`consume`.
+    """
+
+    def __init__(
+        self,
+        make: Callable[[], Consumer],
+        topics: Sequence[str],
+        *,
+        assigned: Change = _nothing,
+        revoked: Change = _nothing,
+        lost: Change = _nothing,
+    ) -> None:
+        self.client = make()
+        self.joined = False
+        self._make, self._topics = make, list(topics)
+        self._told = {"assigned": assigned, "revoked": revoked, "lost": lost}
+        self._asked_at: float | None = None
+
+    @property
+    def asked(self) -> bool:
+        """Whether this member has asked to be let in."""
+        return self._asked_at is not None
+
+    def join(self) -> None:
+        """Ask to be let in."""
+        self.joined, self._asked_at = False, time.monotonic()
+        self.client.subscribe(
+            self._topics,
+            on_assign=self._when("assigned", joined=True),
+            on_revoke=self._when("revoked", joined=False),
+            on_lost=self._when("lost", joined=False),
+        )
+
+    def _when(self, change: str, *, joined: bool) -> Change:
+        def told(consumer: Consumer, places: list[TopicPartition]) -> None:
+            # What a client says that has been let go of is of no interest, and may come from another thread.
+            if consumer is self.client:
+                self.joined, self._asked_at = joined, time.monotonic()
+                self._told[change](consumer, places)
+
+        return told
+
+    def join_anew(self) -> None:
+        """Ask to be let in with a new client, and let go of the old one without waiting for it."""
+        old, self.client = self.client, self._make()
+        # It may wait for a broker that does not answer.
+        threading.Thread(target=_leave, args=(old,), name="deltaplane-leaving", daemon=True).start()
+        self.join()
+
+    def consume(self, most: int, timeout_seconds: float) -> list[Message]:
+        """Up to so many messages. Raises what the client raises."""
+        if not self.joined and self._asked_at is not None and time.monotonic() - self._asked_at > JOIN_SECONDS:
+            logger.warning(
+                "%s: not let into the group for %.0f s; asking anew, with a new client", self._topics, JOIN_SECONDS
+            )
+            self.join_anew()
+        return self.client.consume(most, timeout=timeout_seconds)
+
+    def close(self) -> None:
+        """Leave the group."""
+        self.client.close()
+
+
+def _leave(client: Consumer) -> None:
+    with contextlib.suppress(KafkaException):
+        client.close()
