@@ -121,7 +121,7 @@ def test_a_member_that_is_not_let_in_again_asks_anew_with_a_new_client(group: Gr
     assert len(group.heard) == 3
 
 
-def test_a_member_that_was_never_let_in_asks_anew_each_minute(group: Group, clock: Clock) -> None:
+def test_a_member_that_is_never_let_in_asks_anew_again_and_again(group: Group, clock: Clock) -> None:
     group.member.join()
     for clients in (1, 2, 3):
         group.poll()

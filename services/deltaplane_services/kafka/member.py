@@ -1,9 +1,9 @@
 """A member of a consumer group that gets back into it.
 
 A client whose group has given it up (its process was frozen, or the broker) asks to be let in again by itself. Where a
-broker was frozen for most of a minute, that request has been seen to be lost: the client waited, the group was empty,
-and a merger that called itself ready was never elected. So a member that has not been let in for a minute asks anew,
-with a new client.
+broker was frozen for most of a minute, that request has been seen to be lost: the group was empty, the client waited for
+an answer (it does so for as long as max.poll.interval.ms, five minutes), and a merger that called itself ready was not
+elected. So a member that is not let in for half a minute asks anew, with a new client.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 logger = logging.getLogger(__name__)
 
-JOIN_SECONDS = 60.0
+JOIN_SECONDS = 30.0
 """How long a member waits to be let in before it asks with a new client. The group may have reason to make it wait (a
 member that is busy holds up all others, for up to max.poll.interval.ms); asking anew costs nothing then."""
 
