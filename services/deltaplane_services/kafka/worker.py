@@ -325,7 +325,9 @@ class Worker:
 
     def _read_on(self) -> None:
         """Read every source that is worked on from its position; assigning anew drops what was fetched ahead."""
-        self._member.client.assign([place for source in self._sources.values() for place in self._places(source)])
+        # Outside its group a worker has no sources, and the client is busy getting back into it.
+        if self._member.joined:
+            self._member.client.assign([place for source in self._sources.values() for place in self._places(source)])
 
     def _places(self, source: SourceAtWork) -> list[TopicPartition]:
         partition, (samples, retirements) = source.processor.source.partition, source.processor.position
