@@ -1,9 +1,9 @@
 """A member of a consumer group that gets back into it.
 
 A client whose group has given it up (its process was frozen, or the broker) asks to be let in again by itself. Where a
-broker was frozen for most of a minute, that request has been seen to be lost: the group was empty, the client waited for
-an answer (it does so for as long as max.poll.interval.ms, five minutes), and a merger that called itself ready was not
-elected. So a member that is not let in for half a minute asks anew, with a new client.
+broker was frozen for most of a minute, that request has been seen to be lost: the group was empty, the client waited
+for an answer (it does so for as long as max.poll.interval.ms, five minutes), and a merger that called itself ready was
+not elected. So a member that is not let in for half a minute asks anew, with a new client.
 """
 
 from __future__ import annotations
