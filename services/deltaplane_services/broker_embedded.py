@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.processors.records import TOPICS, Outgoing, Record
+from deltaplane_services.processors.records import TOPICS, Content, Outgoing, Record
 
 COMPACT_ABOVE = 64
 """Records beyond the number of keys after which a compacted log is compacted again."""
@@ -33,8 +33,8 @@ class _Log:
         self._records: list[Record] = []
         self._keys: set[bytes | None] = set()
 
-    def append(self, key: bytes | None, value: bytes | None, log_time: int, meaning: object) -> int:
-        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, value, meaning))
+    def append(self, key: bytes | None, content: Content, log_time: int, meaning: object) -> int:
+        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, content, meaning))
         self.end += 1
         if self._compacted:
             self._keys.add(key)
@@ -72,7 +72,11 @@ class _Log:
 
 
 class EmbeddedBroker:
-    """The topics of one stream on one site; with ``keep_meaning`` records carry what they were encoded from."""
+    """The topics of one stream on one site.
+
+    With ``keep_meaning`` records carry what they are encoded from, and are encoded only where somebody asks for their
+    bytes.
+    """
 
     def __init__(self, partitions: int, *, keep_meaning: bool = False) -> None:
         self.partitions = partitions
@@ -85,8 +89,10 @@ class EmbeddedBroker:
 
     def append(self, outgoing: Outgoing, log_time: int) -> int:
         """Append a record at ``log_time`` (milliseconds since the epoch); its offset is the acknowledgement."""
-        meaning = outgoing.meaning if self._keep_meaning else None
-        return self._logs[outgoing.topic, outgoing.partition].append(outgoing.key, outgoing.value, log_time, meaning)
+        log = self._logs[outgoing.topic, outgoing.partition]
+        if self._keep_meaning:
+            return log.append(outgoing.key, outgoing.content, log_time, outgoing.meaning)
+        return log.append(outgoing.key, outgoing.value, log_time, None)
 
     def append_all(self, records: Iterable[Outgoing], log_time: int) -> None:
         """Append several records in order."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Source, SourceState
-from deltaplane.errors import DeltaGap
+from deltaplane.errors import DeltaGap, WireError
 from deltaplane.records import Query
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement, partition_of
@@ -26,6 +27,8 @@ from deltaplane.wire import (
     write_sample_batch,
 )
 from deltaplane_services.broker_embedded import EmbeddedBroker, OffsetOutOfRange
+from deltaplane_services.processors import merger as merger_module
+from deltaplane_services.processors import worker as worker_module
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     DEAD_LETTERS,
@@ -35,6 +38,7 @@ from deltaplane_services.processors.records import (
     QUERIES,
     RETIREMENTS,
     SAMPLES,
+    Encoding,
     Outgoing,
     read_change,
     read_published_samples,
@@ -405,11 +409,12 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
                 mine = tuple(row for row in rows[start : start + 7] if partition_of(row.id, 2) == partition)
                 if mine:
                     samples = samples_of([mine], 0, 2)
-                    value = write_sample_batch(samples, definition.data_fingerprint)
-                    runner.broker.append(Outgoing(SAMPLES, partition, None, value, samples), NOW + 10_000)
+                    content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint))
+                    runner.broker.append(Outgoing(SAMPLES, partition, None, content, samples), NOW + 10_000)
             runner.round(NOW + 10_000)
         logs.append({topic: runner.broker.fetch_topic(topic) for topic in (SAMPLES, DELTAS, MODELS, DEAD_LETTERS)})
     decoded, spared = logs
+    # Those of the one were encoded when they were published, those of the other are only now.
     for topic, records in spared.items():
         assert [record.value for record in records] == [record.value for record in decoded[topic]]
         assert not any(record.meaning for record in decoded[topic])
@@ -423,3 +428,41 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
     assert spared[MODELS]
     for record in spared[MODELS]:
         assert plain(record.meaning) == plain(read_model(record.value))
+
+
+def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> bytes:
+        pytest.fail("nobody has asked")
+
+    definition = definition_of("40", partitions=1, features=2)
+    runner = EmbeddedRunner(definition, 1, RunnerOptions(decode=False))
+    monkeypatch.setattr(worker_module, "write_delta", never)
+    monkeypatch.setattr(merger_module, "write_model", never)
+    rows = rows_of(5)
+    for start in range(0, len(rows), 7):
+        samples = samples_of([tuple(rows[start : start + 7])], 0, 2)
+        runner.broker.append(Outgoing(SAMPLES, 0, None, Encoding(never), samples), NOW + 10_000)
+        runner.round(NOW + 10_000)
+    assert runner.merger.model is not None
+    assert runner.merger.model.totals["applied"] > 0
+
+
+def test_a_message_is_encoded_once_when_it_is_first_asked_for() -> None:
+    written: list[int] = []
+
+    def write() -> bytes:
+        written.append(1)
+        return b"bytes"
+
+    outgoing = Outgoing(SAMPLES, 0, None, Encoding(write))
+    assert not written
+    assert (outgoing.value, outgoing.value, written) == (b"bytes", b"bytes", [1])
+    assert [Outgoing(SAMPLES, 0, None, content).value for content in (b"own", None)] == [b"own", None]
+
+
+def test_what_cannot_be_encoded_is_refused_where_it_is_published() -> None:
+    def write() -> bytes:
+        raise WireError("too long")
+
+    with pytest.raises(WireError, match="too long"):
+        EmbeddedBroker(1).append(Outgoing(SAMPLES, 0, None, Encoding(write)), NOW)

@@ -1,6 +1,6 @@
 """Ours: the whole embedded pipeline, as ``replay`` runs it, on rows in memory; and the estimator, row by row.
 
-A chunk is encoded as a record, admitted, placed on the grid, scored by the newest model, learned exactly, and leaves
+A chunk is published as a record, admitted, placed on the grid, scored by the newest model, learned exactly, and leaves
 the window again when it is old; then the merger solves and publishes a model. The G-mean is the one the model carries.
 """
 
@@ -20,7 +20,7 @@ from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
-from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane_services.processors.records import SAMPLES, Encoding, Outgoing
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
@@ -56,8 +56,8 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
         gmeans, rows = {}, 0
         first = None
         for samples in chunks:
-            value = write_sample_batch(samples, definition.data_fingerprint)
-            pipeline.publish([Outgoing(SAMPLES, 0, None, value, samples)], 0)
+            content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint))
+            pipeline.publish([Outgoing(SAMPLES, 0, None, content, samples)], 0)
             pipeline.advance(0)
             rows += len(samples)
             if rows in marks or rows == task.chunk:

@@ -73,7 +73,7 @@ def record_of(message: Message, prefix: str) -> Record:
         offset=offset,
         log_time=message.timestamp()[1],
         key=_bytes(message.key()),
-        value=_bytes(message.value()),
+        content=_bytes(message.value()),
     )
 
 

@@ -32,7 +32,7 @@ def does_not_unpack(message: Message) -> bool:
 
 def stand_in(record: Record) -> Record:
     """The record that is put in the place of a batch, made of the message that says so."""
-    return record._replace(log_time=0, key=None, value=STAND_IN)
+    return record._replace(log_time=0, key=None, content=STAND_IN)
 
 
 def once(messages: Iterable[Message]) -> Iterator[Message]:

@@ -74,7 +74,7 @@ class Intake:
         """The rows of records of samples, in order."""
         singles, parts = self._singles, []
         for record in records:
-            if singles.take(record.value, record.offset, record.log_time):
+            if record.meaning is None and singles.take(record.value, record.offset, record.log_time):
                 continue
             if len(singles):
                 parts.append(singles.samples())

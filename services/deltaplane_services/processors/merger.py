@@ -20,6 +20,7 @@ from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     MODELS,
+    Encoding,
     Outgoing,
     Output,
     Record,
@@ -114,7 +115,8 @@ class MergerProcessor:
         if model is None:
             return Output()
         self.model = model
-        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(model), model),))
+        content = Encoding(lambda: write_model(model))
+        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
 
     @property
     def void_trials(self) -> int:

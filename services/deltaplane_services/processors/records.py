@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -52,6 +52,33 @@ TOPICS: Mapping[str, TopicSettings] = {
 """Every topic of a stream, by its name without the stream's prefix."""
 
 
+class Encoding:
+    """The bytes of a message, made when they are first asked for: where no wire lies between, nobody may ever ask.
+
+    ``write`` is a function of what it was given, which nobody changes.
+    """
+
+    __slots__ = ("_value", "_write")
+
+    def __init__(self, write: Callable[[], bytes]) -> None:
+        self._write = write
+        self._value: bytes | None = None
+
+    @property
+    def value(self) -> bytes:
+        """The bytes. Raises what ``write`` raises."""
+        if self._value is None:
+            self._value = self._write()
+        return self._value
+
+
+Content = bytes | Encoding | None
+
+
+def _bytes_of(content: Content) -> bytes | None:
+    return content.value if isinstance(content, Encoding) else content
+
+
 class Record(NamedTuple):
     """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch.
 
@@ -63,18 +90,28 @@ class Record(NamedTuple):
     offset: int
     log_time: int
     key: bytes | None
-    value: bytes | None
+    content: Content
     meaning: object = None
+
+    @property
+    def value(self) -> bytes | None:
+        """The record's bytes."""
+        return _bytes_of(self.content)
 
 
 class Outgoing(NamedTuple):
-    """A record to be published; ``meaning`` is what ``value`` was encoded from, for readers in this process."""
+    """A record to be published; ``meaning`` is what ``value`` is encoded from, for readers in this process."""
 
     topic: str
     partition: int
     key: bytes | None
-    value: bytes | None
+    content: Content
     meaning: object = None
+
+    @property
+    def value(self) -> bytes | None:
+        """The record's bytes. Raises :class:`WireError` and :class:`LimitExceeded` where it cannot have any."""
+        return _bytes_of(self.content)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from deltaplane_services.processors.intake import Batch, Intake, row_letters
 from deltaplane_services.processors.records import (
     DELTAS,
     RECEIPTS,
+    Encoding,
     Outgoing,
     Output,
     Record,
@@ -296,7 +297,8 @@ class WorkerProcessor:
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
-        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), write_delta(delta), delta)
+        content = Encoding(lambda: write_delta(delta))
+        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), content, delta)
         return Output(tuple(first), (then,))
 
     def _with_room(self, scores: Confusion) -> Confusion:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from deltaplane.definition import StreamDefinition
 from deltaplane.sample import Retirement, Samples, partition_of
 from deltaplane.wire import write_retirement, write_sample_batch
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Encoding, Outgoing
 from deltaplane_services.readers import RowBlock
 from deltaplane_services.replay.clock import select
 from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions
@@ -70,8 +71,8 @@ class Feed:
         self.rows += len(block)
         batches = list(self._partitioned(block))
         for batch in batches:
-            value = write_sample_batch(batch.samples, self.definition.data_fingerprint)
-            records.append(Outgoing(SAMPLES, batch.partition, None, value, batch.samples))
+            content = Encoding(partial(write_sample_batch, batch.samples, self.definition.data_fingerprint))
+            records.append(Outgoing(SAMPLES, batch.partition, None, content, batch.samples))
         return records, Published(batches, retired, self.now)
 
     def finish(self) -> tuple[list[Outgoing], Published]:
