@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
+from deltaplane.sample import Samples
+from deltaplane.wire import write_sample_batch
 from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows
 from deltaplane_services.readers.bounds import BLOCK_BYTES, LINE_BYTES, RECORD_BYTES
 from services.readers_samples import Rows, read, trickle
@@ -151,6 +153,18 @@ def test_an_empty_label_or_id_is_refused_and_other_text_is_a_label_as_it_stands(
     rows = read(b"k,x,y\n1,1,\n2,1,  \n ,1,a\n4,1, 1.0 \n5,1,NA\n", ReaderOptions(label="y", id="k"))
     assert rows.labels == ["1.0", "NA"]
     assert rows.reasons == {2: "the label is empty", 3: "the label is empty", 4: "the id is empty"}
+
+
+def test_an_id_that_no_batch_can_carry_is_refused_and_costs_no_other_row() -> None:
+    fits, too_long, wide = "i" * (2**16 - 1), "i" * 2**16, "漢" * 2**15
+    rows = read(f"k,x,y\n{fits},1,p\n{too_long},2,p\n{wide},3,p\nz,4,q\n".encode(), ReaderOptions(label="y", id="k"))
+    assert rows.ids == [fits, "z"]
+    assert rows.reasons == {
+        3: "the id takes 65,536 bytes, expected at most 256; shorten it",
+        4: "the id takes 98,304 bytes, expected at most 256; shorten it",
+    }
+    samples = Samples.of_record(rows.ids or [], 0, ("p", "q"), np.arange(2, dtype=np.int32), rows.features)
+    assert len(write_sample_batch(samples, bytes(16))) > len(fits), "what is left is what a batch can carry"
 
 
 def test_a_row_with_too_few_or_too_many_cells_is_refused() -> None:

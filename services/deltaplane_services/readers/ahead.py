@@ -1,8 +1,8 @@
 """Read a file a few blocks ahead, in a thread of its own.
 
 Parsing text takes as long as everything that a pipeline does with the rows, and it happens in the code of Arrow and
-NumPy, which lets other threads run meanwhile. So one block is parsed while the one before it is learned. Order, blocks and faults are
-those of the reader itself: a fault comes after the blocks before it.
+NumPy, which lets other threads run meanwhile. So one block is parsed while the one before it is learned. Order, blocks
+and faults are those of the reader itself: a fault comes after the blocks before it.
 """
 
 from __future__ import annotations

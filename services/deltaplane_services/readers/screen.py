@@ -12,11 +12,24 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane import limits
 from deltaplane_services.readers.cells import excerpt
 from deltaplane_services.readers.rows import RefusedRow, RowBlock, by_line
 
 LABEL_MISSING = "the label is empty"
 ID_MISSING = "the id is empty"
+ID_BYTES_CARRIED = 2**16 - 1
+"""A batch carries longer ids than a stream admits, so that they are dead-lettered like other bad values; but no longer
+ones than these."""
+
+
+def id_fault(row_id: str) -> str | None:
+    """Why a row of this id cannot be published; None where it can."""
+    if not row_id:
+        return ID_MISSING
+    if len(row_id) <= ID_BYTES_CARRIED // 4 or (size := len(row_id.encode())) <= ID_BYTES_CARRIED:
+        return None
+    return f"the id takes {size:,} bytes, expected at most {limits.ID_BYTES}; shorten it"
 
 
 def feature_missing(name: str) -> str:
@@ -27,16 +40,16 @@ def feature_missing(name: str) -> str:
 def reasons_to_refuse(
     block: RowBlock, feature_names: Sequence[str], faults: Mapping[int, str], *, refuse_nan: bool
 ) -> dict[int, str]:
-    """Reason by row (from 0) where label or id is empty, ``faults`` has one, or, if ``refuse_nan``, a feature is
-    NaN.
+    """Reason by row (from 0) where the label is empty or the id is or takes too much, ``faults`` has one, or, if
+    ``refuse_nan``, a feature is NaN.
     """
     reasons: dict[int, str] = {}
     if "" in block.labels:
         reasons.update((row, LABEL_MISSING) for row, label in enumerate(block.labels) if not label)
-    if block.ids is not None and "" in block.ids:
+    if block.ids is not None and not all(0 < length <= ID_BYTES_CARRIED // 4 for length in set(map(len, block.ids))):
         for row, row_id in enumerate(block.ids):
-            if not row_id:
-                reasons.setdefault(row, ID_MISSING)
+            if (reason := id_fault(row_id)) is not None:
+                reasons.setdefault(row, reason)
     for row, reason in faults.items():
         reasons.setdefault(row, reason)
     if refuse_nan:
