@@ -1,5 +1,7 @@
 """A merger that stands by, for the first time or again, has its clients fetch nothing of what the elected one reads.
 
+And it does not stand by for ever where its client hears nothing of the group.
+
 What a client fetches is asked of its own statistics: of what it was told, librdkafka may have its own opinion.
 """
 
@@ -8,13 +10,14 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from deltaplane_services.kafka import log
+from deltaplane_services.kafka import log, member
 from deltaplane_services.kafka.clients import merger_clients
 from deltaplane_services.kafka.merger import MergerPace, MergerService
 from kafka.selection import RunningKafka
@@ -78,5 +81,28 @@ def test_a_merger_fetches_nothing_before_its_election_and_after_it(
             merger._election.client.unsubscribe()
             step_until(merger, lambda: not merger.elected)
             assert reader.fetched_by_now() == set()
+        finally:
+            merger.close()
+
+
+def test_a_merger_whose_client_hears_nothing_of_its_group_is_elected_with_another(
+    kafka: RunningKafka, stream_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(member, "JOIN_SECONDS", 8.0)
+    with Stream.made(tmp_path, stream_name, kafka.bootstrap) as stream:
+        clients, made = merger_clients(stream.settings), list[Consumer]()
+
+        def make() -> Consumer:
+            # The first asks where nobody answers.
+            deaf = Consumer({"bootstrap.servers": "127.0.0.1:9", "group.id": "any", "log_level": 0})
+            made.append(clients.consumer() if made else deaf)
+            return made[-1]
+
+        merger = MergerService(stream.definition, replace(clients, consumer=make), MergerPace(0.1, 10.0))
+        try:
+            step_until(merger, lambda: merger.elected)
+            # Being let in may take longer than these seconds, too.
+            assert len(made) >= 2
+            assert merger._election.joined
         finally:
             merger.close()
