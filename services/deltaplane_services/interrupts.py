@@ -20,7 +20,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Interrupts:
     """A context manager in which both signals raise :class:`KeyboardInterrupt` in the main thread.
 
-    In a thread other than the main one, which cannot hear signals, it does nothing.
+    A signal that the process was started to ignore, as a shell starts what it puts in the background, stays ignored. In
+    a thread other than the main one, which cannot hear signals, nothing is done.
     """
 
     def __init__(self) -> None:
@@ -30,7 +31,8 @@ class Interrupts:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._hear) for number in STOP_SIGNALS}
+            heeded = [number for number in STOP_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+            self._before = {number: signal.signal(number, self._hear) for number in heeded}
         return self
 
     def __exit__(

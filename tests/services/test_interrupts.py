@@ -78,6 +78,17 @@ def test_what_fails_while_interrupts_are_held_says_so_itself() -> None:
         work(interrupts)
 
 
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with Interrupts():
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_in_another_thread_there_are_no_handlers_to_set_and_work_is_done() -> None:
     done = []
 
