@@ -55,6 +55,8 @@ _HEADER: Any = fastavro.parse_schema(
     }
 )
 MAGIC = b"Obj\x01"
+_FIELDS = tuple(field["name"] for field in SCHEMA["fields"])
+"""In the order in which a :class:`Record` takes them."""
 
 
 class BadBackup(DeltaplaneError):
@@ -84,14 +86,14 @@ class BackupWriter:
         if self._writer is None:
             self.begin({})
         for record in records:
-            self._writer.write(record._asdict())
+            self._writer.write(_fields_of(record))
         self.records += len(records)
 
     def end(self, digest: str | None) -> None:
         """Write the end, and put the file in its place."""
         self.add(())
         last = Record(END, 0, self.records, 0, None, None if digest is None else digest.encode())
-        self._writer.write(last._asdict())
+        self._writer.write(_fields_of(last))
         self._writer.flush()
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -160,7 +162,7 @@ class Backup:
                 block = io.BytesIO(self._block(file))
                 for _ in range(count):
                     fields: Any = fastavro.schemaless_reader(block, SCHEMA, None)
-                    yield Record(**fields)
+                    yield Record(*(fields[name] for name in _FIELDS))
                 if block.read(1):
                     raise BadBackup(f"{self.path}: a block holds more than its {count} records")
         except BadBackup:
@@ -207,3 +209,7 @@ def _long(file: BinaryIO) -> int | None:
         if not byte[0] & 0x80:
             return (zigzag >> 1) ^ -(zigzag & 1)
     raise ValueError("a number of more than 64 bits")
+
+
+def _fields_of(record: Record) -> dict[str, object]:
+    return {name: getattr(record, name) for name in _FIELDS}
