@@ -99,9 +99,9 @@ def peers(
     offline: Offline = False,
     check: Check = False,
 ) -> None:
-    """Run other stream learners and ours on the same rows: rows a second beside the G-mean.
+    r"""Run other stream learners and ours on the same rows: rows a second beside the G-mean.
 
-    pip install 'deltaplane[peers]' for River and Vowpal Wabbit
+    pip install 'deltaplane\[peers]' for River and Vowpal Wabbit
     """
     _require_extra()
     from deltaplane_benchmarks.experiments.peers import experiment

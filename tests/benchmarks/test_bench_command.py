@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -146,3 +147,13 @@ def test_the_command_line_starts_without_the_libraries_that_only_some_commands_n
     """Every command would wait for them: all of SciPy's statistics alone take longer than the rest together."""
     asked = f"import sys, deltaplane_services.cli; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
+
+
+def test_no_help_text_has_brackets_that_the_terminal_would_take_for_markup() -> None:
+    texts, commands = [], [typer.main.get_command(services_cli.app), typer.main.get_command(cli.app)]
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        texts += [command.help, *(getattr(parameter, "help", None) for parameter in command.params)]
+    assert len(texts) > 100
+    assert [text for text in texts if text and re.search(r"(?<!\\)\[[a-z]+\]", text)] == []
