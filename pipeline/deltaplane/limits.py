@@ -81,6 +81,10 @@ allowed (below this, too), cannot overflow int64."""
 ID_BYTES = 256
 """Bytes of a sample id in UTF-8. Ids are held in memory for every live row."""
 
+BATCH_ID_BYTES = 2**16 - 1
+"""Bytes of an id that a batch carries: longer ids than are admitted, so that they are dead-lettered like other bad
+values; the length of each has a uint16 there."""
+
 LABEL_BYTES = 256
 """Bytes of a label in UTF-8. Labels travel in every delta."""
 
@@ -161,7 +165,7 @@ assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 6 * (2 * LABEL_BYTES + CE
     MESSAGE_BYTES
 ), "a delta of two classes must fit a message at the largest number of features"
 assert CLASSES < 2**15, "a class code must fit the int16 that it has in a window"
-assert ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
+assert ID_BYTES <= BATCH_ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
 assert 2 * OUTCOMES * NAME_BYTES <= DELTA_BYTES_BESIDE, "counts by outcome must fit beside the statistics"
 assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"
 assert COUNT * PARTITIONS * 2**5 <= 2**63, "counts of the partitions of 32 sites must add up within int64"

@@ -178,7 +178,7 @@ def admit(
         features = np.where(gaps, definition.grid.offsets, features) if gaps.any() else features
     placed, fits, rounding = definition.grid.place_and_measure(features)
     labels, codes = _classes(samples, definition)
-    good = fits & (codes >= 0) & _usable_ids(samples.ids)
+    good = fits & (codes >= 0) & usable_each(samples.ids, limits.ID_BYTES)
     if definition.ladder.timed:  # Where no window ends with time, an odd time harms nobody.
         times = samples.event_times
         # In this order nothing overflows: of a time beyond the limit the second line has no say.
@@ -258,7 +258,7 @@ def _one_too_many(samples: Samples, row: int, most: int) -> Refusal:
 def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str], Int32s]:
     """Sorted class labels of a batch, and each row's class as an index of them, int32[n]; -1 where it has none."""
     classes = [
-        definition.classes.class_of(label) if _usable(label, limits.LABEL_BYTES) else None
+        definition.classes.class_of(label) if usable(label, limits.LABEL_BYTES) else None
         for label in samples.label_table
     ]
     labels = sorted({label for label in classes if label is not None})
@@ -267,18 +267,18 @@ def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str],
     return labels, recode[samples.label_codes] if len(samples) else np.zeros(0, dtype=np.int32)
 
 
-def _usable(text: str, limit_bytes: int) -> bool:
+def usable(text: str, limit_bytes: int) -> bool:
     """Whether an id or a label is not empty and, in UTF-8, not longer than the limit."""
     # A code point takes at most four bytes, so only long texts need to be encoded to be measured.
     return len(text) > 0 and (4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes)
 
 
-def _usable_ids(ids: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """bool[n]: which ids are usable."""
-    lengths = set(map(len, ids))
-    if 0 not in lengths and 4 * max(lengths, default=0) <= limits.ID_BYTES:
-        return np.ones(len(ids), dtype=np.bool_)
-    return np.fromiter((_usable(sample_id, limits.ID_BYTES) for sample_id in ids), dtype=np.bool_, count=len(ids))
+def usable_each(texts: Sequence[str], limit_bytes: int) -> npt.NDArray[np.bool_]:
+    """bool[n]: which of n texts are :func:`usable`."""
+    lengths = set(map(len, texts))
+    if 0 not in lengths and 4 * max(lengths, default=0) <= limit_bytes:
+        return np.ones(len(texts), dtype=np.bool_)
+    return np.fromiter((usable(text, limit_bytes) for text in texts), dtype=np.bool_, count=len(texts))
 
 
 def _refusal(
@@ -295,12 +295,12 @@ def _refusal(
     time = int(samples.event_times[row])
     if not sample_id:
         kind, reason = "bad id", "the id is empty; every sample needs one"
-    elif not _usable(sample_id, limits.ID_BYTES):
+    elif not usable(sample_id, limits.ID_BYTES):
         kind, reason = "bad id", f"the id takes {len(sample_id.encode())} bytes, expected at most {limits.ID_BYTES}"
         sample_id = sample_id[:_SHOWN]
     elif not label:
         kind, reason = "bad label", "the label is empty; every sample needs one"
-    elif not _usable(label, limits.LABEL_BYTES):
+    elif not usable(label, limits.LABEL_BYTES):
         kind, reason = (
             "bad label",
             f"the label takes {len(label.encode())} bytes, expected at most {limits.LABEL_BYTES}",

@@ -115,7 +115,7 @@ def _joined(ids: Sequence[str]) -> tuple[bytes, bytes]:
     except UnicodeEncodeError as fault:
         raise WireError(f"sample_batch: an id is not a Unicode text ({fault.reason}); use another id") from fault
     lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-    if lengths.max() > _LARGEST_UINT16:
+    if lengths.max() > limits.BATCH_ID_BYTES:
         at = int(lengths.argmax())
         raise WireError(
             f"sample_batch: expected ids of at most {limits.ID_BYTES} bytes, got {lengths[at]} in row {at}"

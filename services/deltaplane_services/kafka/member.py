@@ -48,7 +48,7 @@ class Member:
         self.client = make()
         self.joined = False
         self._make, self._topics = make, list(topics)
-        self._told = {"assigned": assigned, "revoked": revoked, "lost": lost}
+        self._assigned, self._revoked, self._lost = assigned, revoked, lost
         self._asked_at: float | None = None
 
     @property
@@ -61,17 +61,17 @@ class Member:
         self.joined, self._asked_at = False, time.monotonic()
         self.client.subscribe(
             self._topics,
-            on_assign=self._when("assigned", joined=True),
-            on_revoke=self._when("revoked", joined=False),
-            on_lost=self._when("lost", joined=False),
+            on_assign=self._noting(self._assigned, joined=True),
+            on_revoke=self._noting(self._revoked, joined=False),
+            on_lost=self._noting(self._lost, joined=False),
         )
 
-    def _when(self, change: str, *, joined: bool) -> Change:
+    def _noting(self, change: Change, *, joined: bool) -> Change:
         def told(consumer: Consumer, places: list[TopicPartition]) -> None:
             # What a client says that has been let go of is of no interest, and may come from another thread.
             if consumer is self.client:
                 self.joined, self._asked_at = joined, time.monotonic()
-                self._told[change](consumer, places)
+                change(consumer, places)
 
         return told
 

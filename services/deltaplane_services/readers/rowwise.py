@@ -9,11 +9,13 @@ from operator import itemgetter
 
 import numpy as np
 
+from deltaplane import limits
+from deltaplane.sample import usable
 from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.cells import clip, excerpt, read_number
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.rows import ReaderOptions, RefusedRow, RowBlock
-from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_fault
+from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
 from deltaplane_services.readers.times import read_time
 
 
@@ -76,8 +78,8 @@ class RowByRow:
                 raise ValueError(wrong_count(len(cells), len(layout.names)))
             label = self._label(cells[layout.label].strip())
             row_id = "" if layout.id is None else cells[layout.id].strip()
-            if layout.id is not None and (reason := id_fault(row_id)) is not None:
-                raise ValueError(reason)
+            if layout.id is not None and not usable(row_id, limits.BATCH_ID_BYTES):
+                raise ValueError(id_unusable(row_id))
             time = 0 if layout.time is None else read_time(cells[layout.time])
             features = self._numbers(cells, raw)
         except _TextFault as fault:

@@ -13,23 +13,19 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.sample import usable_each
 from deltaplane_services.readers.cells import excerpt
 from deltaplane_services.readers.rows import RefusedRow, RowBlock, by_line
 
 LABEL_MISSING = "the label is empty"
 ID_MISSING = "the id is empty"
-ID_BYTES_CARRIED = 2**16 - 1
-"""A batch carries longer ids than a stream admits, so that they are dead-lettered like other bad values; but no longer
-ones than these."""
 
 
-def id_fault(row_id: str) -> str | None:
-    """Why a row of this id cannot be published; None where it can."""
+def id_unusable(row_id: str) -> str:
+    """The reason of a row whose id no batch can carry."""
     if not row_id:
         return ID_MISSING
-    if len(row_id) <= ID_BYTES_CARRIED // 4 or (size := len(row_id.encode())) <= ID_BYTES_CARRIED:
-        return None
-    return f"the id takes {size:,} bytes, expected at most {limits.ID_BYTES}; shorten it"
+    return f"the id takes {len(row_id.encode()):,} bytes, expected at most {limits.ID_BYTES}; shorten it"
 
 
 def feature_missing(name: str) -> str:
@@ -46,10 +42,9 @@ def reasons_to_refuse(
     reasons: dict[int, str] = {}
     if "" in block.labels:
         reasons.update((row, LABEL_MISSING) for row, label in enumerate(block.labels) if not label)
-    if block.ids is not None and not all(0 < length <= ID_BYTES_CARRIED // 4 for length in set(map(len, block.ids))):
-        for row, row_id in enumerate(block.ids):
-            if (reason := id_fault(row_id)) is not None:
-                reasons.setdefault(row, reason)
+    if block.ids is not None:
+        for row in np.flatnonzero(~usable_each(block.ids, limits.BATCH_ID_BYTES)).tolist():
+            reasons.setdefault(row, id_unusable(block.ids[row]))
     for row, reason in faults.items():
         reasons.setdefault(row, reason)
     if refuse_nan:
