@@ -7,6 +7,7 @@ never take the path that small ones take.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from typing import Any, Literal
 
 import numpy as np
@@ -388,7 +389,7 @@ def models(draw: st.DrawFn, features: int) -> Model:
         plane_version=plane_version,
         refusal=draw(st.none() | TEXTS),
         options=draw(solver_options()),
-        digest=draw(TEXTS),
+        digest_of=functools.partial(str, draw(TEXTS)),
         counts=draw(tallies()),
         positions=tuple(draw(st.lists(position, max_size=3))),
         scores=draw(confusions()),

@@ -7,6 +7,7 @@ taken per source and a whole source can leave.
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -225,7 +226,7 @@ class Merger:
             plane_version=self._plane_version,
             refusal=refusal,
             options=self.definition.solver,
-            digest=self.statistics.digest(self.definition.data_fingerprint),
+            digest_of=functools.partial(self.statistics.digest, self.definition.data_fingerprint),
             counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
             scores=of_largest(self.scores, self.definition.most_classes),

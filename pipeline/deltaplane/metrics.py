@@ -56,7 +56,7 @@ class Confusion:
                 f"confusion: expected indices from 0 to {size - 1}, got {min(truth.min(), predicted.min())} "
                 f"to {max(truth.max(), predicted.max())}; give labels that the model does not know a place in classes"
             )
-        cells = np.bincount(truth.astype(np.int64) * size + predicted.astype(np.int64))
+        cells = np.bincount(truth.astype(np.int64, copy=False) * size + predicted.astype(np.int64, copy=False))
         seen = np.flatnonzero(cells)
         return cls({(classes[at // size], classes[at % size]): int(cells[at]) for at in seen.tolist()})
 

@@ -7,7 +7,8 @@ one and says so in ``refusal``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,7 +52,8 @@ class Model:
     ``plane_version`` is the version that first had this plane: lower than ``version`` where solving has been refused
     since. ``counts`` are live rows by class, ``scores`` the prequential confusion of all samples so far, ``totals``
     outcomes of all samples and retirements so far. ``created`` and ``watermark`` are milliseconds since the epoch.
-    ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included.
+    ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included. ``digest_of``: asked
+    for the digest of the statistics when somebody wants to see it, which takes as long as all else that a model is.
     """
 
     version: int
@@ -62,13 +64,18 @@ class Model:
     plane_version: int
     refusal: str | None
     options: SolverOptions
-    digest: str
+    digest_of: Callable[[], str]
     counts: Mapping[str, int]
     positions: tuple[SourcePosition, ...]
     scores: Confusion
     totals: Mapping[str, int]
     watermark: int = NO_WATERMARK
     blend: Blend | None = None
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The digest of the statistics that the model was made from: see :meth:`Statistics.digest`."""
+        return self.digest_of()
 
     def replaces(self, other: Model | None) -> bool:
         """Whether a reader that has another model takes this one, which came after it: its version is higher.

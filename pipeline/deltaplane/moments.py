@@ -43,6 +43,9 @@ _EXTENDED_FROM = 64
 tenth; writing the product of many features into a larger one, to put their sums beside it, costs as much.
 """
 
+_MINUS_ONES = np.full(limits.BLOCK_ROWS, -1.0)
+_MINUS_ONES.flags.writeable = False
+
 _WIDE = 2**62
 """Sums and differences of two numbers below it in magnitude fit int64."""
 
@@ -316,7 +319,7 @@ def _bordered(rows: Floats) -> Floats:
     features = rows.shape[1]
     whole = np.empty((features + 1, features + 1))
     whole[:-1, :-1] = rows.T @ rows
-    whole[:-1, -1] = np.full(len(rows), -1.0) @ rows
+    whole[:-1, -1] = _MINUS_ONES[: len(rows)] @ rows
     whole[-1, -1] = len(rows)
     return whole
 

@@ -164,7 +164,7 @@ def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> 
         plane_version=17 if plane else 0,
         refusal=refusal,
         options=options,
-        digest=DIGEST,
+        digest_of=lambda: DIGEST,
         counts={"DOWN": 3, "UP": 20},
         positions=(
             SourcePosition(SOURCE, 6, 140, 8, -5, "worker-1.2", 77),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 
@@ -62,7 +63,7 @@ def read_model(data: bytes | None) -> Model:
         plane_version=fields["plane_version"],
         refusal=fields["refusal"],
         options=_options(fields),
-        digest=fields["digest"],
+        digest_of=functools.partial(str, fields["digest"]),
         counts=fields["counts"],
         positions=tuple(_position(name, part) for part in fields["positions"]),
         scores=scores_of(name, fields),
