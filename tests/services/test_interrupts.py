@@ -23,14 +23,20 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 ELECTRICITY = EXAMPLES / "electricity.csv.gz"
 CHUNK = 1000
 
-pytestmark = pytest.mark.usefixtures("_restored")
+pytestmark = pytest.mark.usefixtures("_heard")
 
 
 @pytest.fixture
-def _restored() -> Iterator[None]:
-    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-    yield
-    assert handlers == {number: signal.getsignal(number) for number in STOP_SIGNALS}, "handlers are put back"
+def _heard() -> Iterator[None]:
+    """Both signals are heard, though these tests may run in the background of a shell, which has them ignored."""
+    handlers = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+        assert handlers == {number: signal.getsignal(number) for number in STOP_SIGNALS}, "handlers are put back"
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("number", STOP_SIGNALS)
