@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("_heard")
 @pytest.fixture
 def _heard() -> Iterator[None]:
     """Both signals are heard, though these tests may run in the background of a shell, which has them ignored."""
-    handlers = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
+    handlers: dict[signal.Signals, Any] = {signal.SIGTERM: signal.SIG_DFL, signal.SIGINT: signal.default_int_handler}
     before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield

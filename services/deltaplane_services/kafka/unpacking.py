@@ -65,8 +65,11 @@ class BatchEnds:
         return TopicPartition(topic, partition, self._last[topic, partition].stop)
 
     def from_there(self, place: TopicPartition) -> TopicPartition:
-        """A place to read from, or the one behind the batch where that is what lies there."""
-        passed = self._last.get((place.topic, place.partition), range(0))
+        """A place to read from; behind the batch where it lies inside of one.
+
+        Whoever asks for the beginning of a batch has not had the record that stands in its place, or threw it away.
+        """
+        passed = self._last.get((place.topic, place.partition), range(0))[1:]
         return TopicPartition(place.topic, place.partition, passed.stop) if place.offset in passed else place
 
     def _end(self, topic: str, partition: int, begin: int) -> int:
