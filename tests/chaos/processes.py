@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from kafka.guardian import Guardian, signal_group
+from kafka.guardian import Guardian, freeze, signal_group
 
 SHUT_OUT = 2
 END_SECONDS = 60.0
@@ -111,7 +111,7 @@ class Processes:
     def freeze(self, process: Process) -> None:
         """SIGSTOP."""
         process.frozen = True
-        signal_group(process.process, signal.SIGSTOP)
+        freeze(process.process)
 
     def resume(self, process: Process) -> None:
         """SIGCONT."""

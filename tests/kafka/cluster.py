@@ -33,7 +33,7 @@ from typing import Self
 from kafka import distribution
 from kafka.distribution import Distribution
 from kafka.errors import KafkaNotStarted
-from kafka.guardian import Guardian, signal_group
+from kafka.guardian import Guardian, freeze, signal_group
 from kafka.properties import HOST, NodePorts, broker_properties
 
 START_TIMEOUT_SECONDS = 120.0
@@ -177,7 +177,7 @@ class KafkaCluster:
         """Freeze a node (SIGSTOP): its connections stay open and nothing is answered."""
         process = self._nodes[node].process
         if process is not None:
-            signal_group(process, signal.SIGSTOP)
+            freeze(process)
             self._nodes[node].frozen = True
 
     def resume(self, node: int) -> None:

@@ -55,3 +55,11 @@ def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> No
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)
+
+
+def freeze(process: subprocess.Popen[bytes]) -> None:
+    """Stop ``process`` and all it started; return when it has stopped, for until then its threads go on answering."""
+    signal_group(process, signal.SIGSTOP)
+    if hasattr(os, "waitid"):  # Not on macOS before Python 3.13.
+        with contextlib.suppress(ChildProcessError):
+            os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
