@@ -24,7 +24,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr
 
 from deltaplane.errors import SolveRefused
 from deltaplane.grid import Grid
@@ -332,6 +331,9 @@ def best_cut(means: Floats, deviations: Floats) -> Floats:
     ``means`` and ``deviations`` float64[m, 2] are of (own side, rest). The G-mean is a product of two normal
     probabilities; its logarithm is looked at in 41 places between the means, beyond which it only falls.
     """
+    # Every service would wait for this at its start, half as long as for all else, and most never use it.
+    from scipy.special import log_ndtr  # noqa: PLC0415
+
     deviations = np.maximum(deviations, 1e-6)
     low, high = means.min(axis=1), means.max(axis=1)
     places = low[:, None] + np.linspace(0.0, 1.0, CUT_POINTS) * (high - low)[:, None]

@@ -29,7 +29,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
-from scipy.special import log_ndtr
 
 from deltaplane import limits
 from deltaplane.centring import moved
@@ -411,6 +410,8 @@ class _HeldOut:
         Every variance has one row more than there were: its squared deviation is the mean of both classes'. Without it
         a class of one row would have none.
         """
+        from scipy.special import log_ndtr  # noqa: PLC0415 - as in candidates.py.
+
         counts = self.counts[:, None, None]
         spread = np.maximum(self._squares - self._sums**2 / counts, 0.0)
         shared = (spread + spread.swapaxes(0, 1)) / (counts + counts.swapaxes(0, 1))

@@ -7,7 +7,6 @@ one and says so in ``refusal``.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -72,7 +71,7 @@ class Model:
     watermark: int = NO_WATERMARK
     blend: Blend | None = None
 
-    @functools.cached_property
+    @property
     def digest(self) -> str:
         """The digest of the statistics that the model was made from: see :meth:`Statistics.digest`."""
         return self.digest_of()

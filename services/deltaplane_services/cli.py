@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from importlib.metadata import EntryPoint, entry_points
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,6 +20,9 @@ from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
 from deltaplane_services.cli_verify import verify_receipt
 from deltaplane_services.plain import plain
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 app = typer.Typer(
     name="deltaplane",
@@ -272,6 +275,23 @@ def _weighting(text: str | None) -> Any:
     return weights
 
 
+def _add_plugins(words: Sequence[str]) -> None:
+    """Add what other packages bring, unless the words of the command line name a command of our own.
+
+    Loading them takes longer than all else at start, and a service is started often, and waited for.
+    """
+    named = next((word for word in words if not word.startswith("-")), None)
+    known = {found.name or getattr(found.callback, "__name__", "") for found in app.registered_commands}
+    known.update(found.name for found in app.registered_groups if found.name)
+    if named in known:
+        return
+    from importlib.metadata import entry_points
+
+    for plugin in entry_points(group="deltaplane.commands"):
+        if plugin.name not in known:
+            _add_plugin(plugin)
+
+
 def _add_plugin(found: EntryPoint) -> None:
     """Add a command group of another package; one that cannot be loaded says so when it is called."""
     try:
@@ -294,12 +314,11 @@ register_copy(app)
 app.command("verify-receipt")(verify_receipt)
 app.add_typer(source_app, name="source")
 app.add_typer(grid_app, name="grid")
-for plugin in entry_points(group="deltaplane.commands"):
-    _add_plugin(plugin)
 
 
 def main() -> None:
     """Run the command line; a failure that Deltaplane knows is a message and exit code 2, never a traceback."""
+    _add_plugins(sys.argv[1:])
     try:
         app()
     except DeltaplaneError as fault:

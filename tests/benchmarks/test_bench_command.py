@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from dataclasses import replace
+from importlib import metadata
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -142,10 +143,24 @@ def test_the_command_line_takes_in_a_plugin_by_its_entry_point(monkeypatch: pyte
     assert "install deltaplane[other]" in str(result.exception)
 
 
-@pytest.mark.parametrize("heavy", ["scipy.stats", "sklearn", "matplotlib", "pyarrow"])
-def test_the_command_line_starts_without_the_libraries_that_only_some_commands_need(heavy: str) -> None:
+def test_plugins_are_loaded_unless_a_command_of_our_own_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every service would wait for them at its start, and not use them."""
+    added: list[str] = []
+    monkeypatch.setattr(services_cli, "_add_plugin", lambda found: added.append(found.name))
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [EntryPoint("bench", "a:b", group)])
+    for words in (["worker"], ["topics", "create"], ["--version", "verify-receipt", "bench"], ["top", "--help"]):
+        services_cli._add_plugins(words)
+    assert added == []
+    for words in (["bench", "papers"], [], ["--help"], ["bnech"]):
+        services_cli._add_plugins(words)
+    assert added == 4 * ["bench"]
+
+
+@pytest.mark.parametrize("heavy", ["scipy.special", "scipy.stats", "sklearn", "matplotlib", "pyarrow"])
+def test_services_start_without_the_libraries_that_only_some_commands_need(heavy: str) -> None:
     """Every command would wait for them: all of SciPy's statistics alone take longer than the rest together."""
-    asked = f"import sys, deltaplane_services.cli; sys.exit({heavy!r} in sys.modules)"
+    services = ", ".join(f"deltaplane_services.kafka.{role}" for role in ("worker", "merger", "scorer"))
+    asked = f"import sys, deltaplane_services.cli, {services}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
 
 
