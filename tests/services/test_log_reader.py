@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, KafkaError, KafkaException, Message, TopicPartition
 
 from deltaplane_services.kafka import log as log_module
-from deltaplane_services.kafka.log import ATTEMPT_SECONDS, REQUEST_TIMEOUT_SECONDS, LogReader, LogUnavailable
+from deltaplane_services.kafka.log import (
+    ALONE_SECONDS,
+    ATTEMPT_SECONDS,
+    REQUEST_TIMEOUT_SECONDS,
+    LogReader,
+    LogUnavailable,
+)
 
 
 class Clock:
@@ -25,25 +31,36 @@ class Clock:
 
 
 class HangingConsumer:
-    """Asks a dead leader, each time until its time is up, before it has looked so many times who leads."""
+    """One of the first so many asks a dead leader, each time until its time is up; later ones know who leads now."""
 
     clock: Clock
     hangs: int
+    made = 0
 
     def __init__(self, _: dict[str, Any]) -> None:
-        self.looked = 0
+        type(self).made += 1
+        self.number = self.made
+        self.assigned: list[TopicPartition] = []
 
     def get_watermark_offsets(self, place: TopicPartition, *, timeout: float, cached: bool) -> tuple[int, int]:
-        assert place.partition == 0
+        assert (place.topic, place.partition) == ("stream.models", 0)
         assert not cached
-        if self.looked < self.hangs:
+        if self.number <= self.hangs:
             self.clock.sleep(timeout)
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
         return 3, 17
 
-    def list_topics(self, topic: str, *, timeout: float) -> None:
-        assert (topic, timeout) == ("stream.models", ATTEMPT_SECONDS)
-        self.looked += 1
+    def assignment(self) -> list[TopicPartition]:
+        return self.assigned
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.assigned = places
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return places
+
+    def close(self) -> None:
+        pass
 
 
 @pytest.fixture
@@ -53,6 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(log_module, "Consumer", HangingConsumer)
     monkeypatch.setattr(log_module, "BatchEnds", lambda _: None)
     monkeypatch.setattr(HangingConsumer, "clock", clock, raising=False)
+    monkeypatch.setattr(HangingConsumer, "made", 0)
     return clock
 
 
@@ -72,3 +90,81 @@ def test_brokers_that_never_answer_are_given_up_when_the_time_is_up(
     with pytest.raises(LogUnavailable, match=r"stream.models-0: .*; is the topic there, and the broker\?"):
         reader.bounds("models", 0)
     assert REQUEST_TIMEOUT_SECONDS <= clock.now - 100.0 <= REQUEST_TIMEOUT_SECONDS + ATTEMPT_SECONDS
+
+
+class Deaf:
+    """A client that has lost its broker, and of which nothing comes any more; the next one is well."""
+
+    made: ClassVar[list[Deaf]] = []
+    ill = 1
+
+    def __init__(self, properties: dict[str, Any]) -> None:
+        self.made.append(self)
+        self.say, self.is_ill = properties["error_cb"], len(self.made) <= self.ill
+        self.places: list[TopicPartition] = []
+        self.at: dict[int, int] = {}
+        self.closed = False
+
+    def assignment(self) -> list[TopicPartition]:
+        return [TopicPartition(place.topic, place.partition) for place in self.places]
+
+    def assign(self, places: list[TopicPartition]) -> None:
+        self.places = places
+
+    def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        return [TopicPartition(p.topic, p.partition, self.at.get(p.partition, OFFSET_INVALID)) for p in places]
+
+    def consume(self, _: int, *, timeout: float) -> list[Message]:
+        del timeout
+        return []
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_client_that_delivers_nothing_after_it_has_lost_all_brokers_is_replaced_where_it_was(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(log_module, "Consumer", Deaf)
+    monkeypatch.setattr(Deaf, "made", [])
+    reader = LogReader({"error_cb": lambda error: said.append(error.name())}, "stream")
+    reader.follow([("deltas", 0, 5), ("deltas", 1, 7), ("models", 0, 0)])
+    (first,) = Deaf.made
+    first.at = {1: 9}
+    reader.poll(10, 0.0)
+    clock.sleep(10 * ALONE_SECONDS)
+    reader.poll(10, 0.0)
+    assert Deaf.made == [first], "one that is idle is left alone"
+
+    first.say(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    reader.poll(10, 0.0)
+    clock.sleep(ALONE_SECONDS + 1.0)
+    reader.poll(10, 0.0)
+    clock.sleep(ALONE_SECONDS + 1.0)
+    reader.poll(10, 0.0)
+
+    _, second = Deaf.made
+    assert said == ["_ALL_BROKERS_DOWN"]
+    assert (first.closed, second.closed) == (True, False)
+    found = {(place.topic, place.partition): place.offset for place in second.places}
+    assert found == {("stream.deltas", 0): 5, ("stream.deltas", 1): 9, ("stream.models", 0): OFFSET_BEGINNING}
+
+
+@pytest.mark.usefixtures("clock")
+def test_a_client_whose_brokers_came_back_and_that_delivers_again_is_kept(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "Consumer", Deaf)
+    monkeypatch.setattr(Deaf, "made", [])
+    reader = LogReader({}, "stream")
+    reader.follow([("models", 0, 5)])
+    (first,) = Deaf.made
+    first.say(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    came = Message(topic="stream.models", partition=0, offset=5, value=b"", timestamp=(1, 7))
+    monkeypatch.setattr(first, "consume", lambda _, timeout: [came])  # noqa: ARG005
+    assert [record.offset for record in reader.poll(10, 0.0)] == [5]
+    clock.sleep(ALONE_SECONDS + 1.0)
+    reader.poll(10, 0.0)
+    assert Deaf.made == [first]

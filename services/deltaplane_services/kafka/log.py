@@ -6,9 +6,9 @@ may have arrived, so the only safe answer is the caller's (claim again, rebuild)
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -17,6 +17,7 @@ from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
 from deltaplane_services.processors.records import Outgoing, Record
 
+logger = logging.getLogger(__name__)
 Properties = Mapping[str, object]
 Delivered = Callable[[str, float], None]
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -29,6 +30,10 @@ MOST_UNACKNOWLEDGED = 256
 MOST_UNACKNOWLEDGED_SAMPLES = 10_000
 """Of a producer of samples, which are many and small: with fewer it would wait for a round trip to the broker most of
 the time. Bytes have a bound of their own in the client."""
+
+ALONE_SECONDS = 30.0
+"""How long a client that has lost all brokers may deliver nothing before it is replaced. Where there is nothing to
+deliver, or they are still away, that costs nothing."""
 
 SETTLING_SECONDS = 5.0
 """How long a topic that was just made may be unknown to a broker."""
@@ -195,15 +200,31 @@ class Publisher:
 
 
 class LogReader:
-    """Reads partitions by offset, without a consumer group."""
+    """Reads partitions by offset, without a consumer group.
+
+    Its client is not trusted to come back. Once all brokers that it knew were away for a moment, it has been seen to
+    say for minutes that they still were, and that a partition did not exist, while other clients were served. So
+    questions are asked again with a new client, and one that has had nothing to deliver since is replaced, too.
+    """
 
     def __init__(self, properties: Properties, prefix: str) -> None:
         # A group id is required by the client and never used: nothing is committed, nothing is subscribed to.
         own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
-        self._consumer = Consumer({**properties, **own})
         self.batch_ends = BatchEnds({**properties, **own})
+        self._say = properties.get("error_cb")
+        self._properties = {**properties, **own, "error_cb": self._note}
+        self._consumer = Consumer(self._properties)
         self._prefix = prefix
         self._party = Party.of(properties)
+        self._begun: dict[tuple[str | None, int | None], int] = {}
+        self._alone_since: float | None = None
+
+    def _note(self, error: KafkaError) -> None:
+        """Note that the client has lost all brokers. Called by it, from the thread that polls it."""
+        if error.name() == "_ALL_BROKERS_DOWN" and self._alone_since is None:
+            self._alone_since = time.monotonic()
+        if callable(self._say):
+            self._say(error)
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """The first offset a partition still has, and the one its next record will get.
@@ -226,11 +247,24 @@ class LogReader:
                         f"{place.topic}-{partition}: {_text(fault)}; is the topic there, and the broker?"
                     ) from fault
                 time.sleep(RETRY_SECONDS)
-                with suppress(KafkaException):
-                    # The client goes on asking the leader that it knows; this makes it learn who leads now.
-                    self._consumer.list_topics(place.topic, timeout=ATTEMPT_SECONDS)
+                # The client would go on asking the leader that it knows, too.
+                self._renew()
             else:
                 return low, high
+
+    def _renew(self) -> None:
+        """Take a new client, which knows nothing yet; it goes on where the old one was."""
+        places = self._consumer.position(self._consumer.assignment())
+        for place in places:
+            if place.offset < 0:  # Nothing has come from there yet.
+                place.offset = self._begun[place.topic, place.partition]
+        self._consumer.close()
+        self._consumer, self._alone_since = Consumer(self._properties), None
+        self._assign(places)
+
+    def _assign(self, places: Sequence[TopicPartition]) -> None:
+        self._begun = {(place.topic, place.partition): place.offset for place in places}
+        self._consumer.assign(list(places))
 
     def _refuse(self, fault: KafkaException, topic: str) -> None:
         """Raise :class:`NotAllowed` where that is what is behind a fault: a topic one may not see has no partitions."""
@@ -253,7 +287,7 @@ class LogReader:
         if start >= stop:
             return
         name = f"{self._prefix}.{topic}"
-        self._consumer.assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
+        self._assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
         until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
         try:
             while time.monotonic() <= until:
@@ -263,7 +297,7 @@ class LogReader:
                     # The end is an event of its own: compaction may leave a gap there, which no record shows.
                     if offset >= stop or _is_end(message):
                         return
-                    yield self._record(message, self._consumer.assign)
+                    yield self._record(message, self._assign)
                     if offset + 1 >= stop:
                         return
                     until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
@@ -276,7 +310,10 @@ class LogReader:
 
     def _heard(self, most: int, timeout_seconds: float) -> Iterator[Message]:
         """What one poll brings, without what passes by itself; errors that do not are raised."""
-        for message in once(self._consumer.consume(most, timeout=timeout_seconds)):
+        messages = self._consumer.consume(most, timeout=timeout_seconds)
+        if any(message.error() is None or _is_end(message) for message in messages):
+            self._alone_since = None
+        for message in once(messages):
             if _is_end(message) or does_not_unpack(message):
                 yield message
             elif not is_passing(message) and not _is_of_group(message):
@@ -292,7 +329,7 @@ class LogReader:
 
     def follow(self, places: Sequence[tuple[str, int, int]]) -> None:
         """Begin to deliver (topic, partition, from offset on) through :meth:`poll`."""
-        self._consumer.assign(
+        self._assign(
             [
                 TopicPartition(f"{self._prefix}.{topic}", partition, OFFSET_BEGINNING if start <= 0 else start)
                 for topic, partition, start in places
@@ -301,6 +338,9 @@ class LogReader:
 
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
         """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then."""
+        if self._alone_since is not None and time.monotonic() - self._alone_since > ALONE_SECONDS:
+            logger.info("nothing has come since all brokers were away; going on with a new client")
+            self._renew()
         return [
             self._record(message, self._seek)
             for message in list(self._heard(most, timeout_seconds))
