@@ -1,4 +1,5 @@
-"""What all tests share: how hard Hypothesis looks, and the seed it starts from, printed so that a run can be repeated.
+"""What all tests share: how hard Hypothesis looks, and the seed it starts from, printed so that a run can be repeated;
+which of them run in one process, where several do; and what is said at the end of those that could not be run.
 
 Profiles: ``standard`` (the default) and ``thorough`` (``--hypothesis-profile=thorough``, before a release or after a
 change to a law). On continuous integration the seed is fixed, so that a change is judged by what it changed; everywhere
@@ -9,10 +10,16 @@ from __future__ import annotations
 
 import os
 import secrets
+from pathlib import Path
 
 import hypothesis
 import pytest
 
+from not_run import pytest_terminal_summary
+
+__all__ = ["pytest_terminal_summary"]
+
+TESTS = Path(__file__).parent
 SEED_ON_CONTINUOUS_INTEGRATION = 1996_05_07
 
 # No deadline and no complaint of slow drawing: nothing here is timed, and a busy machine is not a failure.
@@ -41,3 +48,17 @@ def pytest_report_header(config: pytest.Config) -> str:
     """Name the seed at the head of every run."""
     seed = config.option.hypothesis_seed
     return f"deltaplane: Hypothesis starts from seed {seed}; repeat this run with --hypothesis-seed={seed}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where several processes run the tests, keep those of a file together: they share what is costly to make.
+
+    And keep all that start brokers together. They wait most of the time, and two at once would disturb each other.
+    """
+    if config.getoption("dist", "no") != "loadgroup":
+        return
+    for item in items:
+        file = item.path.relative_to(TESTS)
+        group = "brokers" if file.parts[0] in {"kafka", "dashboards"} else file.as_posix()
+        item.add_marker(pytest.mark.xdist_group(group))

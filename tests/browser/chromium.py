@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 NAMED = "DELTAPLANE_TEST_CHROMIUM"
-REQUIRED = "DELTAPLANE_REQUIRE_BROWSER"
 SILENCE_SECONDS = 120
 """After this a browser is taken for dead. It says something every few milliseconds, so this decides no test."""
 
@@ -45,11 +44,6 @@ def find_chromium() -> str | None:
     if named := os.environ.get(NAMED):
         return named
     return next((path for name in _NAMES if (path := shutil.which(name))), None)
-
-
-def required() -> bool:
-    """Return whether tests must fail rather than be skipped for want of a browser."""
-    return os.environ.get(REQUIRED, "").lower() not in {"", "0", "false", "no"}
 
 
 @dataclass(frozen=True)

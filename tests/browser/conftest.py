@@ -1,4 +1,4 @@
-"""Lends a headless browser to the tests of this directory, and says loudly what was not run where there is none."""
+"""Lends a headless browser to the tests of this directory."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+import not_run
 from browser import chromium
-
-_NOT_RUN = pytest.StashKey[int]()
 
 
 @pytest.fixture(scope="session")
@@ -20,21 +19,8 @@ def browser() -> Iterator[chromium.Browser]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test for want of a browser, and count it; or fail it, where a browser must not be wanting."""
+    """Do not run a test that wants a browser where there is none; which is no failure on continuous integration."""
     if "browser" in getattr(item, "fixturenames", ()) and chromium.find_chromium() is None:
-        message = f"NO BROWSER, NOT RUN: there is no Chromium on the path, and {chromium.NAMED} names none"
-        if chromium.required():
-            pytest.fail(message, pytrace=False)
-        item.config.stash[_NOT_RUN] = item.config.stash.get(_NOT_RUN, 0) + 1
-        pytest.skip(message)
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say in capitals what was not run."""
-    if count := config.stash.get(_NOT_RUN, 0):
-        terminalreporter.section(f"{count} BROWSER TEST{'S' * (count != 1)} NOT RUN", sep="!", red=True, bold=True)
-        terminalreporter.line("FOR WANT OF CHROMIUM (Debian and Ubuntu: apt-get install chromium).", red=True)
-        terminalreporter.line(
-            f"THAT REPORTS OPEN AND ARE DRAWN IS UNCHECKED. With {chromium.REQUIRED}=1 these tests fail instead.",
-            red=True,
-        )
+        how = "Debian and Ubuntu: apt-get install chromium"
+        reason = f"there is no Chromium on the path ({how}), and {chromium.NAMED} names none"
+        not_run.give_up("BROWSER", reason, on_continuous_integration=False)

@@ -16,7 +16,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-REQUIRED = "DELTAPLANE_REQUIRE_PROMETHEUS"
 DOWNLOAD_SECONDS = 600.0
 TOOLS = ("prometheus", "promtool")
 
@@ -31,11 +30,6 @@ class Tools:
 
     prometheus: str
     promtool: str
-
-
-def required() -> bool:
-    """Return whether tests must fail rather than be skipped for want of Prometheus."""
-    return any(os.environ.get(name, "").lower() not in {"", "0", "false", "no"} for name in ("CI", REQUIRED))
 
 
 @functools.cache

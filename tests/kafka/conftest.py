@@ -24,6 +24,7 @@ from typing import Any, Protocol
 
 import pytest
 
+import not_run
 from kafka import selection
 from kafka.cluster import KafkaCluster
 from kafka.secure import SecureKafka
@@ -31,8 +32,6 @@ from kafka.selection import RunningKafka
 
 _NEED_PROCESSES = {"kafka_three", "second_kafka", "third_kafka", "secure_kafka", "start_kafka"}
 _NEED_ANY = {"kafka"}
-_NOT_RUN = pytest.StashKey[dict[str, int]]()
-"""How many tests were not run, by reason."""
 
 
 class StartKafka(Protocol):
@@ -117,7 +116,7 @@ def stream_name(request: pytest.FixtureRequest) -> str:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip a test for want of Kafka, and count it; or fail it, where Kafka must not be wanting."""
+    """Do not run a test for want of Kafka, where there is none of the kind that it needs."""
     wanted = set(getattr(item, "fixturenames", ()))
     reason = ""
     if wanted & _NEED_ANY:
@@ -125,12 +124,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if not reason and wanted & _NEED_PROCESSES:
         reason = selection.why_no_processes()
     if reason:
-        not_run = item.config.stash.setdefault(_NOT_RUN, {})
-        not_run[reason] = not_run.get(reason, 0) + 1
-        message = f"NO KAFKA, NOT RUN: {reason}"
-        if selection.required():
-            pytest.fail(message, pytrace=False)
-        pytest.skip(message)
+        not_run.give_up("KAFKA", reason)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -143,14 +137,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             if isinstance(cluster, KafkaCluster):
                 report.sections += [(f"{name}, log of node {node}", cluster.log_tail(node)) for node in cluster.nodes]
     return report
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say in capitals what was not run."""
-    not_run = config.stash.get(_NOT_RUN, {})
-    if not_run:
-        total = sum(not_run.values())
-        terminalreporter.section(f"{total} KAFKA TEST{'S' * (total != 1)} NOT RUN", sep="!", red=True, bold=True)
-        for reason, count in not_run.items():
-            terminalreporter.line(f"{count} FOR WANT OF KAFKA: {reason}", red=True)
-        terminalreporter.line(f"WHAT THEY CHECK IS UNCHECKED. With {selection.REQUIRED}=1 they fail instead.", red=True)

@@ -25,7 +25,6 @@ from kafka.cluster import KafkaCluster
 from kafka.errors import KafkaUnavailable
 
 NAMED = "DELTAPLANE_TEST_KAFKA"
-REQUIRED = "DELTAPLANE_REQUIRE_KAFKA"
 
 
 class RunningKafka(Protocol):
@@ -41,11 +40,6 @@ class NamedKafka:
     """A cluster that somebody else runs."""
 
     bootstrap: str
-
-
-def required() -> bool:
-    """Return whether tests must fail rather than be skipped for want of Kafka."""
-    return any(os.environ.get(name, "").lower() not in {"", "0", "false", "no"} for name in ("CI", REQUIRED))
 
 
 @functools.cache

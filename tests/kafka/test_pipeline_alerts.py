@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import not_run
 from dashboards import distribution
 from dashboards.hurry import hurried
 from dashboards.server import DEPLOY, Prometheus, running
@@ -174,7 +175,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(kafka: RunningKafka, start_kafka: StartKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     if reason := distribution.why_none():
-        (pytest.fail if distribution.required() else pytest.skip)(f"NO PROMETHEUS, NOT RUN: {reason}")
+        not_run.give_up("PROMETHEUS", reason)
     directory = tmp_path_factory.mktemp("alerts")
     central = start_kafka()
     # Workers that take one record at a time are slow enough for a test to be faster than they are.

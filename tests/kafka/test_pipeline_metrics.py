@@ -14,6 +14,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
+import not_run
 from dashboards import distribution
 from dashboards.observed import DEFINITION, ELECTRICITY, automatic
 from dashboards.server import Prometheus, as_grafana_sends_it, expressions, promtool, running
@@ -120,7 +121,7 @@ class Scene:
 @pytest.fixture(scope="module")
 def scene(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     if reason := distribution.why_none():
-        (pytest.fail if distribution.required() else pytest.skip)(f"NO PROMETHEUS, NOT RUN: {reason}")
+        not_run.give_up("PROMETHEUS", reason)
     directory = tmp_path_factory.mktemp("metrics")
     whole = automatic(load_tables(DEFINITION))
     tables = {name: table for name, table in whole.items() if name not in {"name", "service"}}

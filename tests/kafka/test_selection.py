@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import not_run
 from kafka import clients, distribution, selection
 from kafka.errors import KafkaNotStarted, KafkaUnavailable
 from kafka.selection import RunningKafka
 
 pytest_plugins = ["pytester"]
+
+REQUIRED = "DELTAPLANE_REQUIRE_KAFKA"
 
 TESTS_OF_KAFKA = """
 def test_that_one_node_answers(kafka): raise AssertionError("there is no Kafka here")
@@ -23,14 +26,14 @@ def test_that_needs_none(): pass
 @pytest.fixture
 def without_kafka(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A run of pytest that finds neither Java nor Maven, no engine, and no name of a cluster."""
-    for name in ("CI", selection.REQUIRED, selection.NAMED):
+    for name in ("CI", REQUIRED, selection.NAMED):
         monkeypatch.delenv(name, raising=False)
     nothing = pytester.mkdir("nothing")
     monkeypatch.setenv("PATH", str(nothing))
     monkeypatch.setenv("XDG_CACHE_HOME", str(nothing))
     monkeypatch.setenv("DOCKER_HOST", f"unix://{nothing}/docker.sock")
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1]))
-    pytester.makeconftest('pytest_plugins = ["kafka.conftest"]')
+    pytester.makeconftest('pytest_plugins = ["kafka.conftest", "not_run"]')
     pytester.makepyfile(TESTS_OF_KAFKA)
     return pytester
 
@@ -49,17 +52,17 @@ def test_without_kafka_its_tests_are_skipped_and_the_run_says_so_in_capitals(wit
         ("CI", "1", True),
         ("CI", "false", False),
         ("CI", "", False),
-        (selection.REQUIRED, "1", True),
-        (selection.REQUIRED, "0", False),
+        (REQUIRED, "1", True),
+        (REQUIRED, "0", False),
     ],
 )
 def test_kafka_is_counted_on_where_the_environment_says_so(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str, *, required: bool
 ) -> None:
-    for other in ("CI", selection.REQUIRED):
+    for other in ("CI", REQUIRED):
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, value)
-    assert selection.required() is required
+    assert not_run.required("KAFKA") is required
 
 
 def test_without_kafka_a_run_that_counts_on_it_fails(
