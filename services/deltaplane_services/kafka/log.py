@@ -203,8 +203,10 @@ class LogReader:
     """Reads partitions by offset, without a consumer group.
 
     Its client is not trusted to come back. Once all brokers that it knew were away for a moment, it has been seen to
-    say for minutes that they still were, and that a partition did not exist, while other clients were served. So
-    questions are asked again with a new client, and one that has had nothing to deliver since is replaced, too.
+    say for minutes that they still were, and that a partition did not exist, while other clients were served. (Since
+    2.10 librdkafka lets go of brokers that metadata do not name, and one that is just waking up may name none: its
+    issue 5301.) So questions are asked again with a new client, and one that has had nothing to deliver since is
+    replaced, too.
     """
 
     def __init__(self, properties: Properties, prefix: str) -> None:
