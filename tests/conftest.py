@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     And keep all that start brokers together. They wait most of the time, and two at once would disturb each other.
     """
-    if config.getoption("dist", "no") != "loadgroup":
+    if not config.pluginmanager.hasplugin("xdist"):
         return
     for item in items:
         file = item.path.relative_to(TESTS)

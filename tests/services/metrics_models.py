@@ -60,7 +60,7 @@ def model(version: int, definition: StreamDefinition = BINARY, **fields: Any) ->
         "plane_version": 0,
         "refusal": None,
         "options": definition.solver,
-        "digest": "",
+        "digest_of": str,
         "counts": {},
         "positions": (),
         "scores": Confusion(),

@@ -394,7 +394,7 @@ def plain(value: object) -> object:
         return [(plain(key), plain(inner)) for key, inner in value.items()]
     if isinstance(value, (list, tuple)):
         return [plain(inner) for inner in value]
-    return value
+    return value() if callable(value) else value
 
 
 @pytest.mark.parametrize("windows", [("40",), ("50ms",), ("10", "60")])
