@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import os
 import secrets
-from pathlib import Path
 
 import hypothesis
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 from not_run import pytest_terminal_summary
 
 __all__ = ["pytest_terminal_summary"]
 
-TESTS = Path(__file__).parent
 SEED_ON_CONTINUOUS_INTEGRATION = 1996_05_07
 
 # No deadline and no complaint of slow drawing: nothing here is timed, and a busy machine is not a failure.
@@ -50,15 +50,21 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"deltaplane: Hypothesis starts from seed {seed}; repeat this run with --hypothesis-seed={seed}"
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes run the tests, keep those of a file together: they share what is costly to make.
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """Where several processes run the tests, keep together what :func:`group_of` says."""
+    return _ByGroup(config, log)
 
-    And keep all that start brokers together. They wait most of the time, and two at once would disturb each other.
+
+class _ByGroup(LoadScopeScheduling):  # type: ignore[misc] # It ships no types.
+    def _split_scope(self, nodeid: str) -> str:
+        return group_of(nodeid)
+
+
+def group_of(nodeid: str) -> str:
+    """The group of a test: its file, whose tests share what is costly to make; or ``brokers``.
+
+    What starts brokers waits most of the time, and two at once would disturb each other.
     """
-    if not config.pluginmanager.hasplugin("xdist"):
-        return
-    for item in items:
-        file = item.path.relative_to(TESTS)
-        group = "brokers" if file.parts[0] in {"kafka", "dashboards"} else file.as_posix()
-        item.add_marker(pytest.mark.xdist_group(group))
+    file = nodeid.partition("::")[0]
+    return "brokers" if file.startswith(("tests/kafka/", "tests/dashboards/")) else file
