@@ -331,7 +331,7 @@ def best_cut(means: Floats, deviations: Floats) -> Floats:
     ``means`` and ``deviations`` float64[m, 2] are of (own side, rest). The G-mean is a product of two normal
     probabilities; its logarithm is looked at in 41 places between the means, beyond which it only falls.
     """
-    # Every service would wait for this at its start, half as long as for all else, and most never use it.
+    # Only a merger cuts. All others would wait for this at their start, half as long as for everything else.
     from scipy.special import log_ndtr  # noqa: PLC0415
 
     deviations = np.maximum(deviations, 1e-6)

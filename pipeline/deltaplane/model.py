@@ -51,8 +51,8 @@ class Model:
     ``plane_version`` is the version that first had this plane: lower than ``version`` where solving has been refused
     since. ``counts`` are live rows by class, ``scores`` the prequential confusion of all samples so far, ``totals``
     outcomes of all samples and retirements so far. ``created`` and ``watermark`` are milliseconds since the epoch.
-    ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included. ``digest_of``: asked
-    for the digest of the statistics when somebody wants to see it, which takes as long as all else that a model is.
+    ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included. ``digest_of``
+    works out the digest of the statistics, which takes time, and in a replay nobody looks at most of them.
     """
 
     version: int

@@ -45,6 +45,7 @@ tenth; writing the product of many features into a larger one, to put their sums
 
 _MINUS_ONES = np.full(limits.BLOCK_ROWS, -1.0)
 _MINUS_ONES.flags.writeable = False
+"""The last column of a block of rows: making it anew for each costs nearly as much as multiplying with it."""
 
 _WIDE = 2**62
 """Sums and differences of two numbers below it in magnitude fit int64."""

@@ -93,14 +93,14 @@ def test_brokers_that_never_answer_are_given_up_when_the_time_is_up(
 
 
 class Deaf:
-    """A client that has lost its broker, and of which nothing comes any more; the next one is well."""
+    """A client of which nothing comes."""
 
+    clock: Clock
     made: ClassVar[list[Deaf]] = []
-    ill = 1
 
     def __init__(self, properties: dict[str, Any]) -> None:
         self.made.append(self)
-        self.say, self.is_ill = properties["error_cb"], len(self.made) <= self.ill
+        self.say = properties["error_cb"]
         self.places: list[TopicPartition] = []
         self.at: dict[int, int] = {}
         self.closed = False
@@ -111,24 +111,53 @@ class Deaf:
     def assign(self, places: list[TopicPartition]) -> None:
         self.places = places
 
+    def unassign(self) -> None:
+        self.places = []
+
+    def get_watermark_offsets(self, _: TopicPartition, **__: object) -> tuple[int, int]:
+        return 0, 3
+
     def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition(p.topic, p.partition, self.at.get(p.partition, OFFSET_INVALID)) for p in places]
 
     def consume(self, _: int, *, timeout: float) -> list[Message]:
-        del timeout
+        self.clock.sleep(timeout)
         return []
 
     def close(self) -> None:
         self.closed = True
 
 
-@pytest.mark.usefixtures("clock")
-def test_a_client_that_delivers_nothing_after_it_has_lost_all_brokers_is_replaced_where_it_was(
-    clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said: list[str] = []
+@pytest.fixture
+def _deaf(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "Consumer", Deaf)
+    monkeypatch.setattr(log_module, "BatchEnds", Nowhere)
+    monkeypatch.setattr(Deaf, "clock", clock, raising=False)
     monkeypatch.setattr(Deaf, "made", [])
+
+
+class Nowhere:
+    """There is no batch that does not unpack."""
+
+    def __init__(self, _: dict[str, Any]) -> None:
+        pass
+
+    def from_there(self, place: TopicPartition) -> TopicPartition:
+        return place
+
+
+@pytest.mark.usefixtures("_deaf")
+def test_a_client_of_which_nothing_comes_on_the_way_to_a_known_end_is_replaced() -> None:
+    reader = LogReader({}, "stream")
+    with pytest.raises(LogUnavailable, match="nothing came for 30 s on the way from offset 1 to 3"):
+        list(reader.read("models", 0, 1, 3))
+    first, second = Deaf.made
+    assert (first.closed, second.closed, second.places) == (True, False, [])
+
+
+@pytest.mark.usefixtures("_deaf")
+def test_a_client_that_delivers_nothing_after_it_has_lost_all_brokers_is_replaced_where_it_was(clock: Clock) -> None:
+    said: list[str] = []
     reader = LogReader({"error_cb": lambda error: said.append(error.name())}, "stream")
     reader.follow([("deltas", 0, 5), ("deltas", 1, 7), ("models", 0, 0)])
     (first,) = Deaf.made
@@ -152,12 +181,10 @@ def test_a_client_that_delivers_nothing_after_it_has_lost_all_brokers_is_replace
     assert found == {("stream.deltas", 0): 5, ("stream.deltas", 1): 9, ("stream.models", 0): OFFSET_BEGINNING}
 
 
-@pytest.mark.usefixtures("clock")
+@pytest.mark.usefixtures("_deaf")
 def test_a_client_whose_brokers_came_back_and_that_delivers_again_is_kept(
     clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_module, "Consumer", Deaf)
-    monkeypatch.setattr(Deaf, "made", [])
     reader = LogReader({}, "stream")
     reader.follow([("models", 0, 5)])
     (first,) = Deaf.made

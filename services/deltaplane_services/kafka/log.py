@@ -205,8 +205,7 @@ class LogReader:
     Its client is not trusted to come back. Once all brokers that it knew were away for a moment, it has been seen to
     say for minutes that they still were, and that a partition did not exist, while other clients were served. (Since
     2.10 librdkafka lets go of brokers that metadata do not name, and one that is just waking up may name none: its
-    issue 5301.) So questions are asked again with a new client, and one that has had nothing to deliver since is
-    replaced, too.
+    issue 5301.) So a client that has not answered a question is replaced, and so is one that has delivered nothing.
     """
 
     def __init__(self, properties: Properties, prefix: str) -> None:
@@ -244,13 +243,13 @@ class LogReader:
                 )
             except KafkaException as fault:
                 self._refuse(fault, place.topic)
+                # The client would go on asking the leader that it knows, too.
+                self._renew()
                 if time.monotonic() >= began + _patience(fault):
                     raise LogUnavailable(
                         f"{place.topic}-{partition}: {_text(fault)}; is the topic there, and the broker?"
                     ) from fault
                 time.sleep(RETRY_SECONDS)
-                # The client would go on asking the leader that it knows, too.
-                self._renew()
             else:
                 return low, high
 
@@ -303,6 +302,7 @@ class LogReader:
                     if offset + 1 >= stop:
                         return
                     until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
+            self._renew()
             raise LogUnavailable(
                 f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
                 f" {start} to {stop}; is the broker there?"

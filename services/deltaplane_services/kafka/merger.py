@@ -164,8 +164,7 @@ class MergerService:
             # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
             self.processor = None
             self._publisher.abandon()
-            self._reader.close()
-            self._publisher, self._reader = self._clients.publisher(), self._clients.reader()
+            self._publisher = self._clients.publisher()
             time.sleep(min(0.2 * 2**self._failures, 5.0))
         else:
             self._failures = 0
