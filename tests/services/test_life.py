@@ -45,7 +45,9 @@ def ended(step: str, close: str = "pass", tell: signal.Signals | None = signal.S
     """
     seconds = "4.0" if "hang" in step + close else "50.0"
     code = SERVICE.replace("{step}", step).replace("{close}", close).replace("{seconds}", seconds)
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    command, pipe = [sys.executable, "-c", code], subprocess.PIPE
+    # Without a buffer: communicate() does not see what was read ahead of the first line.
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, bufsize=0) as process:
         assert process.stdout is not None
         said = [process.stdout.readline().decode().strip()]
         if tell is not None:
