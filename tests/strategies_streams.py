@@ -192,6 +192,9 @@ FOURIER = FeatureMap("fourier", 4, 8, 1.0, (0, 1), (2.0, 500.0))
 # Strategies ----------------------------------------------------------------------------------------------------------
 
 IDS = st.sampled_from("abcdef")
+NEW_IDS = st.integers(0, 2**40).map(str)
+"""Some that meet all the time, and some that hardly ever do: batches of new ids alone are taken in another way."""
+
 VALUES = st.sampled_from([0.0, 1.0, -1.0, 3.0, 1000.0, 2.0**29, -(2.0**30) + 1.0])
 """Few and far apart: equal rows are likely, and so are blocks that need the split product."""
 
@@ -214,7 +217,7 @@ def rows() -> st.SearchStrategy[Row]:
     """Any row of two features."""
     return st.builds(
         Row,
-        id=IDS,
+        id=IDS | NEW_IDS,
         label=st.sampled_from("xyz"),
         values=st.tuples(VALUES, VALUES),
         time=st.integers(0, 30),

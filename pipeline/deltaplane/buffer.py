@@ -1,7 +1,7 @@
 """The rows of one partition in arrival order.
 
 Every admitted sample takes the next *slot*. Columns lie in segments of equal length, so that a buffer grows and lets go
-without copying a row: what a live row takes is 4 bytes a feature and about 60 beside them, the id included.
+without copying a row: what a live row takes is 4 bytes a feature and about 40 beside them, a short id included.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.ids import IdIndex
+from deltaplane.offsets import OffsetRuns
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -23,20 +24,19 @@ Flags = npt.NDArray[np.bool_]
 SEGMENT_ROWS = 1024
 """Slots of a segment; up to so many rows are held longer than they must be."""
 
-BYTES_PER_ROW_BESIDE_FEATURES = 2 + 8 + 8 + 1
-"""Class code, event time, offset and the current flag of a slot; ids and their index come on top."""
+BYTES_PER_ROW_BESIDE_FEATURES = 2 + 8 + 1
+"""Class code, event time and the current flag of a slot; ids, their index and the runs of offsets come on top."""
 
 
 class _Segment:
     """Columns of consecutive slots."""
 
-    __slots__ = ("codes", "current", "offsets", "rows", "times")
+    __slots__ = ("codes", "current", "rows", "times")
 
     def __init__(self, features: int, slots: int = SEGMENT_ROWS) -> None:
         self.rows = np.empty((slots, features), dtype=np.int32)
         self.codes = np.empty(slots, dtype=np.int16)
         self.times = np.empty(slots, dtype=np.int64)
-        self.offsets = np.empty(slots, dtype=np.int64)
         self.current = np.empty(slots, dtype=np.bool_)
 
 
@@ -62,6 +62,7 @@ class RowBuffer:
     def __init__(self, features: int, first: int = 0) -> None:
         self._features = features
         self._ids = IdIndex(first)
+        self._offsets = OffsetRuns()
         # The slot at which the first segment begins.
         self._base = first
         self._segments: list[_Segment] = []
@@ -97,6 +98,7 @@ class RowBuffer:
         if not new:
             self._ids.add(ids)
         slot = self.next - len(ids)
+        self._offsets.append(slot, offsets)
         begin, done = slot - self._base, 0
         while done < len(ids):
             at = begin + done
@@ -108,7 +110,6 @@ class RowBuffer:
             segment.rows[there] = placed[part]
             segment.codes[there] = codes[part]
             segment.times[there] = times[part]
-            segment.offsets[there] = offsets[part]
             segment.current[there] = True
             done += count
         return slot
@@ -123,13 +124,16 @@ class RowBuffer:
     def let_go(self, until: int) -> None:
         """Forget every slot below ``until``."""
         self._ids.let_go(until)
+        self._offsets.let_go(until)
         gone = (until - self._base) // SEGMENT_ROWS
         del self._segments[:gone]
         self._base += gone * SEGMENT_ROWS
 
     def renumber(self, first: int) -> None:
         """Give the first held slot the number ``first`` and the others the following ones."""
-        self._base += first - self.first
+        shift = first - self.first
+        self._base += shift
+        self._offsets.renumber(shift)
         self._ids.renumber(first)
 
     # Single slots ----------------------------------------------------------------------------------------------------
@@ -153,8 +157,7 @@ class RowBuffer:
 
     def offset(self, slot: int) -> int:
         """The log offset of the record that brought a slot."""
-        segment, place = self._at(slot)
-        return int(segment.offsets[place])
+        return self._offsets.offset(slot)
 
     def is_current(self, slot: int) -> bool:
         """Whether one slot is the last version of its id and not retired."""

@@ -113,6 +113,12 @@ class WindowLadder:
         return lengths.index(max(lengths))
 
     @functools.cached_property
+    def left_last(self) -> int | None:
+        """The index of the window that rows leave last; None where they leave none."""
+        sliding = {window.length: w for w, window in enumerate(self.windows) if window.kind != "all"}
+        return sliding[max(sliding)] if sliding else None
+
+    @functools.cached_property
     def timed(self) -> bool:
         """Whether any window ends with time."""
         return any(window.kind == "time" for window in self.windows)

@@ -81,6 +81,12 @@ allowed (below this, too), cannot overflow int64."""
 ID_BYTES = 256
 """Bytes of a sample id in UTF-8. Ids are held in memory for every live row."""
 
+KNOWN_SUMS_SHARE = 1 / 8
+"""Sums of a run of slots are kept where they take no more of the memory of its rows than this, for each window."""
+
+KNOWN_SUMS_WINDOWS = 6
+"""Windows of a ladder for which sums may be larger; more windows share the same ones."""
+
 BATCH_ID_BYTES = 2**16 - 1
 """Bytes of an id that a batch carries: longer ids than are admitted, so that they are dead-lettered like other bad
 values; the length of each has a uint16 there."""

@@ -166,6 +166,11 @@ class Moments:
         return self._high is None
 
     @property
+    def nbytes(self) -> int:
+        """What its entries take in memory, in bytes."""
+        return self.low.nbytes + (0 if self._high is None else self._high.nbytes)
+
+    @property
     def count(self) -> int:
         """Number of rows: the corner of the matrix (the papers' l)."""
         return self._at(-1)

@@ -35,12 +35,12 @@ from deltaplane import limits
 from deltaplane.buffer import RowBuffer
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import StateMismatch
-from deltaplane.moments import Moments
 from deltaplane.outcomes import RetirementNote, RetirementOutcome, SampleNote, SampleOutcome
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Retirement
-from deltaplane.statistics import Codes, Key, Statistics, moments_by_class, moments_of_pieces
+from deltaplane.statistics import Statistics, moments_by_class, moments_of_pieces
 from deltaplane.window import NO_WATERMARK, Arrivals, WindowEdges
+from deltaplane.window_sums import WindowSums
 
 Int64s = npt.NDArray[np.int64]
 Int32s = npt.NDArray[np.int32]
@@ -94,6 +94,7 @@ class Partition:
         self._buffer = RowBuffer(len(definition.features))
         self._edges = WindowEdges(definition.ladder, partition, definition.partitions)
         self._windows = range(len(definition.ladder.windows))
+        self._sums = WindowSums(definition, self._labels, self._buffer, self._edges)
         self._retirements = RetirementMemory()
         # Without rows slots are only counted.
         self._slots = 0
@@ -173,7 +174,9 @@ class Partition:
             applied -= note.outcome is not SampleOutcome.REPLACED
         if applied:
             counts[_APPLIED] = applied
-        return self._move_windows(first_new, resolved, counts, samples), resolved
+        whole = None if resolved.dead_rows else samples
+        change = self._sums.move(self.statistics, first_new, self.watermark, resolved.killed, whole, counts)
+        return change, resolved
 
     def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
         """int64[n]: the watermark just before each row of a batch; None where no window ends with time."""
@@ -248,71 +251,11 @@ class Partition:
         table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
         return table[samples.codes]
 
-    def _move_windows(
-        self, first_new: int, resolved: _Resolved, counts: Counter[str], samples: AdmittedSamples
-    ) -> Statistics:
-        """The change of every window: killed slots out, slots left behind out, new current slots in."""
-        leaving = self._leaving(first_new, resolved, counts)
-        change = self._entering(first_new, counts, None if resolved.dead_rows else samples)
-        rows, codes = self._buffer.rows, self._buffer.codes
-        for w, slots in leaving.items():
-            sums = self.statistics.grams(w) if slots is None else self._sums(rows(slots), codes(slots))
-            for label, part in sums.items():
-                change[w, label] = change[w, label] - part if (w, label) in change else -part
-        return Statistics(self.definition.dimension, change)
-
-    def _leaving(self, first_new: int, resolved: _Resolved, counts: Counter[str]) -> dict[int, Int64s | None]:
-        """The slots that leave each window; None where all that it held leaves, so that its sum is known."""
-        buffer, edges = self._buffer, self._edges
-        leaving: dict[int, Int64s | None] = {}
-        if resolved.killed:
-            killed = np.array(resolved.killed, dtype=np.int64)
-            times = buffer.times(killed)
-            leaving.update((w, killed[edges.inside(w, killed, times)]) for w in self._windows)
-            buffer.set_dead(killed)
-        for w, left in enumerate(edges.advance(buffer.next, self.watermark)):
-            if w != edges.longest and edges.holds_none_before(w, first_new):
-                leaving[w] = None
-            elif len(left):
-                old = left[left < first_new]
-                old, first = old[buffer.current(old)], leaving.get(w)
-                leaving[w] = old if first is None else np.concatenate([first, old])
-                if w == edges.longest and len(old):
-                    counts["expired"] += len(old)
-        return leaving
-
-    def _entering(self, first_new: int, counts: Counter[str], samples: AdmittedSamples | None) -> dict[Key, Moments]:
-        """The Gram matrices of the new current slots, by each window that they lie in; all of ``samples``, if given."""
-        buffer, edges = self._buffer, self._edges
-        change: dict[Key, Moments] = {}
-        whole: dict[str, Moments] | None = None
-        for w in self._windows:
-            if samples is not None and edges.holds_all_from(w, first_new):
-                if whole is None:
-                    whole = moments_of_pieces(samples.mapped(), buffer.codes_from(first_new), self._labels)
-                parts = whole
-            else:
-                new = np.arange(first_new, buffer.next, dtype=np.int64)
-                if samples is None:
-                    new = new[buffer.current(new)]
-                inside = edges.inside(w, new, buffer.times(new))
-                entering = new[inside]
-                if w == edges.longest and len(entering) < len(new):
-                    counts["expired"] += len(new) - len(entering)
-                parts = self._sums(buffer.rows(entering), buffer.codes(entering))
-            change.update({(w, label): part for label, part in parts.items()})
-        return change
-
-    def _sums(self, rows: Int32s, codes: Codes) -> dict[str, Moments]:
-        """Class label to Gram matrix of some grid rows int32[n, d], which are mapped first."""
-        feature_map = self.definition.feature_map
-        pieces = ((piece, feature_map.apply(rows[piece])) for piece in feature_map.pieces(len(rows)))
-        return moments_of_pieces(pieces, codes, self._labels)
-
     def _let_go(self) -> None:
         until = self._edges.oldest_inside(self._buffer) - limits.EXPIRED_ROWS_REMEMBERED
         if until > self._buffer.first:
             self._buffer.let_go(until)
+            self._sums.let_go(until)
 
     # Retirements -----------------------------------------------------------------------------------------------------
 
@@ -331,20 +274,8 @@ class Partition:
             self._retirements.add(retirement)
             notes.append(RetirementNote(retirement.id, retirement.offset, outcome))
         if killed:
-            slots = np.array(killed, dtype=np.int64)
-            times = self._buffer.times(slots)
-            self._buffer.set_dead(slots)
-            change = change - self._statistics_of(slots, times)
+            change = change - self._sums.kill(killed)
         return change, notes
-
-    def _statistics_of(self, slots: Int64s, times: Int64s) -> Statistics:
-        """What some held slots add to the windows that they lie in."""
-        moments: dict[Key, Moments] = {}
-        for w in self._windows:
-            inside = slots[self._edges.inside(w, slots, times)]
-            parts = self._sums(self._buffer.rows(inside), self._buffer.codes(inside))
-            moments.update({(w, label): part for label, part in parts.items()})
-        return Statistics(self.definition.dimension, moments)
 
     def _retire_slot(self, retirement: Retirement, killed: list[int]) -> RetirementOutcome:
         slot = self._buffer.slot_of(retirement.id)
@@ -434,12 +365,13 @@ class Partition:
         buffer.renumber(slots_to - len(buffer))
         self._edges = WindowEdges(self.definition.ladder, self.partition, self.definition.partitions, buffer.first)
         slots = np.arange(buffer.first, buffer.next, dtype=np.int64)
+        self._sums = WindowSums(self.definition, self._labels, buffer, self._edges)
         self._edges.announce(buffer.first, buffer.times(slots))
         self._edges.advance(buffer.next, watermark)
         retired = [slot for i in self._retirements.ids() if (slot := buffer.slot_of(i)) is not None]
         buffer.set_dead(np.array(retired, dtype=np.int64))
         current = slots[buffer.current(slots)]
-        rebuilt = self._statistics_of(current, buffer.times(current))
+        rebuilt = self._sums.of(current)
         if rebuilt != accepted:
             raise StateMismatch(
                 f"rebuild of partition {self.partition}: expected the accepted statistics {accepted!r},"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from deltaplane.moments import Moments
 Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
 Key = tuple[int, str]
 """(index of the window in the stream's ladder, class label)."""
+
+K = TypeVar("K", Key, str)
 
 
 class Statistics:
@@ -44,17 +47,11 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         assert self.dimension == other.dimension, "statistics of different features were added"
-        result = dict(self._moments)
-        for key, value in other._moments.items():
-            _put(result, key, result[key] + value if key in result else value)
-        return Statistics._of_nonzero(self.dimension, result)
+        return Statistics._of_nonzero(self.dimension, added(self._moments, other._moments))
 
     def __sub__(self, other: Statistics) -> Statistics:
         assert self.dimension == other.dimension, "statistics of different features were subtracted"
-        result = dict(self._moments)
-        for key, value in other._moments.items():
-            _put(result, key, result[key] - value if key in result else -value)
-        return Statistics._of_nonzero(self.dimension, result)
+        return Statistics._of_nonzero(self.dimension, without(self._moments, other._moments))
 
     def __eq__(self, other: object) -> bool:
         """Bitwise equality of every integer."""
@@ -118,7 +115,23 @@ class Statistics:
         return state.hexdigest()
 
 
-def _put(moments: dict[Key, Moments], key: Key, value: Moments) -> None:
+def added(moments: Mapping[K, Moments], more: Mapping[K, Moments]) -> dict[K, Moments]:
+    """The sums of two sets of Gram matrices, entry by entry; what has become zero is not held."""
+    result = dict(moments)
+    for key, value in more.items():
+        _put(result, key, result[key] + value if key in result else value)
+    return result
+
+
+def without(moments: Mapping[K, Moments], less: Mapping[K, Moments]) -> dict[K, Moments]:
+    """The differences of two sets of Gram matrices, entry by entry; what has become zero is not held."""
+    result = dict(moments)
+    for key, value in less.items():
+        _put(result, key, result[key] - value if key in result else -value)
+    return result
+
+
+def _put(moments: dict[K, Moments], key: K, value: Moments) -> None:
     """Set an entry, or take it away where it has become zero."""
     if value:
         moments[key] = value
@@ -145,6 +158,5 @@ def moments_of_pieces(pieces: Iterable[tuple[slice, Placed]], codes: Codes, labe
     """As :func:`moments_by_class`, of a batch whose grid rows come in pieces; ``codes`` [n] are of the batch."""
     total: dict[str, Moments] = {}
     for piece, placed in pieces:
-        for label, moments in moments_by_class(placed, codes[piece], labels).items():
-            total[label] = total[label] + moments if label in total else moments
+        total = added(total, moments_by_class(placed, codes[piece], labels))
     return total

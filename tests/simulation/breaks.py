@@ -9,6 +9,7 @@ from unittest import mock
 
 from deltaplane import delta
 from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, Verdict
+from deltaplane.known_sums import KnownSums
 from deltaplane.retirements import RetirementMemory
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
@@ -100,12 +101,19 @@ def _forgets_retirements() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _keeps_sums_of_what_is_gone() -> Iterator[None]:
+    with mock.patch.object(KnownSums, "forget", return_value=None):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
     "takes repeats": lambda: _with_rule(_takes_repeats),
     "forgets retirements": _forgets_retirements,
     "forgets labels": lambda: _with_rule(_forgets_labels),
+    "keeps sums of what is gone": _keeps_sums_of_what_is_gone,
 }
 """Ways to break the rule, by name."""
 
