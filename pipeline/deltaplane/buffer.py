@@ -24,9 +24,6 @@ Flags = npt.NDArray[np.bool_]
 SEGMENT_ROWS = 1024
 """Slots of a segment; up to so many rows are held longer than they must be."""
 
-BYTES_PER_ROW_BESIDE_FEATURES = 2 + 8 + 1
-"""Class code, event time and the current flag of a slot; ids, their index and the runs of offsets come on top."""
-
 
 class _Segment:
     """Columns of consecutive slots."""
@@ -98,6 +95,7 @@ class RowBuffer:
         if not new:
             self._ids.add(ids)
         slot = self.next - len(ids)
+        assert len(offsets) == len(ids), "each row has an offset"
         self._offsets.append(slot, offsets)
         begin, done = slot - self._base, 0
         while done < len(ids):
