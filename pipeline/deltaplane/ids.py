@@ -197,7 +197,7 @@ class IdIndex:
         """See to it that ``more`` slots have somewhere to lie, numbers, and buckets enough."""
         begin, end = self.first - self._links_from, self.next - self._links_from
         if end + more > len(self._hashes):
-            size = (len(self) + more) * 5 // 4 + PIECE_ROWS
+            size = (len(self) + more) * 9 // 8 + PIECE_ROWS
             self._hashes = _moved(self._hashes[begin:end], size)
             self._links = _moved(self._links[begin:end], size)
             self._links_from = self.first

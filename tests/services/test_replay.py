@@ -356,6 +356,20 @@ def test_a_definition_written_down_gives_the_same_stream_again(replay: Run, tmp_
     assert again["gmean"] == first["gmean"]
 
 
+@pytest.mark.parametrize("window", ["100", "50,100", "auto"])
+@pytest.mark.parametrize("chunk", ["1", "40", "300"])
+def test_rows_that_give_no_plane_are_verified_to_give_none_from_scratch(
+    replay: Run, tmp_path: Path, window: str, chunk: str
+) -> None:
+    """The classes come one after the other: with chunks of 300 rows the short windows have never had a plane."""
+    rows = [[row, row % 7, "other" if row < 300 else "one"] for row in range(600)]
+    file = write_csv(tmp_path / "rows.csv", ("x", "y", "class"), rows)
+    options = ("--label", "class", "--positive", "one", "--window", window, "--chunk", chunk, "--verify")
+    summary = replay(file, *options, "--C", "1" if window == "100" else "auto")
+    assert summary["verified"] is True
+    assert summary["max_difference"] == (0.0 if window == "auto" else None)
+
+
 def test_several_classes_go_one_against_the_rest(replay: Run, tmp_path: Path) -> None:
     draw = random.Random(11)
     centres = {"a": (0.0, 0.0), "b": (6.0, 0.0), "c": (0.0, 6.0)}

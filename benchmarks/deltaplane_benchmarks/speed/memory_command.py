@@ -17,6 +17,9 @@ from deltaplane_benchmarks.speed.memory import EVERY_EIGHTH, Course, run_course
 LOOKS = 100
 WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000)
 TRACED_WINDOWS = (50_000, 250_000)
+TRACED_ROWS, TRACED_LOOKS = 900_000, 150
+"""Long enough for a checkpoint once the longer window is settled, and looked at often enough to see it just after."""
+
 ROWS_BEYOND = 400_000
 """Rows that a window is measured with once it has been full for as long as it is."""
 
@@ -54,7 +57,7 @@ def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
             windows.append(run_course(Course(2 * length + beyond, features, length, chunk, seed, LOOKS)))
         say("what a live row holds, traced")
         traced = [
-            run_course(Course(3 * length, features, length, chunk, seed, LOOKS, traced=True))
+            run_course(Course(TRACED_ROWS, features, length, chunk, seed, TRACED_LOOKS, traced=True))
             for length in TRACED_WINDOWS
         ]
     exhibits = [by_rows(plain, retiring), by_window(windows, traced)]

@@ -92,7 +92,7 @@ def by_window(every: Sequence[Passed], traced: Sequence[Passed]) -> Exhibit:
     features = every[0].course.features
     resident = float(linregress(windows, np.array(ends) * 2**20).slope)
     short, long = traced
-    held = (_level(long) - _level(short)) * 2**20 / (long.course.window - short.course.window)
+    held = (_least(long) - _least(short)) * 2**20 / (long.course.window - short.course.window)
     allowed = 4 * features + BYTES_BEYOND_FEATURES
     cost = [median_ratio(one.settled) for one in every]
     rows: list[tuple[Cell, ...]] = [
@@ -151,6 +151,11 @@ def windows_of(*every: Passed) -> str:
 def _level(passed: Passed) -> float:
     """Megabytes, settled."""
     return float(np.median([look.megabytes for look in passed.settled]))
+
+
+def _least(passed: Passed) -> float:
+    """Megabytes, settled, just after a checkpoint: until the next one the log holds each delta, whatever the window."""
+    return min(look.megabytes for look in passed.settled)
 
 
 def _digests(every: Sequence[Passed]) -> Target:

@@ -176,15 +176,22 @@ def _refusals(result: ReplayResult) -> Table:
 def _digest(result: ReplayResult) -> Text:
     text = Text(f"digest {result.model.digest}")
     check = result.verification
-    if check is not None and check.passed:
+    if check is not None and check.passed and check.refused_alike:
+        text.append(
+            "\nverified: from scratch the live rows give the same digest, and no plane for the same reason",
+            "green",
+        )
+    elif check is not None and check.passed:
         text.append(
             "\nverified: the live rows refitted from scratch give the same digest and the same weights, bit for bit",
             "green",
         )
     elif check is not None:
+        difference = check.max_difference
+        apart = "there is another plane, or none" if difference is None else f"a weight is {difference:g} apart"
         text.append(
-            f"\nNOT VERIFIED: from scratch the digest is {check.digest}, the largest difference of a weight"
-            f" {check.max_difference:g}; please report this with the file and the command",
+            f"\nNOT VERIFIED: from scratch the digest is {check.digest}, {apart};"
+            " please report this with the file and the command",
             "bold red",
         )
     if result.model.refusal is not None:
