@@ -21,6 +21,7 @@ from deltaplane_benchmarks.data.catalogue import Images
 from deltaplane_benchmarks.exhibit import Exhibit, Target
 from deltaplane_benchmarks.experiments import digits, equality, extreme, faces, imbalance, times, updating
 from deltaplane_benchmarks.nodes import Nodes
+from deltaplane_benchmarks.sources import Sources
 
 SEED = 20
 
@@ -100,6 +101,24 @@ def test_one_node_and_two_end_with_the_same_digest_from_all_rows_and_from_parts(
     batch = linear.statistics_of(table.features, table.labels, grid)
     assert trained.statistics == batch == grown
     assert trained.seconds > 0.0
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_sources_end_with_the_digest_of_the_batch_anew_and_in_growths(count: int) -> None:
+    table = clouds("two", {"one": 50, "rest": 70}, 3, apart=1.0, seed=SEED)
+    grid = fit_grid(table.features)
+    with Sources(table.features, table.labels, grid, count, "one", rows_a_message=7) as sources:
+        whole = [(0, held) for held in sources.held]
+        published = [
+            sources.train(whole),
+            sources.train([(4, held) for held in sources.held], known=[(0, 4)] * count),
+            sources.train(whole),
+        ]
+        part = sources.train([(0, 4)] * count)
+    batch = linear.statistics_of(table.features.astype(np.float32).astype(np.float64), table.labels, grid)
+    assert {one.digest for one in published} == {batch.digest(sources.definition.data_fingerprint)}
+    assert part.digest not in {one.digest for one in published}
+    assert all(one.seconds > 0.0 for one in published)
 
 
 def test_table_3_has_equal_digests_for_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

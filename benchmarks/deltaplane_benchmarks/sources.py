@@ -1,0 +1,177 @@
+"""Worker processes that each have a source of samples, and a merger: paper 1's nodes, as the product runs them.
+
+A node holds its messages before the clock starts, as a broker would. What is timed is from the word to the published
+model: decoding, admitting, ids, the grid, Gram matrices, deltas as bytes, the rule, adding, solving. No broker lies
+between; what one adds is in ``bench throughput --broker``.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import Source
+from deltaplane.grid import Grid
+from deltaplane.sample import Samples
+from deltaplane.wire import write_sample_batch
+from deltaplane_benchmarks import linear
+from deltaplane_benchmarks.data.formats import Floats, Texts
+from deltaplane_benchmarks.nodes import Part
+from deltaplane_services.broker_embedded import EmbeddedBroker
+from deltaplane_services.processors.merger import MergerProcessor
+from deltaplane_services.processors.records import DELTAS, SAMPLES, Outgoing, source_key
+from deltaplane_services.runner_embedded import start_merger, take_source
+
+SITE = "node"
+RECORDS_A_STEP = 16
+"""Messages that a worker takes at once, of which one delta comes."""
+
+_DONE = b""
+
+
+def definition_for(grid: Grid, names: Sequence[str], positive: str, partitions: int) -> StreamDefinition:
+    """A stream of everything that has come, on a grid, of some classes, solved in the paper's setting."""
+    options = linear.PAPER_OPTIONS
+    return StreamDefinition.from_tables(
+        {
+            "name": "nodes",
+            "features": {"names": [f"x{at}" for at in range(grid.features)]},
+            "grid": {"steps": grid.steps.tolist(), "offsets": grid.offsets.tolist()},
+            "classes": {"names": list(names), "positive": positive},
+            "window": {"length": "all"},
+            "solver": {"kind": options.kind, "C": options.C, "standardize": options.standardize},
+            "partitions": partitions,
+        }
+    )
+
+
+def serve(pipe: Connection, tables: Mapping[str, Any], partition: int, messages: list[bytes]) -> None:
+    """A node's life: learn the messages asked for, as a new worker or as the same, and send deltas; None ends it."""
+    from threadpoolctl import threadpool_limits
+
+    definition, lives = StreamDefinition.from_tables(tables), 0
+    source = Source(SITE, partition)
+    with threadpool_limits(1):
+        pipe.send_bytes(_DONE)
+        while (asked := pipe.recv()) is not None:
+            (begin, end), anew = asked
+            if anew:
+                lives += 1
+                broker = EmbeddedBroker(definition.partitions)
+                worker = take_source(definition, broker, source, f"{source}.{lives}", 0)
+                pipe.send_bytes(broker.fetch(DELTAS, partition, 0)[0].value or _DONE)
+            for message in messages[begin:end]:
+                broker.append(Outgoing(SAMPLES, partition, None, message), 0)
+            while records := broker.fetch(SAMPLES, partition, worker.position[0], RECORDS_A_STEP):
+                for delta in worker.process(records, []).then:
+                    pipe.send_bytes(delta.value or _DONE)
+            pipe.send_bytes(_DONE)
+
+
+@dataclass(frozen=True)
+class Published:
+    """The digest of the model that was published, and the seconds from the word to it."""
+
+    digest: str
+    seconds: float
+
+
+class Sources:
+    """As many processes as a definition has partitions; a context manager that ends them."""
+
+    def __init__(
+        self,
+        rows: Floats,
+        labels: Texts,
+        grid: Grid,
+        count: int,
+        positive: str,
+        rows_a_message: int = 1000,
+    ) -> None:
+        codes, names = linear.coded(labels)
+        self.definition = definition_for(grid, names, positive, count)
+        edges = [len(rows) * at // count for at in range(count + 1)]
+        context = multiprocessing.get_context("spawn")
+        self.held: list[int] = []
+        self._pipes: list[Connection] = []
+        self._processes: list[Any] = []
+        for partition in range(count):
+            end = edges[partition + 1]
+            parts = [
+                slice(start, min(start + rows_a_message, end)) for start in range(edges[partition], end, rows_a_message)
+            ]
+            messages = [_message(rows[part], codes[part], names, part.start, self.definition) for part in parts]
+            ours, theirs = context.Pipe()
+            arguments = (theirs, self.definition.to_tables(), partition, messages)
+            process = context.Process(target=serve, args=arguments, daemon=True)
+            process.start()
+            theirs.close()
+            self.held.append(len(messages))
+            self._pipes.append(ours)
+            self._processes.append(process)
+        for pipe in self._pipes:
+            pipe.recv_bytes()
+        self._broker, self._merger, self._next = self._nothing_learned()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for pipe in self._pipes:
+            pipe.send(None)
+        for process in self._processes:
+            process.join()
+
+    def train(self, parts: Sequence[Part], known: Sequence[Part] | None = None) -> Published:
+        """Learn each node's messages [from, to); before the clock starts, the ``known`` ones, by the same workers."""
+        self._broker, self._merger, self._next = self._nothing_learned()
+        if known is not None:
+            self._learn(known, anew=True)
+        begin = time.perf_counter()
+        self._learn(parts, anew=known is None)
+        seconds = time.perf_counter() - begin
+        model = self._merger.model
+        assert model is not None, "a model was published"
+        return Published(model.digest, seconds)
+
+    def _nothing_learned(self) -> tuple[EmbeddedBroker, MergerProcessor, dict[int, int]]:
+        """Empty topics, a merger that has read them, and from where it reads on."""
+        broker = EmbeddedBroker(self.definition.partitions)
+        return broker, *start_merger(self.definition, broker)
+
+    def _learn(self, parts: Sequence[Part], *, anew: bool) -> None:
+        for pipe, part in zip(self._pipes, parts, strict=True):
+            pipe.send((part, anew))
+        busy = dict(zip(self._pipes, range(len(self._pipes)), strict=True))
+        while busy:
+            ready = wait(list(busy))
+            for pipe in [pipe for pipe in busy if pipe in ready]:
+                partition = busy[pipe]
+                if (data := pipe.recv_bytes()) == _DONE:
+                    del busy[pipe]
+                    continue
+                key = source_key(Source(SITE, partition))
+                self._broker.append(Outgoing(DELTAS, partition, key, data), 0)
+                records = self._broker.fetch(DELTAS, partition, self._next[partition])
+                self._next[partition] = records[-1].offset + 1
+                self._merger.process(records)
+        for model in self._merger.publish(0).then:
+            assert model.value, "a model has bytes"
+
+
+def _message(
+    rows: Floats, codes: linear.Codes, names: Sequence[str], first: int, definition: StreamDefinition
+) -> bytes:
+    numbers = np.arange(first, first + len(rows), dtype=np.int64)
+    samples = Samples.of_record(list(map(str, numbers.tolist())), numbers, tuple(names), codes, rows)
+    return write_sample_batch(samples, definition.data_fingerprint, "float32")
