@@ -31,7 +31,7 @@ Product = Callable[[int, int], Sums]
 """Forms the sums of the current rows among the slots from one on, up to another that is not among them."""
 
 _BYTES_BESIDE = 400
-"""What a Gram matrix takes beside its entries, about: objects, and its place in a dictionary."""
+"""What a Gram matrix takes beside its entries, about: objects, and its place in a dictionary. So does a run."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ class KnownSums:
         return place - 1 if place and slot < self._runs[place - 1].until else place
 
     def _is_worth_it(self, run: _Run) -> bool:
-        taken = sum(moments.nbytes + _BYTES_BESIDE for moments in run.sums.values())
+        taken = _BYTES_BESIDE + sum(moments.nbytes + _BYTES_BESIDE for moments in run.sums.values())
         return taken <= (run.until - run.first) * self._bytes_a_slot
 
     def _put(self, begin: int, end: int, runs: list[_Run]) -> None:

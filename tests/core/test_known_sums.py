@@ -11,6 +11,7 @@ from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.known_sums import KnownSums, Sums
 from deltaplane.partition import Partition
+from deltaplane.sample import Retirement
 from deltaplane.statistics import moments_by_class
 from strategies_streams import Row, admitted, definition_of
 
@@ -118,6 +119,17 @@ def test_a_partition_forgets_the_sums_of_rows_that_it_holds_no_more(
         _step(partition, definition, range(300 * batch, 300 * batch + 300))
     # Windows over everything give nothing up, so that nothing is kept for them.
     assert len(partition._sums._known) == (0 if window == "all" else -(-2000 // 300))
+
+
+@pytest.mark.parametrize("window", ["2000", "2000ms", "all"])
+def test_steps_that_bring_no_rows_leave_nothing_behind(window: str) -> None:
+    definition = definition_of(window)
+    partition = Partition(definition, 0)
+    _step(partition, definition, range(50))
+    before = len(partition._sums._known)
+    for at in range(100):
+        partition.step(admitted(definition, []), [Retirement(f"never {at}", "test", at)])
+    assert len(partition._sums._known) == before
 
 
 def _step(partition: Partition, definition: StreamDefinition, numbers: range) -> None:
