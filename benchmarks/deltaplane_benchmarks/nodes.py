@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
@@ -48,21 +47,19 @@ class Trained:
     seconds: float
 
 
-class Nodes:
-    """``count`` processes, the rows dealt to them in equal runs; a context manager that ends them."""
+class Processes:
+    """Processes that are told what to do over a pipe each, and end at None; a context manager that ends them.
 
-    def __init__(self, rows: Floats, labels: Texts, grid: Grid, count: int) -> None:
-        self._grid = grid
+    ``serve`` is the life of each: it gets its pipe and one of ``arguments``, and says over the pipe when it is ready.
+    """
+
+    def __init__(self, serve: Callable[..., None], arguments: Iterable[tuple[Any, ...]]) -> None:
         context = multiprocessing.get_context("spawn")
-        edges = [len(rows) * at // count for at in range(count + 1)]
-        self.held = [stop - start for start, stop in pairwise(edges)]
-        codes, names = linear.coded(labels)
         self._pipes: list[Connection] = []
         self._processes: list[Any] = []
-        for start, stop in pairwise(edges):
+        for given in arguments:
             ours, theirs = context.Pipe()
-            arguments = (theirs, rows[start:stop], codes[start:stop], names, (grid.steps, grid.offsets))
-            process = context.Process(target=serve, args=arguments, daemon=True)
+            process = context.Process(target=serve, args=(theirs, *given), daemon=True)
             process.start()
             theirs.close()
             self._pipes.append(ours)
@@ -80,6 +77,22 @@ class Nodes:
             pipe.send(None)
         for process in self._processes:
             process.join()
+
+
+def dealt(rows: int, count: int) -> list[slice]:
+    """So many rows in ``count`` equal runs, to within a row."""
+    return [slice(rows * at // count, rows * (at + 1) // count) for at in range(count)]
+
+
+class Nodes(Processes):
+    """``count`` processes, the rows dealt to them in equal runs."""
+
+    def __init__(self, rows: Floats, labels: Texts, grid: Grid, count: int) -> None:
+        self._grid = grid
+        codes, names = linear.coded(labels)
+        runs = dealt(len(rows), count)
+        self.held = [run.stop - run.start for run in runs]
+        super().__init__(serve, ((rows[run], codes[run], names, (grid.steps, grid.offsets)) for run in runs))
 
     def train(
         self, parts: Sequence[Part], options: SolverOptions, positive: str, known: Statistics | None = None

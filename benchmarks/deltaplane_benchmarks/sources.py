@@ -7,13 +7,11 @@ between; what one adds is in ``bench throughput --broker``.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +22,7 @@ from deltaplane.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.data.formats import Floats, Texts
-from deltaplane_benchmarks.nodes import Part
+from deltaplane_benchmarks.nodes import Part, Processes, dealt
 from deltaplane_services.broker_embedded import EmbeddedBroker
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import DELTAS, SAMPLES, Outgoing, source_key
@@ -60,7 +58,7 @@ def serve(pipe: Connection, tables: Mapping[str, Any], partition: int, messages:
     definition, lives = StreamDefinition.from_tables(tables), 0
     source = Source(SITE, partition)
     with threadpool_limits(1):
-        pipe.send_bytes(_DONE)
+        pipe.send(b"ready")
         while (asked := pipe.recv()) is not None:
             (begin, end), anew = asked
             if anew:
@@ -84,8 +82,8 @@ class Published:
     seconds: float
 
 
-class Sources:
-    """As many processes as a definition has partitions; a context manager that ends them."""
+class Sources(Processes):
+    """As many processes as a definition has partitions, the rows dealt to them in equal runs, as messages."""
 
     def __init__(
         self,
@@ -98,39 +96,17 @@ class Sources:
     ) -> None:
         codes, names = linear.coded(labels)
         self.definition = definition_for(grid, names, positive, count)
-        edges = [len(rows) * at // count for at in range(count + 1)]
-        context = multiprocessing.get_context("spawn")
-        self.held: list[int] = []
-        self._pipes: list[Connection] = []
-        self._processes: list[Any] = []
-        for partition in range(count):
-            end = edges[partition + 1]
-            parts = [
-                slice(start, min(start + rows_a_message, end)) for start in range(edges[partition], end, rows_a_message)
-            ]
-            messages = [_message(rows[part], codes[part], names, part.start, self.definition) for part in parts]
-            ours, theirs = context.Pipe()
-            arguments = (theirs, self.definition.to_tables(), partition, messages)
-            process = context.Process(target=serve, args=arguments, daemon=True)
-            process.start()
-            theirs.close()
-            self.held.append(len(messages))
-            self._pipes.append(ours)
-            self._processes.append(process)
-        for pipe in self._pipes:
-            pipe.recv_bytes()
+        runs = dealt(len(rows), count)
+        self.held = [-(-(run.stop - run.start) // rows_a_message) for run in runs]
+
+        def messages(run: slice) -> list[bytes]:
+            begins = range(run.start, run.stop, rows_a_message)
+            parts = [slice(begin, min(begin + rows_a_message, run.stop)) for begin in begins]
+            return [_message(rows[part], codes[part], names, part.start, self.definition) for part in parts]
+
+        tables = self.definition.to_tables()
+        super().__init__(serve, ((tables, partition, messages(run)) for partition, run in enumerate(runs)))
         self._broker, self._merger, self._next = self._nothing_learned()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for pipe in self._pipes:
-            pipe.send(None)
-        for process in self._processes:
-            process.join()
 
     def train(self, parts: Sequence[Part], known: Sequence[Part] | None = None) -> Published:
         """Learn each node's messages [from, to); before the clock starts, the ``known`` ones, by the same workers."""

@@ -51,16 +51,17 @@ class Oracle:
         """Refit from the live rows alone, and compare."""
         statistics = self._reference.statistics()
         digest = statistics.digest(self.definition.data_fingerprint)
+        equal = digest == model.digest
         try:
             if self.definition.automatic and model.blend is None:
                 # Without shares, which the first plane brings, there is nothing but the candidates.
                 fit_candidates(statistics, self.definition)
-                return Verification(digest, digest == model.digest, None)
+                return Verification(digest, equal, None)
             batch = plane_of(statistics, self.definition, model.blend)
         except SolveRefused as refused:
-            return Verification(digest, digest == model.digest, None, str(refused) == model.refusal)
+            return Verification(digest, equal, None, str(refused) == model.refusal)
         difference = None
         if model.plane is not None and model.refusal is None and batch.classes == model.plane.classes:
             weights = np.abs(batch.weights - model.plane.weights).max()
             difference = float(max(weights, np.abs(batch.biases - model.plane.biases).max()))
-        return Verification(digest, digest == model.digest, difference)
+        return Verification(digest, equal, difference)
