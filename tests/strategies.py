@@ -26,7 +26,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt
+from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
 from deltaplane.sample import Retirement, Samples
 from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
@@ -403,6 +403,13 @@ def predictions() -> st.SearchStrategy[Prediction]:
     """Answers to any query."""
     decisions = st.dictionaries(LABELS, FINITE, max_size=3)
     return st.builds(Prediction, TEXTS, TEXTS, decisions, POSITIONS, TEXTS, st.integers(0, 2**31 - 1), POSITIONS)
+
+
+def unanswered() -> st.SearchStrategy[Unanswered]:
+    """Answers to queries that have none."""
+    key = st.none() | st.binary(max_size=20)
+    small = st.integers(0, 2**31 - 1)
+    return st.builds(Unanswered, TEXTS, POSITIONS, TEXTS, small, POSITIONS, TEXTS, TEXTS, key)
 
 
 def receipts() -> st.SearchStrategy[Receipt]:

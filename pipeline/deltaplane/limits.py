@@ -152,6 +152,12 @@ letters for the rows of one batch, and more."""
 REASON_CHARACTERS = 1000
 """Characters of a reason. What is refused has a say in it: names, labels, ids."""
 
+HEADERS = 32
+"""Headers of a query that come back with its answer; of more, the first ones."""
+
+HEADERS_BYTES = 4096
+"""Bytes of the names and values of those headers: an answer must stay small, whatever hangs on the query."""
+
 RECORD_BYTES = 512
 """Bytes of memory that a record takes beside its value, about."""
 

@@ -123,13 +123,3 @@ class Model:
     def contains(self, source: Source, sequence: int) -> bool:
         """Whether the tile with this sequence number of a source is in the model."""
         return any(position.source == source and position.sequence > sequence for position in self.positions)
-
-    def decisions(self, row: Floats) -> dict[str, float]:
-        """Class label to decision value x·w - b of one row float64[D-1], by the plane that has the class on its side.
-
-        The row is as the plane takes it: see :meth:`StreamDefinition.plane_inputs`.
-        """
-        if self.plane is None:
-            return {}
-        sides = {label: self.plane.row_of(label) for label in self.plane.classes}
-        return {label: float(row @ side[0] - side[1]) for label, side in sides.items() if side is not None}

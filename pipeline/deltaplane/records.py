@@ -48,6 +48,24 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Unanswered:
+    """What the query at (topic, partition, offset) gets that cannot be answered: the reason, and no class.
+
+    ``id`` as far as it is known: where the query does not decode, the key of its record, which ought to be the same.
+    ``kind`` is short, from a small set; ``key`` how the key of its record begins, None where it has none.
+    """
+
+    id: str
+    model_version: int
+    topic: str
+    partition: int
+    offset: int
+    kind: str
+    reason: str
+    key: bytes | None
+
+
+@dataclass(frozen=True)
 class Receipt:
     """What became of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``.
 

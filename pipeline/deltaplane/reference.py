@@ -7,6 +7,7 @@ live. Every test at every step, and ``replay --verify``, compare against it.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.ladder import Window
 from deltaplane.moments import Moments
 from deltaplane.sample import Samples
+from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
@@ -154,3 +156,33 @@ def exact_moments(placed: npt.NDArray[np.int64]) -> Moments:
     triangle = gram[np.triu_indices(len(gram))].tolist()
     data = b"".join(int(entry).to_bytes(16, "little", signed=True) for entry in triangle)
     return Moments.from_bytes(len(gram), data)
+
+
+def answer_of(definition: StreamDefinition, plane: Plane, row: Sequence[float]) -> tuple[str, dict[str, float]] | None:
+    """The class of one raw row of d numbers, and its decision values by class; None where there is nothing to say.
+
+    In numbers of the language: what an answer is, step by step.
+    """
+    grid, values, placed = definition.grid, [], []
+    for value, step, offset in zip(row, grid.steps.tolist(), grid.offsets.tolist(), strict=True):
+        filled = offset if math.isnan(value) and definition.missing == "offset" else value
+        distance = (filled - offset) / step
+        if not math.isfinite(distance) or abs(round(distance)) >= limits.GRID_RANGE:
+            return None
+        values.append(filled)
+        placed.append(round(distance))
+    if definition.feature_map.kind != "none":
+        mapped = definition.feature_map.apply(np.array([placed], dtype=np.int64))[0]
+        values = [int(entry) * 2.0**-20 for entry in mapped]
+    decided = []
+    for weights, bias in zip(plane.weights.tolist(), plane.biases.tolist(), strict=True):
+        total = values[0] * weights[0]
+        for value, weight in zip(values[1:], weights[1:], strict=True):
+            total += value * weight
+        decided.append(total - bias)
+    if not all(map(math.isfinite, decided)):
+        return None
+    if plane.positive is None:
+        return plane.classes[decided.index(max(decided))], dict(zip(plane.classes, decided, strict=True))
+    other = plane.classes[1 - plane.classes.index(plane.positive)]
+    return plane.positive if decided[0] > 0 else other, {plane.positive: decided[0], other: -decided[0]}

@@ -18,6 +18,7 @@ NAMES = (
     "model",
     "query",
     "prediction",
+    "unanswered",
     "receipt",
     "dead_letter",
 )

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.processors.records import TOPICS, Content, Outgoing, Record
+from deltaplane_services.processors.records import TOPICS, Content, Headers, Outgoing, Record
 
 COMPACT_ABOVE = 64
 """Records beyond the number of keys after which a compacted log is compacted again."""
@@ -33,8 +33,8 @@ class _Log:
         self._records: list[Record] = []
         self._keys: set[bytes | None] = set()
 
-    def append(self, key: bytes | None, content: Content, log_time: int, meaning: object) -> int:
-        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, content, meaning))
+    def append(self, key: bytes | None, content: Content, log_time: int, meaning: object, headers: Headers) -> int:
+        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, content, meaning, headers))
         self.end += 1
         if self._compacted:
             self._keys.add(key)
@@ -91,8 +91,8 @@ class EmbeddedBroker:
         """Append a record at ``log_time`` (milliseconds since the epoch); its offset is the acknowledgement."""
         log = self._logs[outgoing.topic, outgoing.partition]
         if self._keep_meaning:
-            return log.append(outgoing.key, outgoing.content, log_time, outgoing.meaning)
-        return log.append(outgoing.key, outgoing.value, log_time, None)
+            return log.append(outgoing.key, outgoing.content, log_time, outgoing.meaning, outgoing.headers)
+        return log.append(outgoing.key, outgoing.value, log_time, None, outgoing.headers)
 
     def append_all(self, records: Iterable[Outgoing], log_time: int) -> None:
         """Append several records in order."""

@@ -23,6 +23,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.answers import Answers, answer
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.model import Model
 from deltaplane.sample import Retirement, Samples, partition_of
@@ -166,25 +167,27 @@ class LiveModel:
     def predict(self, rows: Floats) -> list[str]:
         """The class of each raw row float64[n, d] by the newest plane.
 
-        Raises :class:`NoPlane` before there is one, and :class:`DefinitionError` for rows that it cannot say anything
-        about: of another number of features, or with values that are not finite.
+        Raises :class:`NoPlane` before there is one, and :class:`DefinitionError` for rows that a scorer would refuse,
+        too: of another number of features, with values outside the grid, or not finite (a missing value, which is NaN,
+        is filled in where the definition says so). :meth:`answer` tells them apart.
         """
-        if rows.ndim != 2 or rows.shape[1] != len(self._definition.features) or not np.isfinite(rows).all():
+        answers = self.answer(rows)
+        for row, reason in answers.refusals.items():
             raise DefinitionError(
-                f"rows: expected finite numbers [n, {len(self._definition.features)}], got {rows.shape}"
-                f"{'' if np.isfinite(rows).all() else ', some of which are not finite'}"
+                f"rows: row {row}: {reason}; leave it out, or ask answer() for the others ({len(answers.refusals)} of"
+                f" {len(answers)} rows are refused)"
             )
-        rows, fits = self._definition.plane_inputs(rows)
-        if not fits.all():
-            raise DefinitionError(
-                f"rows: row {int(np.flatnonzero(~fits)[0])} has a value outside the grid, where the feature map is not"
-                " defined; rescale the value, or leave the row out"
-            )
+        return [answers.plane.classes[index] for index in answers.chosen.tolist()]
+
+    def answer(self, rows: Floats) -> Answers:
+        """What a scorer would answer for each raw row float64[n, d]: classes, decision values, reasons of refusals.
+
+        Raises :class:`NoPlane` before there is a plane, and :class:`DefinitionError` for another number of features.
+        """
         model = self.model
         if model is None or model.plane is None:
             raise NoPlane("no model with a plane yet; call wait() first")
-        classes = model.plane.classes
-        return [classes[index] for index in model.plane.predict(rows).tolist()]
+        return answer(model.plane, self._definition, rows)
 
     def close(self) -> None:
         """Stop following."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import math
 from collections.abc import Callable
 from typing import Any
 
+import fastavro
 import numpy as np
 import pytest
 from hypothesis import given
 
+import deltaplane_schemas
 import strategies
 from deltaplane import limits
 from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt
+from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
 from deltaplane.sample import Retirement, Samples
 from deltaplane.wire import (
+    read_answer,
     read_checkpoint,
     read_claim_or_delta,
     read_dead_letter,
@@ -28,6 +32,7 @@ from deltaplane.wire import (
     read_receipt,
     read_retirement,
     read_samples,
+    read_unanswered,
     write_checkpoint,
     write_claim,
     write_dead_letter,
@@ -39,8 +44,9 @@ from deltaplane.wire import (
     write_retirement,
     write_sample,
     write_sample_batch,
+    write_unanswered,
 )
-from deltaplane.wire.frame import read_record, write_record
+from deltaplane.wire.frame import HEADER_BYTES, read_record, write_record
 from golden.wire_examples import (
     BATCH,
     CHECKPOINT,
@@ -142,6 +148,24 @@ def test_a_model_comes_back_as_it_was(model: Model) -> None:
 @given(strategies.predictions())
 def test_a_prediction_comes_back_as_it_was(prediction: Prediction) -> None:
     assert read_prediction(write_prediction(prediction)) == prediction
+    assert read_answer(write_prediction(prediction)) == prediction
+
+
+@given(strategies.unanswered())
+def test_what_a_query_gets_that_has_no_answer_comes_back_as_it_was(unanswered: Unanswered) -> None:
+    message = write_unanswered(unanswered)
+    assert read_unanswered(message) == unanswered
+    assert read_answer(message) == unanswered
+    with pytest.raises(WireError, match="expected prediction, got unanswered"):
+        read_prediction(message)
+
+
+@given(strategies.unanswered())
+def test_who_knows_predictions_alone_reads_an_answer_without_a_class(unanswered: Unanswered) -> None:
+    body = io.BytesIO(write_unanswered(unanswered)[HEADER_BYTES:])
+    fields: Any = fastavro.schemaless_reader(body, deltaplane_schemas.load("prediction"), None)
+    assert (fields["id"], fields["class"], fields["decisions"]) == (unanswered.id, "", {})
+    assert (fields["partition"], fields["offset"]) == (unanswered.partition, unanswered.offset)
 
 
 @given(strategies.receipts())

@@ -16,10 +16,11 @@ from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceS
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
 from deltaplane.moments import Moments
-from deltaplane.records import Query
+from deltaplane.records import Query, Unanswered
 from deltaplane.sample import Retirement, Samples
 from deltaplane.statistics import Statistics
 from deltaplane.wire import (
+    read_answer,
     read_model,
     write_claim,
     write_delta,
@@ -269,8 +270,9 @@ def _scorer_target() -> Target:
         scorer = ScorerProcessor(STREAM)
         scorer.see_model(model)
         output = scorer.process([_record(QUERIES, 0, data), _record(QUERIES, 1, good)])
-        if len(output.first) + len(output.then) != 2:
-            raise Broken("two queries did not get two answers")
+        told = [read_answer(one.value) for one in output.then]
+        if len(told) != 2 or len(output.first) != sum(isinstance(one, Unanswered) for one in told):
+            raise Broken("two queries did not get two answers, and a dead letter each that is none")
         return "dead letter" if output.first else "answered"
 
     return Target("scorer", (good,), take, 0.2, reshape=reshaped(("query",)))

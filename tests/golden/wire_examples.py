@@ -16,7 +16,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt
+from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
 from deltaplane.sample import Retirement, Samples
 from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
@@ -30,6 +30,7 @@ from deltaplane.wire import (
     read_receipt,
     read_retirement,
     read_samples,
+    read_unanswered,
     write_checkpoint,
     write_claim,
     write_dead_letter,
@@ -42,6 +43,7 @@ from deltaplane.wire import (
     write_sample,
     write_sample_batch,
     write_source_order,
+    write_unanswered,
 )
 from deltaplane.wire.frame import HEADER_BYTES, read_record, write_record
 
@@ -220,6 +222,8 @@ BY_ID = Retirement("id-1", "asked for by the person", OFFSET, LOG_TIME)
 BY_CONTENT = Retirement("row 7", "", OFFSET, None, "UP", (0.5, -3.0))
 QUERY = Query("query-1", np.array([0.5, -3.0]), DATA)
 PREDICTION = Prediction("query-1", "UP", {"DOWN": -0.75, "UP": 0.75}, 18, "queries", 2, 77)
+UNANSWERED = Unanswered("query-1", 18, "queries", 2, 78, "bad value", "feature 'price' is not a number", b"query-1")
+UNANSWERED_UNREAD = Unanswered("", 18, "queries", 0, 0, "bad record", "a null value", None)
 RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, "worker-0.1.3", 5, 140, 42, DIGEST, DIGEST[::-1])
 LETTER = DeadLetter(
     "samples", 3, OFFSET, 12, "bad value", "feature 'price' is not a number", b"id-1", b"\xc3\x01\0", 912
@@ -291,6 +295,10 @@ EXAMPLES = {
         ),
         Example("query", "query", QUERY, lambda: write_query(QUERY), lambda data: read_query(data, FEATURES, DATA)),
         Example("prediction", "prediction", PREDICTION, lambda: write_prediction(PREDICTION), read_prediction),
+        *(
+            Example(name, "unanswered", value, partial(write_unanswered, value), read_unanswered)
+            for name, value in (("unanswered", UNANSWERED), ("unanswered_unread", UNANSWERED_UNREAD))
+        ),
         Example("receipt", "receipt", RECEIPT, lambda: write_receipt(RECEIPT), read_receipt),
         *(
             Example(name, "dead_letter", value, partial(write_dead_letter, value), read_dead_letter)

@@ -11,7 +11,7 @@ import pytest
 
 from deltaplane.errors import DefinitionError, DefinitionMismatch
 from deltaplane.records import Prediction, Query
-from deltaplane.reference import Reference
+from deltaplane.reference import Reference, answer_of
 from deltaplane.sample import partition_of
 from deltaplane.solver import Plane, solve
 from deltaplane.wire import read_prediction, write_query
@@ -77,9 +77,9 @@ def test_predictions_and_the_live_model_are_those_of_the_batch(kafka: RunningKaf
             stream.check_running()
             model = live.wait(PATIENCE_SECONDS, version=model.version)
         predicted = live.predict(queries)
-        with pytest.raises(DefinitionError, match="expected finite numbers"):
+        with pytest.raises(DefinitionError, match=r"expected numbers \[n, 3\]"):
             live.predict(queries[:, :2])
-        with pytest.raises(DefinitionError, match="not finite"):
+        with pytest.raises(DefinitionError, match="row 0: feature 'height' is not a number"):
             live.predict(np.full((1, 3), np.nan))
 
     batch = plane_of(reference)
@@ -95,10 +95,10 @@ def test_predictions_and_the_live_model_are_those_of_the_batch(kafka: RunningKaf
     found = answers(kafka, stream)
     for number, row in enumerate(queries):
         answer = found[f"query-{number}"]
-        decision = float(row @ batch.weights[0] - batch.biases[0])
+        decision = answer_of(definition, batch, row.tolist())
         assert answer.predicted == expected[number]
         assert answer.model_version == model.version
-        assert answer.decisions == {"yes": decision, "no": -decision}
+        assert (answer.predicted, answer.decisions) == decision
 
 
 def answers(kafka: RunningKafka | KafkaCluster, stream: Stream) -> dict[str, Prediction]:
@@ -106,7 +106,7 @@ def answers(kafka: RunningKafka | KafkaCluster, stream: Stream) -> dict[str, Pre
     records = read_topic(kafka.bootstrap, f"{stream.definition.name}.predictions")
     found = [read_prediction(record.value()) for record in records]
     assert len({one.id for one in found}) == len(found)
-    places = {f"queries-{one.partition}-{one.offset}".encode() for one in found}
+    places = {f"{stream.definition.name}.queries-{one.partition}-{one.offset}".encode() for one in found}
     assert places == {record.key() for record in records}, "an answer is keyed by the place of its query"
     return {one.id: one for one in found}
 

@@ -16,14 +16,14 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.records import Checkpoint, DeadLetter, Query
+from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Unanswered
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement
 from deltaplane.solver import Plane
 from deltaplane.statistics import Statistics
 from deltaplane.wire import (
+    read_answer,
     read_dead_letter,
-    read_prediction,
     write_checkpoint,
     write_claim,
     write_delta,
@@ -114,10 +114,10 @@ def poison_for_queries(definition: StreamDefinition) -> Poison:
         "wrong schema": (write_sample("x", 0, "yes", good, definition.data_fingerprint), "bad record"),
         "wrong fingerprint": (query(good, fingerprint=OTHER), "other definition"),
         "wrong dimension": (query((1.0, 2.0)), "bad record"),
-        "not a number": (query((1.0, float("nan"), 3.0)), "bad record"),
-        "out of range": (query((1.0, 1e12, 3.0)), "bad record"),
+        "not a number": (query((1.0, float("nan"), 3.0)), "bad value"),
+        "out of range": (query((1.0, 1e12, 3.0)), "bad value"),
         "5 MB of random bytes": (secrets.token_bytes(FIVE_MEGABYTES), "bad record"),
-        "5 MB of an id": (query(good, "x" * FIVE_MEGABYTES), "bad record"),
+        "5 MB of an id": (query(good, "x" * FIVE_MEGABYTES), "bad id"),
     }
 
 
@@ -206,7 +206,12 @@ def test_poison_on_every_topic_is_dead_lettered_once_and_nothing_else_happens(
     second.tell(reference)
     digest = reference.statistics().digest(definition.data_fingerprint)
     stream.wait_for_digest(digest, "after poison")
-    wait_until(lambda: predictions(broker, stream) == ["good"], "the good query is answered, and no other")
+    asked = len(all_poison["queries"]) + 1
+    wait_until(lambda: len(answers(broker, stream)) == asked, "every query has an answer")
+    told = answers(broker, stream)
+    assert [one.id for one in told if isinstance(one, Prediction)] == ["good"]
+    kinds = [kind for _, kind in all_poison["queries"].values()]
+    assert Counter(one.kind for one in told if isinstance(one, Unanswered)) == Counter(kinds)
     wait_until(lambda: len(letters_of(broker, stream)) >= len(poisoner.expected), "all dead letters have come")
 
     letters = letters_of(broker, stream)
@@ -268,9 +273,9 @@ def _narrow(plane: Plane | None) -> Plane:
     return replace(plane, weights=plane.weights[:, :-1])
 
 
-def predictions(broker: str, stream: Stream) -> list[str]:
+def answers(broker: str, stream: Stream) -> list[Prediction | Unanswered]:
     records = read_topic(broker, f"{stream.definition.name}.predictions")
-    return [read_prediction(record.value()).id for record in records]
+    return [read_answer(record.value()) for record in records]
 
 
 def admit_five_megabytes(broker: str, topic: str) -> None:

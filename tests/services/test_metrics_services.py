@@ -24,6 +24,7 @@ from deltaplane_services.processors.records import (
 from deltaplane_services.processors.scorer import ScorerProcessor
 from deltaplane_services.processors.solving import solver_digest
 from deltaplane_services.processors.worker import WorkerProcessor
+from golden.wire_examples import PREDICTION, UNANSWERED
 from services.metrics_models import BINARY, exported, model, only, plane, position, series
 
 
@@ -259,9 +260,9 @@ def test_void_trials_are_counted_while_elected_and_the_solver_is_named_standing_
 
 def test_predictions_and_what_could_not_be_answered_are_counted() -> None:
     scorer = ScorerMetrics(BINARY)
-    scorer.answered(
-        Output((dead_letter(record(0), "bad record", "why", 10),), (Outgoing("predictions", 0, b"", b""),) * 3)
-    )
+    told = (PREDICTION, PREDICTION, UNANSWERED, PREDICTION)
+    answers = tuple(Outgoing("predictions", 0, b"", b"", meaning) for meaning in told)
+    scorer.answered(Output((dead_letter(record(0), "bad record", "why", 10),), answers))
     assert only(scorer.registry, names.PREDICTIONS) == 3.0
     assert series(scorer.registry, names.DEAD_LETTERS)["bad_record",] == 1.0
 

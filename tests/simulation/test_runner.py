@@ -12,11 +12,12 @@ import pytest
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Source, SourceState
 from deltaplane.errors import DeltaGap, WireError
-from deltaplane.records import Query
+from deltaplane.records import Prediction, Query, Unanswered
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement, partition_of
 from deltaplane.statistics import Statistics
 from deltaplane.wire import (
+    read_answer,
     read_claim_or_delta,
     read_dead_letter,
     read_model,
@@ -220,7 +221,7 @@ def test_every_query_has_one_answer_by_the_newest_model() -> None:
     assert {answer.predicted for answer in answers} <= {"x", "y", "z"}
 
 
-def test_a_query_that_cannot_be_answered_becomes_a_dead_letter_and_the_others_are_answered() -> None:
+def test_a_query_that_cannot_be_answered_gets_the_reason_and_a_dead_letter_and_the_others_are_answered() -> None:
     definition = definition_of("all", features=2)
     runner = delivered(definition, [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(16))])
     good = write_query(Query("good", np.array([1.0, 1.0]), definition.data_fingerprint))
@@ -232,13 +233,19 @@ def test_a_query_that_cannot_be_answered_becomes_a_dead_letter_and_the_others_ar
     letters = [read_dead_letter(record.value) for record in runner.broker.fetch_topic(DEAD_LETTERS)]
     assert [(letter.offset, letter.kind) for letter in letters] == [
         (0, "bad record"),
-        (1, "bad record"),
+        (1, "bad value"),
         (2, "other definition"),
         (3, "bad record"),
     ]
     assert "outside the grid's range" in letters[1].reason
-    answers = [read_prediction(record.value) for record in runner.broker.fetch_topic(PREDICTIONS)]
-    assert [answer.id for answer in answers] == ["good"]
+    records = runner.broker.fetch_topic(PREDICTIONS)
+    answers = [read_answer(record.value) for record in records]
+    assert [answer.id for answer in answers] == ["", "far", "other", "", "good"]
+    assert [record.key for record in records] == [f"stream.queries-0-{at}".encode() for at in range(5)]
+    for answer, letter in zip(answers, letters, strict=False):
+        assert isinstance(answer, Unanswered)
+        assert (answer.kind, answer.reason) == (letter.kind, letter.reason)
+    assert isinstance(answers[-1], Prediction)
 
 
 def test_without_rows_crashes_change_nothing_and_a_row_retired_by_content_never_came() -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from deltaplane.errors import DeltaplaneError
 from deltaplane.records import Query
 from deltaplane.sample import Retirement, Samples, partition_of
-from deltaplane.wire import read_prediction, write_query, write_retirement, write_sample, write_sample_batch
+from deltaplane.wire import read_answer, write_query, write_retirement, write_sample, write_sample_batch
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.processors.records import PREDICTIONS, QUERIES, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
@@ -155,7 +155,7 @@ class Answers(Background):
             log.follow([(PREDICTIONS, partition, 0) for partition in range(self._partitions)])
             while not self._stopping.is_set():
                 for record in log.poll(500, 0.2):
-                    prediction = read_prediction(record.value)
+                    prediction = read_answer(record.value)
                     self._note(prediction.partition, prediction.offset)
         except DeltaplaneError as fault:
             self.faults.append(f"reader of predictions: {fault}")

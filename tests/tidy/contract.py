@@ -48,6 +48,7 @@ CORE_ORDER = (
     "partition",
     "delta",
     "model",
+    "answers",
     "scoring",
     "prequential",
     "merger",

@@ -9,6 +9,7 @@ raises anything else for bad input, and a reader allocates no more than a multip
 from __future__ import annotations
 
 from deltaplane.wire.inputs import (
+    query_id,
     read_query,
     read_retirement,
     read_samples,
@@ -20,12 +21,15 @@ from deltaplane.wire.inputs import (
 )
 from deltaplane.wire.models import read_model, write_model
 from deltaplane.wire.outcomes import (
+    read_answer,
     read_dead_letter,
     read_prediction,
     read_receipt,
+    read_unanswered,
     write_dead_letter,
     write_prediction,
     write_receipt,
+    write_unanswered,
 )
 from deltaplane.wire.states import (
     read_checkpoint,
@@ -37,6 +41,8 @@ from deltaplane.wire.states import (
 )
 
 __all__ = [
+    "query_id",
+    "read_answer",
     "read_checkpoint",
     "read_claim_or_delta",
     "read_dead_letter",
@@ -46,6 +52,7 @@ __all__ = [
     "read_receipt",
     "read_retirement",
     "read_samples",
+    "read_unanswered",
     "single_samples",
     "write_checkpoint",
     "write_claim",
@@ -59,4 +66,5 @@ __all__ = [
     "write_sample",
     "write_sample_batch",
     "write_source_order",
+    "write_unanswered",
 ]

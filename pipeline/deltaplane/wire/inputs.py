@@ -293,3 +293,12 @@ def read_query(data: bytes | None, features: int, data_fingerprint: bytes) -> Qu
     name, fields = read_record(data, ("query",))
     check_fingerprint(name, fields["fingerprint"], data_fingerprint)
     return Query(fields["id"], _values(name, fields["features"], features), fields["fingerprint"])
+
+
+def query_id(data: bytes | None) -> str | None:
+    """The id of the query that a message is, whatever else is wrong with it; None where it is no query at all."""
+    try:
+        sent: str = read_record(data, ("query",))[1]["id"]
+    except WireError:
+        return None
+    return sent

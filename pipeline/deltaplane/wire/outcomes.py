@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from deltaplane.records import DeadLetter, Prediction, Receipt
-from deltaplane.wire.frame import read_record, write_record
+from deltaplane.errors import WireError
+from deltaplane.records import DeadLetter, Prediction, Receipt, Unanswered
+from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import source_fields, source_of
 
 
@@ -16,9 +17,34 @@ def write_prediction(prediction: Prediction) -> bytes:
 
 def read_prediction(data: bytes | None) -> Prediction:
     """The ``Prediction`` of a message. Raises :class:`WireError`."""
-    _, fields = read_record(data, ("prediction",))
+    return _prediction(read_record(data, ("prediction",))[1])
+
+
+def _prediction(fields: Fields) -> Prediction:
     fields["predicted"] = fields.pop("class")
     return Prediction(**fields)
+
+
+def write_unanswered(unanswered: Unanswered) -> bytes:
+    """One ``Unanswered`` message: it begins as a ``Prediction`` without class and decision values would."""
+    return write_record("unanswered", {**vars(unanswered), "class": "", "decisions": {}})
+
+
+def read_unanswered(data: bytes | None) -> Unanswered:
+    """The ``Unanswered`` of a message. Raises :class:`WireError`."""
+    return _unanswered(read_record(data, ("unanswered",))[1])
+
+
+def _unanswered(fields: Fields) -> Unanswered:
+    if fields.pop("class") or fields.pop("decisions"):
+        raise WireError("unanswered: expected no class and no decision values, got some; no scorer wrote it")
+    return Unanswered(**fields)
+
+
+def read_answer(data: bytes | None) -> Prediction | Unanswered:
+    """What a message of the predictions topic says. Raises :class:`WireError`."""
+    name, fields = read_record(data, ("prediction", "unanswered"))
+    return _prediction(fields) if name == "prediction" else _unanswered(fields)
 
 
 def write_receipt(receipt: Receipt) -> bytes:

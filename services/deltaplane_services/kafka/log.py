@@ -127,7 +127,12 @@ class Publisher:
                 raise DeliveryFailed(self._failure)
             try:
                 self._producer.produce(
-                    topic, value=record.value, key=record.key, partition=record.partition, on_delivery=self._delivered
+                    topic,
+                    value=record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    on_delivery=self._delivered,
+                    headers=list(record.headers) or None,
                 )
             except BufferError:
                 # The local queue is full: the network is the limit, so wait for it.

@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -30,11 +31,14 @@ from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
 from deltaplane_services.metrics_export import ScorerMetrics
-from deltaplane_services.processors.records import QUERIES, Record
+from deltaplane_services.processors.records import QUERIES, Headers, Record
 from deltaplane_services.processors.scorer import ScorerProcessor
 
 logger = logging.getLogger(__name__)
 
+
+UNREADABLE = "deltaplane-headers-unreadable"
+"""The header of an answer to a query whose own headers are no texts."""
 
 FAILURES_IN_A_ROW = 10
 """Failed turns without a success between them, after which a scorer gives up and exits."""
@@ -107,7 +111,7 @@ class ScorerService:
         """A query. What stands in the place of a batch that does not unpack is one that cannot be answered."""
         if not does_not_unpack(message):
             raise_if_error(message, self._clients.party)
-            return record_of(message, self._definition.name)
+            return record_of(message, self._definition.name)._replace(headers=_headers(message))
         self._member.client.seek(self._queries.batch_ends.behind(message))
         return stand_in(record_of(message, self._definition.name))
 
@@ -159,3 +163,12 @@ class ScorerService:
             self._member.close()
             self._models.close()
             self._queries.close()
+
+
+def _headers(message: Message) -> Headers:
+    """The headers of a query. Where a name is no text, the client makes nothing of any of them, and one says so."""
+    try:
+        found: Any = message.headers() or ()
+    except (UnicodeDecodeError, SystemError):
+        return ((UNREADABLE, None),)
+    return tuple(found)

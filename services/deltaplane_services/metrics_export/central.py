@@ -15,6 +15,7 @@ from prometheus_client.metrics_core import Metric as Family
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Verdict
 from deltaplane.model import Model
+from deltaplane.records import Prediction
 from deltaplane_services.health import State
 from deltaplane_services.metrics_export import names
 from deltaplane_services.metrics_export.families import family, histogram, single
@@ -108,7 +109,7 @@ class ScorerMetrics(ServiceMetrics):
 
     def answered(self, output: Output) -> None:
         """Queries were answered."""
-        self._predictions += len(output.then)
+        self._predictions += sum(isinstance(one.meaning, Prediction) for one in output.then)
         self.published(output.first)
 
     def collect(self) -> Iterator[Family]:

@@ -73,6 +73,7 @@ class Encoding:
 
 
 Content = bytes | Encoding | None
+Headers = tuple[tuple[str, bytes | None], ...]
 
 
 def _bytes_of(content: Content) -> bytes | None:
@@ -83,6 +84,7 @@ class Record(NamedTuple):
     """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch.
 
     ``meaning`` is what decoding ``value`` would give, where a broker in the same process has passed it on; else None.
+    ``headers`` only where somebody asks for them: of queries.
     """
 
     topic: str
@@ -92,6 +94,7 @@ class Record(NamedTuple):
     key: bytes | None
     content: Content
     meaning: object = None
+    headers: Headers = ()
 
     @property
     def value(self) -> bytes | None:
@@ -107,6 +110,7 @@ class Outgoing(NamedTuple):
     key: bytes | None
     content: Content
     meaning: object = None
+    headers: Headers = ()
 
     @property
     def value(self) -> bytes | None:
@@ -148,8 +152,16 @@ def source_key(source: Source) -> bytes:
 
 
 def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:
-    """The key of a dead letter or prediction: where its cause is, so that a repeat overwrites itself."""
+    """The key of a dead letter: where its cause is, so that a repeat overwrites itself."""
     return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
+
+
+def answer_key(stream: str, query: Record) -> bytes:
+    """The key of the answer to a query: where that lies, topic and all, as whoever published it was told.
+
+    With the stream's name in it: answers of several streams may be gathered in one table.
+    """
+    return f"{stream}.".encode() + origin_key(query.topic, query.partition, query.offset)
 
 
 def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> bytes:
@@ -159,7 +171,7 @@ def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> byte
 
 def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:
     """The dead letter of a record, or of one row of it, repeating at most ``limit_bytes`` of its value."""
-    letter = _letter(record, kind, _shortened(reason), limit_bytes, row)
+    letter = _letter(record, kind, shortened(reason), limit_bytes, row)
     key = origin_key(record.topic, record.partition, record.offset, row)
     return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))
 
@@ -178,7 +190,8 @@ def _letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int |
     )
 
 
-def _shortened(reason: str) -> str:
+def shortened(reason: str) -> str:
+    """A reason, cut where it is longer than an answer or a letter may repeat."""
     return reason if len(reason) <= limits.REASON_CHARACTERS else f"{reason[: limits.REASON_CHARACTERS]}…"
 
 

@@ -1,0 +1,108 @@
+"""What a plane says of raw rows: one rule for whoever asks, so that all of them are told the same.
+
+The scorer, a client's own model and whoever reads an exported one ask about a row as it would be learned. A missing
+value is filled in where the definition says so, and a row that no sample could have (a value that is not a number, is
+infinite, or lies outside the grid) is refused by name: nothing like it has been learned, and a plane would still say
+something.
+
+A decision value is a sum in a fixed order: the products of values and weights, from the first feature to the last, and
+then the intercept, each step rounded once to float64. So it is the same bits for one row as for many, on every machine,
+and in every language that has float64. A matrix product is not: it adds in an order that follows the number of rows,
+and may differ in the last bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DefinitionError
+from deltaplane.solver import Plane
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_ENTRIES = 2**16
+"""Products held at once: few enough for the cache."""
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a plane says of n rows.
+
+    ``chosen`` int64[n] are indices into the plane's classes, -1 where a row is refused; ``values`` float64[n, p] the
+    decision values, NaN where it is; ``refusals`` has the reason for each row that is refused, by its place.
+    """
+
+    plane: Plane
+    chosen: Integers
+    values: Floats
+    refusals: Mapping[int, str]
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @property
+    def classes(self) -> list[str | None]:
+        """The class of each row, None where it is refused."""
+        return [None if at < 0 else self.plane.classes[at] for at in self.chosen.tolist()]
+
+    def decisions(self, row: int) -> dict[str, float]:
+        """Class label to decision value of one row; of a binary problem the second class has the first one's negative.
+
+        Empty where the row is refused.
+        """
+        if row in self.refusals:
+            return {}
+        values = self.values[row].tolist()
+        if self.plane.positive is None:
+            return dict(zip(self.plane.classes, values, strict=True))
+        return {label: values[0] if label == self.plane.positive else -values[0] for label in self.plane.classes}
+
+
+def answer(plane: Plane, definition: StreamDefinition, rows: Floats) -> Answers:
+    """What a plane of the definition's stream says of raw rows float64[n, d], in the order of its features.
+
+    Raises :class:`DefinitionError` for rows of another number of features.
+    """
+    features = len(definition.features)
+    if rows.ndim != 2 or rows.shape[1] != features:
+        raise DefinitionError(
+            f"rows: expected numbers [n, {features}], got {list(rows.shape)}; give the features in the definition's"
+            " order"
+        )
+    values, chosen = np.full((len(rows), len(plane.biases)), np.nan), np.full(len(rows), -1, dtype=np.int64)
+    refusals: dict[int, str] = {}
+    for piece in definition.feature_map.pieces(len(rows)):
+        part = rows[piece]
+        if definition.missing == "offset":
+            part = np.where(np.isnan(part), definition.grid.offsets, part)
+        _, fits = definition.grid.place(part)
+        kept = np.flatnonzero(fits)
+        decided = decision_values(plane, definition.plane_inputs(part[kept])[0])
+        # Nothing that was learned leads there: a weight has been found on values of this grid.
+        finite = np.isfinite(decided).all(axis=1)
+        values[piece.start + kept[finite]] = decided[finite]
+        chosen[piece.start + kept[finite]] = plane.choose(decided[finite])
+        for row in np.flatnonzero(~fits).tolist():
+            refusals[piece.start + row] = definition.grid.fault(part[row], definition.features)
+        for row in kept[~finite].tolist():
+            refusals[piece.start + row] = "the decision value is beyond float64; look at the weights of the model"
+    return Answers(plane, chosen, values, refusals)
+
+
+def decision_values(plane: Plane, inputs: Floats) -> Floats:
+    """Decision values float64[n, p] of what a plane is asked about, float64[n, D-1], added in the fixed order."""
+    values = np.empty((len(inputs), len(plane.biases)))
+    rows = max(1, _ENTRIES // max(1, inputs.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for start in range(0, len(inputs), rows):
+            block = inputs[start : start + rows]
+            for at, (weights, bias) in enumerate(zip(plane.weights, plane.biases, strict=True)):
+                # Each entry of an accumulated sum is the one before it and one more product: no other order will do.
+                values[start : start + rows, at] = np.add.accumulate(block * weights, axis=1)[:, -1] - bias
+    return values

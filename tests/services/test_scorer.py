@@ -1,0 +1,119 @@
+"""The scorer: one answer to every query, under a key that the asker can form, with the asker's own headers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.records import DeadLetter, Prediction, Query, Unanswered
+from deltaplane.wire import read_answer, read_dead_letter, write_query
+from deltaplane_services.broker_embedded import EmbeddedBroker
+from deltaplane_services.processors.records import PREDICTIONS, QUERIES, Outgoing, Record
+from deltaplane_services.processors.scorer import ScorerProcessor
+from golden.wire_examples import MODEL
+from strategies_streams import definition_of
+
+STREAM = definition_of("all", features=2)
+DATA = STREAM.data_fingerprint
+
+
+def query(row: tuple[float, ...], query_id: str = "q", fingerprint: bytes = DATA) -> bytes:
+    return write_query(Query(query_id, np.array(row), fingerprint))
+
+
+def asked(record: Record, definition: StreamDefinition = STREAM) -> tuple[Outgoing, DeadLetter | None]:
+    """The answer to one query, and its dead letter."""
+    scorer = ScorerProcessor(definition)
+    scorer.see_model(MODEL)
+    output = scorer.process([record])
+    assert len(output.then) == 1
+    assert [one.topic for one in output.then] == [PREDICTIONS]
+    letters = [read_dead_letter(one.value) for one in output.first]
+    assert len(letters) <= 1
+    return output.then[0], letters[0] if letters else None
+
+
+@pytest.mark.parametrize(
+    ("value", "found_id", "kind", "words"),
+    [
+        (None, "its-key", "bad record", "a null value"),
+        (b"{}", "its-key", "bad record", "expected query in Avro"),
+        (query((1.0, 2.0))[:-3], "its-key", "bad record", "do not decode"),
+        (query((1.0, 2.0, 3.0)), "q", "bad record", "expected 2 features, got 3"),
+        (query((1.0, 2.0), fingerprint=b"\0" * 16), "q", "other definition", "give every process the same definition"),
+        (query((float("nan"), 2.0)), "q", "bad value", "feature 'f0' is not a number"),
+        (query((1.0, float("-inf"))), "q", "bad value", "feature 'f1' is infinite"),
+        (query((1.0, 2.0**30)), "q", "bad value", "outside the grid's range"),
+        (query((1.0, 2.0), "é" * 129), "é" * 64, "bad id", "an id of at most 256 bytes, got 258"),
+    ],
+)
+def test_a_query_that_cannot_be_answered_is_told_why_beside_its_dead_letter(
+    value: bytes | None, found_id: str, kind: str, words: str
+) -> None:
+    outgoing, letter = asked(Record(QUERIES, 3, 17, 0, b"its-key", value, headers=(("correlation-id", b"abc"),)))
+    answer = read_answer(outgoing.value)
+    assert isinstance(answer, Unanswered)
+    assert letter is not None
+    assert (answer.id, answer.kind, answer.reason) == (found_id, kind, letter.reason)
+    assert words in answer.reason
+    assert (answer.topic, answer.partition, answer.offset, answer.model_version) == ("queries", 3, 17, MODEL.version)
+    assert answer.key == b"its-key"
+    assert letter.kind == kind
+    assert outgoing.key == b"stream.queries-3-17"
+    assert outgoing.headers == (("correlation-id", b"abc"),)
+
+
+@pytest.mark.parametrize("key", [None, b"", b"\xff\xfe", b"k" * 5000])
+def test_whatever_the_key_of_a_query_that_does_not_decode_it_gets_an_answer(key: bytes | None) -> None:
+    answer = read_answer(asked(Record(QUERIES, 0, 0, 0, key, b"?"))[0].value)
+    assert isinstance(answer, Unanswered)
+    assert len(answer.id.encode()) <= limits.ID_BYTES
+    assert answer.key == (None if key is None else key[: limits.ID_BYTES])
+
+
+def test_a_query_without_an_id_is_answered_under_the_key_of_its_place() -> None:
+    outgoing, letter = asked(Record(QUERIES, 1, 5, 0, None, query((1.0, 2.0), "")))
+    answer = read_answer(outgoing.value)
+    assert isinstance(answer, Prediction)
+    assert letter is None
+    assert (answer.id, outgoing.key) == ("", b"stream.queries-1-5")
+
+
+def test_answers_of_two_streams_never_have_one_key() -> None:
+    other = replace(STREAM, name="other")
+    value = write_query(Query("q", np.array([1.0, 2.0]), other.data_fingerprint))
+    record = Record(QUERIES, 0, 0, 0, None, value)
+    assert asked(record)[0].key != asked(record, other)[0].key
+
+
+def test_a_missing_value_is_filled_in_where_the_definition_says_so() -> None:
+    filled = replace(STREAM, missing="offset")
+    value = write_query(Query("q", np.array([np.nan, 2.0]), filled.data_fingerprint))
+    answer = read_answer(asked(Record(QUERIES, 0, 0, 0, None, value), filled)[0].value)
+    zero = write_query(Query("q", np.array([0.0, 2.0]), filled.data_fingerprint))
+    assert isinstance(answer, Prediction)
+    assert answer == read_answer(asked(Record(QUERIES, 0, 0, 0, None, zero), filled)[0].value)
+
+
+def test_headers_come_back_as_they_were_and_those_that_are_too_many_are_counted() -> None:
+    headers = tuple((f"h{at}", bytes([at])) for at in range(limits.HEADERS + 3))
+    back = asked(Record(QUERIES, 0, 0, 0, None, query((1.0, 2.0)), headers=headers))[0].headers
+    assert back == (*headers[: limits.HEADERS], ("deltaplane-headers-left-out", b"3"))
+
+
+def test_a_header_that_is_too_large_is_left_out_and_counted_and_the_others_come_back() -> None:
+    large, empty = ("large", bytes(limits.HEADERS_BYTES)), ("empty", None)
+    headers = (large, empty, ("same", b"1"), ("same", b"2"))
+    back = asked(Record(QUERIES, 0, 0, 0, None, query((1.0, 2.0)), headers=headers))[0].headers
+    assert back == (empty, ("same", b"1"), ("same", b"2"), ("deltaplane-headers-left-out", b"1"))
+
+
+@pytest.mark.parametrize("keep_meaning", [True, False])
+def test_the_embedded_broker_carries_headers(keep_meaning: bool) -> None:  # noqa: FBT001
+    broker = EmbeddedBroker(1, keep_meaning=keep_meaning)
+    broker.append(Outgoing(QUERIES, 0, None, b"", headers=(("name", b"value"),)), 0)
+    assert broker.fetch(QUERIES, 0, 0)[0].headers == (("name", b"value"),)
