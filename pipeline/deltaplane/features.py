@@ -45,7 +45,17 @@ import numpy.typing as npt
 from deltaplane import limits, tables
 from deltaplane.errors import DefinitionError
 from deltaplane.grid import Grid, Placed
-from deltaplane.portable import DEVIATE_BITS, RESULT_BITS, cosines_and_sines, normal_deviates, sigmoids, words
+from deltaplane.portable import (
+    DEVIATE_BITS,
+    EXP2,
+    EXPONENT_REACH,
+    RESULT_BITS,
+    SINE,
+    cosines_and_sines,
+    normal_deviates,
+    sigmoids,
+    words,
+)
 
 Kind = Literal["none", "hidden", "fourier"]
 Floats = npt.NDArray[np.float64]
@@ -215,14 +225,18 @@ class FeatureMap:
 
     def _bend(self, projected: Floats, mapped: Int32s) -> None:
         """The nonlinear part: exact projections float64[n, k], overwritten, to grid rows int32[n, units]."""
-        radian = _SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS
+        projected *= self._factor
         if self.kind == "hidden":
-            projected *= -radian * _LOG2_E
             projected += self._biases
             sigmoids(projected.astype(np.float32), mapped)
         else:
-            projected *= radian * _TURN
             cosines_and_sines(projected, mapped)
+
+    @property
+    def _factor(self) -> float:
+        """What makes a projection the exponent of two of a sigmoid, or an angle in turns."""
+        radian = _SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS
+        return -radian * _LOG2_E if self.kind == "hidden" else radian * _TURN
 
     # As a table and as bytes -----------------------------------------------------------------------------------------
 
@@ -264,6 +278,31 @@ class FeatureMap:
             "sigma": self.sigma,
             "centers": list(self.centers),
             "scales": list(self.scales),
+        }
+
+    def constants(self) -> dict[str, Any]:
+        """All the numbers of the function, in plain values, for whoever computes it without this package.
+
+        ``projections`` are whole numbers, d rows of k; ``phases`` belong to kind ``hidden`` alone. What is done with
+        them is written down beside the exported model.
+        """
+        if self.kind == "none":
+            return {"kind": "none"}
+        hidden = self.kind == "hidden"
+        return {
+            "kind": self.kind,
+            "units": self.units,
+            "seed": self.seed,
+            "sigma": self.sigma,
+            "identity": self.identity,
+            "centers": list(self.centers),
+            "inverse_scales": self._inverse_scales.tolist(),
+            "reach": int(_REACH),
+            "projections": self._directions.astype(np.int64).tolist(),
+            "factor": self._factor,
+            **({"phases": self._biases.tolist(), "exponent_reach": EXPONENT_REACH} if hidden else {}),
+            "polynomial": list(EXP2 if hidden else SINE),
+            "step": STEP,
         }
 
     def to_bytes(self) -> bytes:

@@ -30,16 +30,19 @@ DEVIATE_BITS = 12
 RESULT_BITS = 20
 """Values of functions are multiples of 2**-20."""
 
-_SINE = tuple(
+SINE = tuple(
     float.fromhex(text)
     for text in ("0x1.3912a8p+25", "-0x1.31fbf4p+26", "0x1.466504p+26", "-0x1.4abba2p+25", "0x1.921fb4p+22")
 )
 """2**20 sin(2πh) = h·P(h²) for |h| <= 1/4: minimax, the coefficients rounded to float32 one after another."""
-_EXP2 = tuple(
+EXP2 = tuple(
     float.fromhex(text)
     for text in ("0x1.5bda36p-10", "0x1.3ce8aap-7", "0x1.c6b6d8p-5", "0x1.ebf9c2p-3", "0x1.62e42ap-1", "0x1p+0")
 )
 """2**f for |f| <= 1/2, relative error minimax, made in the same way."""
+
+EXPONENT_REACH = 24.0
+"""Beyond it the sigmoid is 0 or 2**20 to within a sixteenth of a step."""
 
 
 # Drawing -------------------------------------------------------------------------------------------------------------
@@ -91,12 +94,11 @@ def _cumulative() -> Words:
 
 def sigmoids(exponents: Singles, results: Int32s) -> None:
     """``2**20 / (1 + 2**x)`` of float32[n, m], overwritten, rounded into int32[n, m]."""
-    # Beyond ±24 the result is 0 or 2**20 to within a sixteenth of a step.
-    np.minimum(exponents, 24.0, out=exponents)
-    np.maximum(exponents, -24.0, out=exponents)
+    np.minimum(exponents, EXPONENT_REACH, out=exponents)
+    np.maximum(exponents, -EXPONENT_REACH, out=exponents)
     whole = np.rint(exponents)
     exponents -= whole
-    powers = _polynomial(exponents, _EXP2)
+    powers = _polynomial(exponents, EXP2)
     # The bits of 2**n are its exponent, with a bias of 127, above 23 bits of zeros.
     bits = whole.astype(np.int32)
     bits += 127
@@ -125,7 +127,7 @@ def cosines_and_sines(turns: Floats, results: Int32s) -> None:
 def _sines(turns: Floats, results: Int32s) -> None:
     """``2**20 sin`` of angles float64[n, m] within ±1/4 turn, rounded into int32[n, m]."""
     angles = turns.astype(np.float32)
-    values = _polynomial(angles * angles, _SINE)
+    values = _polynomial(angles * angles, SINE)
     values *= angles
     np.rint(values, out=values)
     np.copyto(results, values, casting="unsafe")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -28,6 +30,15 @@ def plain(text: str, keep: str = "") -> str:
 def echo(line: str, color: str | None = None, *, err: bool = False) -> None:
     """Print one line, whatever is in it."""
     typer.secho(plain(line), fg=color, err=err)
+
+
+def sayable(value: Any) -> Any:
+    """The value with what JSON cannot say (not a number, infinite) as null, which is what readers of JSON expect."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): sayable(item) for key, item in value.items()}
+    return [sayable(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def json_text(value: Any) -> str:

@@ -49,6 +49,7 @@ CORE_ORDER = (
     "delta",
     "model",
     "answers",
+    "exported",
     "scoring",
     "prequential",
     "merger",

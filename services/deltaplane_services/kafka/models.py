@@ -13,11 +13,12 @@ from rich.table import Table
 from deltaplane import metrics
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
+from deltaplane.exported import model_tables
 from deltaplane.model import Model
 from deltaplane_services.blend_tables import blend_shares, candidates_table
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.plain import plain
+from deltaplane_services.plain import plain, sayable
 from deltaplane_services.processors.records import MODELS
 from deltaplane_services.settings import ServiceSettings
 
@@ -61,41 +62,26 @@ def model_line(model: Model) -> str:
 
 
 def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
-    """A model in plain values, weights included."""
+    """A model in plain values: all that it takes to predict with it elsewhere, and how it came about."""
     plane = model.plane
-    return {
-        "stream": definition.name,
-        "version": model.version,
-        "created_milliseconds": model.created,
-        "digest": model.digest,
-        "watermark_milliseconds": model.watermark,
-        "counts": dict(model.counts),
-        "features": list(definition.plane_features),
-        "classes": None if plane is None else list(plane.classes),
-        "positive": None if plane is None else plane.positive,
-        "weights": None if plane is None else plane.weights.tolist(),
-        "biases": None if plane is None else plane.biases.tolist(),
-        "sigmas": None if plane is None else dict(plane.sigmas),
-        "C": model.options.C if plane is None else plane.C,
-        "blend": blend_shares(model, definition),
-        "candidates": candidates_table(model, definition),
-        "kind": model.options.kind,
-        "standardize": model.options.standardize,
-        "condition": None if plane is None else plane.condition,
-        "plane_version": model.plane_version,
-        "refusal": model.refusal,
-        "measures": metrics.summary(model.scores, None if plane is None else plane.positive).to_dict(),
-        "outcomes": dict(model.totals),
-        "sources": [
-            {
-                "source": str(position.source),
-                "tiles": position.sequence,
-                "samples": position.samples,
-                "retirements": position.retirements,
-            }
-            for position in model.positions
-        ],
-    }
+    tables: dict[str, Any] = sayable(
+        {
+            **model_tables(model, definition),
+            "counts": dict(model.counts),
+            "sigmas": None if plane is None else dict(plane.sigmas),
+            "C": model.options.C if plane is None else plane.C,
+            "blend": blend_shares(model, definition),
+            "candidates": candidates_table(model, definition),
+            "kind": model.options.kind,
+            "standardize": model.options.standardize,
+            "condition": None if plane is None else plane.condition,
+            "plane_version": model.plane_version,
+            "refusal": model.refusal,
+            "measures": metrics.summary(model.scores, None if plane is None else plane.positive).to_dict(),
+            "outcomes": dict(model.totals),
+        }
+    )
+    return tables
 
 
 def print_model(model: Model, definition: StreamDefinition) -> None:
@@ -108,6 +94,6 @@ def print_model(model: Model, definition: StreamDefinition) -> None:
             table.add_column(plain(side), justify="right")
         for name, weights in zip(definition.plane_features, model.plane.weights.T.tolist(), strict=True):
             table.add_row(plain(name), *(f"{weight:.6g}" for weight in weights))
-        table.add_row("bias", *(f"{bias:.6g}" for bias in model.plane.biases.tolist()))
+        table.add_row("intercept", *(f"{-bias:.6g}" for bias in model.plane.biases.tolist()))
     # The names of features and classes are text, and never read as markup.
     rich.console.Console(highlight=False, markup=False, emoji=False).print(table)

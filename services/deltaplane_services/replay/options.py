@@ -14,9 +14,10 @@ import numpy.typing as npt
 
 from deltaplane.definition import StreamDefinition, check_keys
 from deltaplane.errors import DefinitionError
+from deltaplane.exported import FORMAT, FORMAT_VERSION
 from deltaplane.features import fit_table
 from deltaplane.grid import Grid, fit_grid
-from deltaplane.tables import flag, label, numbers, strings, text, whole
+from deltaplane.tables import flag, label, list_of, number, numbers, strings, text, whole
 from deltaplane_services.readers import ReaderOptions
 
 INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
@@ -135,14 +136,26 @@ def read_prior(path: Path) -> Tables:
     several = isinstance(weights[0], list)
     positive = classes[-1] if not several and model.get("positive") is None else model.get("positive")
     positive = value.get("positive") or positive if "model" in value else positive
-    biases = model.get("biases", model.get("bias"))
+    if model.get("format", FORMAT) != FORMAT or model.get("format_version", 1) not in range(1, FORMAT_VERSION + 1):
+        raise DefinitionError(
+            f"prior: {str(path)!r} is of format {model.get('format')!r}, version {model.get('format_version')!r};"
+            f" expected {FORMAT!r} up to version {FORMAT_VERSION}; use the version of deltaplane that wrote it"
+        )
     table = {
         "classes": classes,
         "features": features,
         "weights": weights if several else [weights],
-        "biases": biases if isinstance(biases, list) else [biases],
+        "biases": _biases(model),
     }
     return table if positive is None else {**table, "positive": positive}
+
+
+def _biases(model: Mapping[str, Any]) -> list[Any]:
+    """The biases of a model in JSON, which are subtracted: those of earlier versions, or intercepts turned round."""
+    if (intercepts := model.get("intercepts")) is None:
+        biases = model.get("biases", model.get("bias"))
+        return biases if isinstance(biases, list) else [biases]
+    return [-number(one, "prior.intercepts") for one in list_of(intercepts, "prior.intercepts")]
 
 
 def lay_over(tables: Mapping[str, Any], section: str, **values: Any) -> Tables:

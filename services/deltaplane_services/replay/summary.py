@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.prequential import Point
 from deltaplane.solver import Plane
 from deltaplane_services.blend_tables import blend_shares, candidates_table
-from deltaplane_services.plain import json_text
+from deltaplane_services.plain import json_text, sayable
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.replay.toml import as_toml
 
@@ -108,6 +107,7 @@ def _plane(plane: Plane) -> dict[str, Any]:
         "classes": list(plane.classes),
         "weights": plane.weights[0].tolist() if single else plane.weights.tolist(),
         "bias": float(plane.biases[0]) if single else plane.biases.tolist(),
+        "intercept": -float(plane.biases[0]) if single else (-plane.biases).tolist(),
         "sigmas": dict(plane.sigmas),
         "condition": plane.condition,
     }
@@ -161,18 +161,9 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
     return {"rows_from": points[first].rows_from, "gmean": scores.gmean, "recalls": dict(scores.recalls)}
 
 
-def _plain(value: Any) -> Any:
-    """The value with what JSON cannot say (not a number, infinite) as null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
-
-
 def plain_summary(result: ReplayResult) -> dict[str, Any]:
     """The summary as it stands in JSON: numbers that JSON cannot say are null."""
-    return {key: _plain(value) for key, value in as_json(result).items()}
+    return {key: sayable(value) for key, value in as_json(result).items()}
 
 
 def write_json(result: ReplayResult, to: str) -> None:

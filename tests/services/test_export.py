@@ -1,0 +1,181 @@
+"""An exported model, read with NumPy alone by the program on the page about it: the scorer's answers, bit for bit."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+from deltaplane.answers import answer
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DefinitionError
+from deltaplane.model import Model
+from deltaplane.prior import prior_of
+from deltaplane.records import Prediction, Query
+from deltaplane.sample import Samples
+from deltaplane.wire import read_answer, write_query, write_sample_batch
+from deltaplane_services.kafka.models import model_as_json
+from deltaplane_services.plain import json_text
+from deltaplane_services.processors.records import QUERIES, SAMPLES, Outgoing, Record
+from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.replay.options import read_prior
+from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from golden.wire_examples import MODEL_REFUSED, same
+from tidy.sources import TOP
+
+Floats = npt.NDArray[np.float64]
+NOW = 1_000_000
+ROWS = 600
+
+PLAIN: dict[str, Any] = {
+    "name": "stream",
+    "features": {"names": ["height", "weight", "age"]},
+    "grid": {"steps": [2.0**-10, 2.0**-3, 1.0], "offsets": [0.0, 2.0, 0.0]},
+    "classes": {"names": ["no", "yes"], "positive": "yes"},
+    "window": {"length": "all"},
+    "solver": {"C": 1.0},
+}
+STANDARD = {"centers": [0, 0, 0], "scales": [1024.0, 8.0, 1.0]}
+STREAMS: dict[str, dict[str, Any]] = {
+    "binary": {},
+    "three classes": {"classes": {"names": ["a", "b", "c"]}},
+    "missing values filled in": {"features": {"names": ["height", "weight", "age"], "missing": "offset"}},
+    "hidden": {"feature_map": {"kind": "hidden", "units": 31, "seed": 5, "sigma": 1.5, **STANDARD}},
+    "fourier": {"feature_map": {"kind": "fourier", "units": 32, "seed": 6, "sigma": 2.0, **STANDARD}},
+    "fourier of three classes, missing values filled in": {
+        "features": {"names": ["height", "weight", "age"], "missing": "offset"},
+        "classes": {"names": ["a", "b", "c"]},
+        "feature_map": {"kind": "fourier", "units": 20, "seed": 7, **STANDARD},
+    },
+    "automatic": {"window": {"length": "auto", "max": 2000}, "solver": {}},
+}
+
+
+@pytest.fixture(scope="module", params=STREAMS)
+def stream(request: pytest.FixtureRequest) -> StreamDefinition:
+    return StreamDefinition.from_tables(PLAIN | STREAMS[request.param])
+
+
+@pytest.fixture(scope="module")
+def model(stream: StreamDefinition) -> Model:
+    """A model that the whole pipeline has made."""
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(ROWS, 3)).round(3)
+    names = stream.classes.names
+    codes = (rows[:, 0] ** 2 + rows[:, 1] > 1.0).astype(np.int32)
+    if len(names) == 3:
+        codes += rows[:, 2] > 0.5
+    runner = EmbeddedRunner(stream, options=RunnerOptions(keep_log=True))
+    for start in range(0, ROWS, 100):
+        part = slice(start, start + 100)
+        ids = [f"row-{at}" for at in range(start, start + 100)]
+        samples = Samples.of_record(ids, NOW, names, codes[part], rows[part])
+        value = write_sample_batch(samples, stream.data_fingerprint)
+        runner.broker.append(Outgoing(SAMPLES, 0, None, value), NOW)
+        runner.round(NOW)
+    runner.drain(NOW)
+    made = runner.merger.model
+    assert made is not None
+    assert made.plane is not None
+    return made
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> ModuleType:
+    """The program on the page."""
+    (text,) = re.findall(r"```python\n(.*?)```", (TOP / "docs" / "export.md").read_text("utf-8"), re.DOTALL)
+    assert set(re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)) == {"json", "numpy"}
+    path = tmp_path_factory.mktemp("page") / "page.py"
+    path.write_text(text, "utf-8")
+    spec = importlib.util.spec_from_file_location("page", path)
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    return program
+
+
+def queries() -> Floats:
+    """200 rows, of which some have values that are missing, infinite, or outside the grid."""
+    rows = np.random.default_rng(4).normal(size=(200, 3)) * 2.0
+    rows[::20, 0], rows[1::20, 1], rows[2::20, 2], rows[3::20, 2] = np.nan, np.inf, 2.0**30, -1e300
+    rows[4::20, 2] = 2.0**30 - 1
+    return rows
+
+
+def test_the_program_on_the_page_gives_every_row_the_answer_of_the_scorer(
+    stream: StreamDefinition, model: Model, page: ModuleType
+) -> None:
+    exported = json.loads(json_text(model_as_json(model, stream)), parse_constant=pytest.fail)
+    assert model.plane is not None
+
+    classes, decisions = page.answer(exported, queries())
+
+    expected = answer(model.plane, stream, queries())
+    assert classes == expected.classes
+    fits = [row for row in range(len(expected)) if row not in expected.refusals]
+    assert 100 < len(fits) < 190
+    assert decisions[fits].tobytes() == expected.values[fits].tobytes()
+    assert len(set(classes) - {None}) == len(stream.classes.names)
+
+    scorer = ScorerProcessor(stream)
+    scorer.see_model(model)
+    asked = [write_query(Query(f"{at}", row, stream.data_fingerprint)) for at, row in enumerate(queries())]
+    told = scorer.process([Record(QUERIES, 0, at, 0, None, value) for at, value in enumerate(asked)]).then
+    answers = [read_answer(one.value) for one in told]
+    assert classes == [one.predicted if isinstance(one, Prediction) else None for one in answers]
+
+
+def test_intercepts_are_to_be_added_as_everybody_expects(stream: StreamDefinition, model: Model) -> None:
+    exported = json.loads(json_text(model_as_json(model, stream)))
+    assert model.plane is not None
+    rows = np.random.default_rng(5).normal(size=(200, 3))
+    inputs, _ = stream.plane_inputs(rows)
+    decisions = inputs @ np.array(exported["weights"]).T + exported["intercepts"]
+    np.testing.assert_allclose(decisions, answer(model.plane, stream, rows).values, rtol=1e-9, atol=1e-12)
+    assert not {"bias", "biases"} & exported.keys(), "whoever reads these by the old rule reads them wrong"
+
+
+def test_an_export_is_the_prior_that_its_plane_is(stream: StreamDefinition, model: Model, tmp_path: Path) -> None:
+    plane = model.plane
+    assert plane is not None
+    exported = json.loads(json_text(model_as_json(model, stream)))
+    earlier = {key: value for key, value in exported.items() if key not in {"format", "format_version", "intercepts"}}
+    for number, written in enumerate((exported, {**earlier, "biases": plane.biases.tolist()})):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps(written), "utf-8")
+        prior = prior_of(read_prior(path), stream.plane_features)
+        assert prior is not None
+        for name in ("classes", "positive", "weights", "biases"):
+            assert same(getattr(prior, name), getattr(plane, name))
+
+
+def test_a_prior_of_a_later_format_is_refused_by_its_number(
+    model: Model, stream: StreamDefinition, tmp_path: Path
+) -> None:
+    path = tmp_path / "later.json"
+    path.write_text(json.dumps(model_as_json(model, stream) | {"format_version": 3}), "utf-8")
+    with pytest.raises(DefinitionError, match=r"version 3; expected 'deltaplane.model' up to version 2"):
+        read_prior(path)
+
+
+def test_an_export_without_a_plane_has_all_else() -> None:
+    stream = StreamDefinition.from_tables(PLAIN)
+    exported = json.loads(json_text(model_as_json(MODEL_REFUSED, stream)))
+    assert [exported[key] for key in ("classes", "positive", "negative", "weights", "intercepts")] == [None] * 5
+    assert exported["input"]["features"] == ["height", "weight", "age"]
+
+
+def test_json_has_no_number_that_only_python_reads(stream: StreamDefinition, model: Model) -> None:
+    assert model.plane is not None
+    ill = replace(model, plane=replace(model.plane, condition=np.inf))
+    text = json_text(model_as_json(ill, stream))
+    assert json.loads(text, parse_constant=pytest.fail)["condition"] is None
