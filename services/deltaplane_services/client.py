@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Sequence
@@ -28,11 +29,12 @@ from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.model import Model
 from deltaplane.sample import Retirement, Samples, partition_of
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
-from deltaplane_services.kafka.clients import reader, sample_publisher
+from deltaplane_services.kafka.clients import reader, sample_publisher, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.processors.records import MODELS, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
 
+logger = logging.getLogger(__name__)
 Floats = npt.NDArray[np.float64]
 
 
@@ -115,13 +117,15 @@ class SampleProducer:
 class LiveModel:
     """Follows a stream's model in a thread of its own and predicts in the caller's; any thread may ask.
 
-    A broker that is away for a while is waited for: the last model stays in force. Raises :class:`DefinitionMismatch`
-    where the stream's models are of another definition.
+    A broker that is away for a while is waited for: the last model stays in force. So it does where the models topic is
+    gone or was emptied, and ``stale`` says why; the first model of a topic that was made anew replaces it, whatever its
+    version. Raises :class:`DefinitionMismatch` where the stream's models are of another definition.
     """
 
     def __init__(self, settings: ServiceSettings) -> None:
         self._definition = settings.definition
-        self._follower = ModelFollower(reader(settings, "central"), settings.definition)
+        watch = topic_watch(settings, "central", (MODELS,))
+        self._follower = ModelFollower(reader(settings, "central"), settings.definition, watch=watch)
         self._model = self._follower.model
         self._news = threading.Condition()
         self._stopping = False
@@ -137,9 +141,21 @@ class LiveModel:
                         self._model = model
                         self._news.notify_all()
         except DeltaplaneError as fault:
-            with self._news:
-                self._failure = fault
-                self._news.notify_all()
+            self._fail(fault)
+        except Exception as fault:
+            logger.exception("the model is followed no more")
+            self._fail(DeltaplaneError(f"models: they are followed no more, after {fault!r}; make a new LiveModel"))
+
+    def _fail(self, fault: DeltaplaneError) -> None:
+        """Have whoever asks next told: a model that is followed no more must not answer in silence."""
+        with self._news:
+            self._failure = fault
+            self._news.notify_all()
+
+    @property
+    def stale(self) -> str | None:
+        """Why nobody renews the model; None as long as its topic is followed."""
+        return self._follower.stale
 
     @property
     def model(self) -> Model | None:

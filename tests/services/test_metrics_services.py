@@ -137,6 +137,36 @@ def stream_metrics(merger: MergerMetrics) -> set[str]:
     return exported(merger.registry).keys() & {metric.name for metric in names.STREAM}
 
 
+def test_a_scorer_that_no_broker_answers_or_whose_model_nobody_renews_is_not_ready_and_says_by_what_it_answers() -> (
+    None
+):
+    now = [0.0]
+    scorer, processor = ScorerMetrics(BINARY, clock=lambda: now[0]), ScorerProcessor(BINARY)
+    processor.see_model(model(7, plane=plane(), plane_version=7))
+    scorer.turn(processor, outage="no broker answers: timed out", stale="models are gone")
+    assert not scorer.ready().good
+    assert scorer.ready().why == "scorer: no broker answers: timed out (answers by model version 7)"
+    assert only(scorer.registry, names.STALE_MODEL) == 1.0
+    scorer.turn(processor, stale="models are gone")
+    assert scorer.ready().why == "scorer: models are gone (answers by model version 7)"
+    assert only(scorer.registry, names.READY) == 0.0
+    scorer.turn(processor)
+    assert scorer.ready().good
+    assert only(scorer.registry, names.STALE_MODEL) == 0.0
+    now[0] += 11.0
+    assert not scorer.ready().good, "a turn that does not end cannot say so itself"
+    assert "waits for a broker" in scorer.ready().why
+    assert scorer.alive().good
+
+
+def test_a_scorer_shows_the_version_that_it_answers_by_though_it_has_seen_higher_ones() -> None:
+    scorer, processor = ScorerMetrics(BINARY), ScorerProcessor(BINARY)
+    for version in (50, 1):
+        processor.model = model(version, plane=plane(), plane_version=version)
+        scorer.turn(processor)
+    assert only(scorer.registry, names.SEEN_VERSION) == 1.0
+
+
 def test_a_scorer_is_ready_once_there_is_a_plane() -> None:
     scorer, processor = ScorerMetrics(BINARY), ScorerProcessor(BINARY)
     scorer.turn(processor)

@@ -7,16 +7,18 @@ import math
 import re
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from deltaplane_services.access import MERGERS, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.log import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, LogReader, Publisher, nobody
 from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger import MergerClients
-from deltaplane_services.kafka.scorer import ScorerClients
+from deltaplane_services.kafka.scorer import WATCHED, ScorerClients
+from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker import WorkerClients
 from deltaplane_services.kafka_properties import ClusterName, client_refused
 from deltaplane_services.settings import ServiceSettings
@@ -58,6 +60,17 @@ def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
     return _made(lambda given: LogReader(given, name), properties, cluster)
 
 
+def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequence[str]) -> TopicWatch:
+    """A watch over topics of a stream on one cluster. What its clients have to say by the way, others say, too."""
+    properties = {**settings.admin_properties(cluster), "error_cb": _unheard, "log_level": 0}
+    names = [f"{settings.definition.name}.{topic}" for topic in topics]
+    return TopicWatch(lambda: _made(AdminClient, properties, cluster), names)
+
+
+def _unheard(error: KafkaError) -> None:
+    """Nobody is told."""
+
+
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> WorkerClients:
     """Samples and retirements are consumed on the site's cluster, deltas go to the central one."""
     return WorkerClients(
@@ -86,6 +99,7 @@ def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
         consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance),
         publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
+        watch=lambda: topic_watch(settings, "central", WATCHED),
         party=_party(settings, "central", SCORERS),
     )
 

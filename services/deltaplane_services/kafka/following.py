@@ -2,41 +2,66 @@
 
 A reader of models takes nothing on trust: bytes that are no model, models of another definition, and versions that are
 not higher (those of a merger that no longer is the one) are passed over and said in the log.
+
+Nor does it trust the topic to stay. One that is gone, cannot be read on, or was deleted and made again is looked up as
+at the start, as soon as there is one: the versions of a log that begins again begin again, too. Until that gives a
+model the last one stays in force, and ``stale`` says why nobody renews it.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
+
+from confluent_kafka import KafkaException
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
 from deltaplane.wire import read_model
-from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.kafka.log import LogReader, LogUnavailable
+from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.records import MODELS, Record
 
 logger = logging.getLogger(__name__)
 LOOK_BACK_RECORDS = 16
 """How many of the last records are looked at first for the newest model; more, where none of them is one."""
 
+TRY_AGAIN_SECONDS = 1.0, 30.0
+"""From one attempt to begin anew to the next: at first, and at most. It is doubled in between."""
+
 
 class ModelFollower:
     """Reads the models topic through a reader that it has for itself.
 
     ``model`` is the newest model so far, None before there is one; ``version`` its version, 0 without one; ``newest``
-    the record that brought it. ``refused`` is called for each record that is passed over as no model of this stream.
+    the record that brought it. ``stale`` is why nobody renews it, None as long as the topic is followed. ``refused`` is
+    called for each record that is passed over as no model of this stream. With a ``watch`` over the topic, one that was
+    made anew is told by its id; without, only where its end lies before what was read.
+
     Raises :class:`DefinitionMismatch` where the topic holds models, and all of them are of another stream definition.
     """
 
     def __init__(
-        self, log: LogReader, definition: StreamDefinition, refused: Callable[[], None] = lambda: None
+        self,
+        log: LogReader,
+        definition: StreamDefinition,
+        refused: Callable[[], None] = lambda: None,
+        watch: TopicWatch | None = None,
     ) -> None:
         self.model: Model | None = None
         self.newest: Record | None = None
+        self.stale: str | None = None
         self._log = log
         self._definition = definition
         self._refused = refused
+        self._watch, self._id = watch, ""
+        self._name = f"{definition.name}.{MODELS}"
+        # The model that is in force though its log is not the one that is followed: any of this one replaces it.
+        self._of_before: Model | None = None
+        self._lost = False
+        self._try_at, self._pause_seconds = 0.0, TRY_AGAIN_SECONDS[0]
         low, end = log.bounds(MODELS, 0)
         self._find_newest(low, end)
         # Followed from the first poll on: whoever only looks up the newest model has a client read nothing ahead, which
@@ -53,7 +78,7 @@ class ModelFollower:
         """Look back from the end, further and further, until there is a model of this stream."""
         back, stop = LOOK_BACK_RECORDS, end
         foreign: DefinitionMismatch | None = None
-        while self.model is None and stop > low:
+        while self.newest is None and stop > low:
             start = max(low, end - back)
             for record in self._log.read(MODELS, 0, start, stop):
                 try:
@@ -61,20 +86,35 @@ class ModelFollower:
                 except DefinitionMismatch as fault:
                     foreign = fault
             stop, back = start, 8 * back
-        if self.model is None and foreign is not None:
+        if self.newest is None and foreign is not None:
             raise foreign
 
     def _take(self, record: Record) -> bool:
         model = readable_model(record, self._definition)
         if model is None:
             self._refused()
-        if model is None or not model.replaces(self.model):
+        if model is None or not (self.model is self._of_before or model.replaces(self.model)):
             return False
-        self.model, self.newest = model, record
+        self.model, self.newest, self._of_before = model, record, None
         return True
 
     def poll(self, most: int, timeout_seconds: float) -> list[Model]:
-        """The models that have come since, each newer than the one before it."""
+        """The models that have come since, each newer than the one before it, or the first of a log that began anew.
+
+        What keeps the topic from being followed is said in ``stale`` and not raised, but for :class:`NotAllowed`.
+        """
+        try:
+            self._look()
+            if not self._lost:
+                return self._polled(most, timeout_seconds)
+            if time.monotonic() >= self._try_at:
+                return self._begin_anew()
+        except (LogUnavailable, DefinitionMismatch, KafkaException) as fault:
+            self._lose(str(fault))
+        time.sleep(timeout_seconds)
+        return []
+
+    def _polled(self, most: int, timeout_seconds: float) -> list[Model]:
         if self._follow_from is not None:
             self._log.follow([(MODELS, 0, self._follow_from)])
             self._follow_from = None
@@ -86,11 +126,69 @@ class ModelFollower:
             except DefinitionMismatch as fault:
                 self._refused()
                 logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
+        if found and self.stale is not None:
+            self._recover()
         return found
+
+    def _look(self) -> None:
+        """Let go of a topic that is gone, or is another than the one that is followed."""
+        if self._watch is None:
+            return
+        self._watch.turn()
+        found = self._watch.ids.get(self._name, "")
+        if self._name in self._watch.missing:
+            if not self._lost:
+                self._lose(f"{self._name} is gone")
+        elif found and found != self._id:
+            if self._id and not self._lost:
+                self._lose(f"{self._name} was deleted and made again")
+            self._id = found
+
+    def _lose(self, why: str) -> None:
+        """Go on with the last model, and try again later."""
+        self._lost, now = True, time.monotonic()
+        self._try_at = now + self._pause_seconds
+        self._pause_seconds = min(2 * self._pause_seconds, TRY_AGAIN_SECONDS[1])
+        if self.stale != why:
+            kept = "there is no model" if self.model is None else f"model {self.model.version} stays in force"
+            logger.warning("%s; %s, and the topic is looked up again", why, kept)
+        self.stale = why
+
+    def _recover(self) -> None:
+        logger.warning("%s is followed again; model %d is in force", self._name, self.version)
+        self.stale, self._pause_seconds = None, TRY_AGAIN_SECONDS[0]
+
+    def _begin_anew(self) -> list[Model]:
+        """Look up the newest model as at the start, whatever there was before, and follow what comes behind it."""
+        if self._watch is not None and (self._watch.silence is not None or self._name in self._watch.missing):
+            return []
+        low, end = self._log.bounds(MODELS, 0)
+        before = self._forget()
+        try:
+            self._find_newest(low, end)
+        finally:
+            found = self.newest
+            if found is None:
+                self.newest = before
+        self._lost, self._follow_from = False, end
+        if found is None:
+            self.stale = f"{self._name} holds no model any more"
+            logger.warning("%s; what comes is taken, whatever its version", self.stale)
+            return []
+        self._recover()
+        assert self.model is not None
+        return [] if before is not None and before.value == found.value else [self.model]
+
+    def _forget(self) -> Record | None:
+        """Have any model taken that comes; return the record of the one in force until then."""
+        before, self.newest, self._of_before = self.newest, None, self.model
+        return before
 
     def close(self) -> None:
         """Leave."""
         self._log.close()
+        if self._watch is not None:
+            self._watch.close()
 
 
 def readable_model(record: Record, definition: StreamDefinition) -> Model | None:

@@ -16,7 +16,7 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.exported import model_tables
 from deltaplane.model import Model
 from deltaplane_services.blend_tables import blend_shares, candidates_table
-from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.clients import reader, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.plain import plain, sayable
 from deltaplane_services.processors.records import MODELS
@@ -40,7 +40,8 @@ def newest_model(settings: ServiceSettings) -> Model:
 
 def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf) -> Iterator[Model]:
     """The newest model, then each newer one, for so long; lower versions and other definitions are left out."""
-    follower = ModelFollower(reader(settings, "central"), settings.definition)
+    watch = topic_watch(settings, "central", (MODELS,))
+    follower = ModelFollower(reader(settings, "central"), settings.definition, watch=watch)
     until = time.monotonic() + deadline_seconds
     try:
         if follower.model is not None:

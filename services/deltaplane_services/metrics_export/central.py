@@ -93,19 +93,35 @@ class MergerMetrics(ServiceMetrics):
         yield from self.stream.collect()
 
 
+WAITING_SECONDS = 10.0
+"""A scorer's turn that takes so long waits for a broker: for the acknowledgement of answers, or its place in a log."""
+
+
 class ScorerMetrics(ServiceMetrics):
     """Metrics of one scorer process."""
 
     def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(definition, "scorer", clock=clock)
         self._predictions = 0
+        self._stale = False
 
-    def turn(self, processor: ScorerProcessor) -> None:
-        """One turn is over."""
-        model = processor.model
+    def turn(self, processor: ScorerProcessor, *, outage: str | None = None, stale: str | None = None) -> None:
+        """One turn is over. ``outage``: what keeps any scorer from work; ``stale``: why nobody renews the model."""
+        model, self._stale = processor.model, stale is not None
         if model is not None:
-            self.saw_version(model.version)
-        self.turned(_scorer_readiness(model, ready=processor.ready))
+            # Not the highest ever: the versions of a log that began anew begin anew.
+            self._seen_version = model.version
+        readiness = _scorer_readiness(model, ready=processor.ready)
+        if fault := outage or stale:
+            readiness = State(good=False, why=f"scorer: {fault} ({readiness.why.removeprefix('scorer: ')})")
+        self.turned(readiness)
+
+    def ready(self) -> State:
+        """As of any service; and not while a turn waits, of which the turn itself can say nothing."""
+        silent = self._clock() - self._turned
+        if silent > WAITING_SECONDS and super().ready().good:
+            return State(good=False, why=f"scorer: waits for a broker, for {silent:.0f} s by now")
+        return super().ready()
 
     def answered(self, output: Output) -> None:
         """Queries were answered."""
@@ -116,6 +132,7 @@ class ScorerMetrics(ServiceMetrics):
         """The metrics, for the registry."""
         yield from super().collect()
         yield single(names.PREDICTIONS, self._stream, self._predictions)
+        yield single(names.STALE_MODEL, self._stream, float(self._stale))
 
 
 def _scorer_readiness(model: Model | None, *, ready: bool) -> State:

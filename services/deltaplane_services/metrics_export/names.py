@@ -295,6 +295,11 @@ SAMPLE_TO_MODEL = Metric(
 # Of a scorer process. ------------------------------------------------------------------------------------------------
 
 PREDICTIONS = Metric("deltaplane_predictions_total", "counter", "Queries answered by this process.")
+STALE_MODEL = Metric(
+    "deltaplane_stale_model",
+    "gauge",
+    "1 where this process answers by a model that nobody renews: its topic is gone, empty or unreadable; else 0.",
+)
 
 # Of every process. ---------------------------------------------------------------------------------------------------
 
@@ -343,6 +348,7 @@ PROCESS = (
     DELTA_BYTES,
     SAMPLE_TO_MODEL,
     PREDICTIONS,
+    STALE_MODEL,
     BUILD,
     READY,
     TURNS,
