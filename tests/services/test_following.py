@@ -9,6 +9,8 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.wire import write_model
@@ -37,6 +39,8 @@ class Log:
         self.begin, self.records = 0, list[Record]()
         self.fault: Exception | None = None
         self.following: int | None = None
+        self.valid = True
+        """Whether it has held a model since it was made."""
         self.append(*versions)
 
     def append(self, *versions: int, of: Any = STREAM) -> None:
@@ -179,6 +183,46 @@ def test_what_a_client_may_not_read_is_raised() -> None:
     log.fault = NotAllowed("no")
     with pytest.raises(DeltaplaneError, match="no"):
         models.poll(500, 0.0)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """What befalls a topic: models come, it is out of reach for a while, or is made anew with some models in it."""
+    return draw(st.lists(st.tuples(st.sampled_from(["model", "away", "anew", "emptied"]), st.integers(1, 9))))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(histories(), st.booleans())
+def test_whatever_befalls_the_topic_the_newest_model_of_the_log_that_there_is_counts_or_the_last_good_one(
+    history: list[tuple[str, int]],
+    watched: bool,  # noqa: FBT001
+) -> None:
+    log, watch, identity = Log(5), Watch(), 0
+    models = follower(log, watch if watched else None)
+    expected = 5
+    for what, number in history:
+        if what == "model":
+            log.append(number)
+            expected = max([expected, number] if log.valid else [number])
+            log.valid = True
+        elif what == "away":
+            log.fault = LogUnavailable("away")
+            assert versions(models) == []
+            assert models.version == expected
+            assert models.stale
+            log.fault = None
+        elif watched or log.records:
+            # Without ids a log that was made anew is told by its end: while that lies before what was read.
+            log.made_anew()
+            identity += 1
+            watch.ids, log.valid = {NAME: f"made {identity}"}, False
+            versions(models)
+            if what == "anew":
+                log.append(*range(1, number + 1))
+                expected, log.valid = number, True
+        versions(models)
+        assert models.version == expected
+        assert (models.stale is None) is log.valid
 
 
 # The watch -----------------------------------------------------------------------------------------------------------

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pytest
+from confluent_kafka import Message
 
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.records import DeadLetter, Prediction, Query, Unanswered
 from deltaplane.wire import read_answer, read_dead_letter, write_query
 from deltaplane_services.broker_embedded import EmbeddedBroker
+from deltaplane_services.kafka.scorer import UNREADABLE, headers_of
 from deltaplane_services.processors.records import PREDICTIONS, QUERIES, Outgoing, Record
 from deltaplane_services.processors.scorer import ScorerProcessor
 from golden.wire_examples import MODEL
@@ -117,3 +120,14 @@ def test_the_embedded_broker_carries_headers(keep_meaning: bool) -> None:  # noq
     broker = EmbeddedBroker(1, keep_meaning=keep_meaning)
     broker.append(Outgoing(QUERIES, 0, None, b"", headers=(("name", b"value"),)), 0)
     assert broker.fetch(QUERIES, 0, 0)[0].headers == (("name", b"value"),)
+
+
+@pytest.mark.parametrize(
+    "fault", [SystemError("a result with an exception set"), UnicodeDecodeError("utf-8", b"", 0, 1, "")]
+)
+def test_headers_whose_names_are_no_text_cost_a_query_its_headers_and_not_its_answer(fault: Exception) -> None:
+    class Odd:
+        def headers(self) -> list[tuple[str, bytes]]:
+            raise fault
+
+    assert headers_of(cast("Message", Odd())) == ((UNREADABLE, None),)

@@ -145,7 +145,7 @@ class ScorerService:
         """A query. What stands in the place of a batch that does not unpack is one that cannot be answered."""
         if not does_not_unpack(message):
             raise_if_error(message, self._clients.party)
-            return record_of(message, self._definition.name)._replace(headers=_headers(message))
+            return record_of(message, self._definition.name)._replace(headers=headers_of(message))
         self._member.client.seek(self._queries.batch_ends.behind(message))
         return stand_in(record_of(message, self._definition.name))
 
@@ -207,7 +207,7 @@ class ScorerService:
             self._queries.close()
 
 
-def _headers(message: Message) -> Headers:
+def headers_of(message: Message) -> Headers:
     """The headers of a query. Where a name is no text, the client makes nothing of any of them, and one says so."""
     try:
         found: Any = message.headers() or ()
