@@ -97,3 +97,14 @@ def test_the_oracle_says_what_everybody_says(case: tuple[StreamDefinition, Plane
             label, decisions = expected
             assert answers.classes[row] == label
             assert answers.decisions(row) == decisions
+
+
+@given(strategies.definitions(), st.data(), st.integers(17, 3000))
+def test_many_rows_are_told_what_a_few_are(definition: StreamDefinition, data: st.DataObject, count: int) -> None:
+    plane = data.draw(strategies.planes(definition.dimension - 1))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    rows = definition.grid.offsets + random.normal(size=(count, len(definition.features))) * definition.grid.steps * 1e5
+    few = data.draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=15))
+    together, alone = answer(plane, definition, rows), answer(plane, definition, rows[few])
+    assert together.values[few].tobytes() == alone.values.tobytes()
+    assert together.chosen[few].tolist() == alone.chosen.tolist()
