@@ -165,7 +165,10 @@ class LiveModel:
         return self._model
 
     def wait(self, timeout_seconds: float, version: int = 0) -> Model:
-        """The first model with a plane and a version above ``version``. Raises :class:`NoPlane` if none comes."""
+        """The first model with a plane and a version above ``version``. Raises :class:`NoPlane` if none comes.
+
+        The versions of a models topic that was made anew begin below the old ones.
+        """
 
         def there() -> bool:
             model = self._model

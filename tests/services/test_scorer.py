@@ -8,6 +8,8 @@ from typing import cast
 import numpy as np
 import pytest
 from confluent_kafka import Message
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
@@ -131,3 +133,22 @@ def test_headers_whose_names_are_no_text_cost_a_query_its_headers_and_not_its_an
             raise fault
 
     assert headers_of(cast("Message", Odd())) == ((UNREADABLE, None),)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.integers(1, 9)), max_size=20))
+def test_however_often_a_scorer_dies_before_it_commits_every_query_has_one_answer(
+    turns: list[tuple[int, bool, int]],
+) -> None:
+    values = [query((float(at), 2.0**30 if at % 3 else 2.0), f"q{at}") for at in range(12)]
+    records = [Record(QUERIES, 0, at, 0, None, value) for at, value in enumerate(values)]
+    committed, table = 0, dict[bytes | None, bytes | None]()
+    for count, dies, version in [*turns, *[(4, False, 10)] * 3]:
+        scorer = ScorerProcessor(STREAM)
+        scorer.see_model(replace(MODEL, version=version))
+        output = scorer.process(records[committed : committed + count])
+        table |= {one.key: one.value for one in output.then}
+        if not dies:
+            committed = min(committed + count, len(records))
+    assert list(table) == [f"stream.queries-0-{at}".encode() for at in range(12)]
+    told = [read_answer(value) for value in table.values()]
+    assert [isinstance(one, Unanswered) for one in told] == [at % 3 > 0 for at in range(12)]
