@@ -23,7 +23,7 @@ def lines() -> LinesSeen:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_damaged_messages_and_files_are_read_or_refused_and_touch_nothing_after_them(seed: int) -> None:
     seen = lines()
-    findings = run(every_target(), 5000, seed, seen)
+    findings = run(every_target(), 6000, seed, seen)
     assert not findings.crashes, "\n".join(crash.trace for crash in findings.crashes)
     for name, outcomes in findings.outcomes.items():
         assert outcomes.total() > 10, f"hardly an input of {name}"
