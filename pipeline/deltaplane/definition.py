@@ -33,7 +33,6 @@ from deltaplane.prior import TABLE_KEYS as PRIOR_KEYS
 from deltaplane.prior import prior_of, prior_table
 from deltaplane.solver import Plane
 from deltaplane.tables import (
-    UNIT_MILLISECONDS,
     check_text,
     flag,
     label,
@@ -121,7 +120,7 @@ class StreamDefinition:
     classes: ClassDefinition = field(default_factory=ClassDefinition)
     missing: Literal["refuse", "offset"] = "refuse"
     partitions: int = 1
-    max_skew_milliseconds: int = UNIT_MILLISECONDS["d"]
+    max_skew_milliseconds: int = limits.LONGEST_SKEW_MILLISECONDS
     choices: tuple[float, ...] = ()
     weightings: tuple[str, ...] = ()
     feature_map: FeatureMap = NO_MAP
@@ -312,7 +311,7 @@ class StreamDefinition:
             classes=named,
             missing=features.get("missing", "refuse"),
             partitions=partitions,
-            max_skew_milliseconds=span(tables.get("max_skew", "1d"), "max_skew"),
+            max_skew_milliseconds=span(tables.get("max_skew", span_text(ladder.fitting_skew_milliseconds)), "max_skew"),
             choices=choices,
             weightings=_weightings(tables.get("solver", {}), several=several),
             feature_map=feature_map,

@@ -124,6 +124,21 @@ class WindowLadder:
         return any(window.kind == "time" for window in self.windows)
 
     @functools.cached_property
+    def fitting_skew_milliseconds(self) -> int:
+        """How far ahead of the log an event time may be where a definition does not say so: a tenth of the shortest.
+
+        An event time that is ahead ends everybody's windows early by as much as it is ahead. So what may be ahead
+        follows from the windows: a few seconds are let pass in any case, but never more than half the shortest span,
+        nor more than a day. Where no window ends with time nobody is harmed, and it is a day.
+        """
+        spans = [window.length for window in self.windows if window.kind == "time"]
+        if not spans:
+            return limits.LONGEST_SKEW_MILLISECONDS
+        shortest = min(spans)
+        least = min(limits.SHORTEST_SKEW_MILLISECONDS, shortest // 2)
+        return min(max(shortest // limits.SKEW_SHARE, least), limits.LONGEST_SKEW_MILLISECONDS)
+
+    @functools.cached_property
     def longest_milliseconds(self) -> int | None:
         """The longest span of event time, or None where no window ends with time."""
         spans = [window.length for window in self.windows if window.kind == "time"]

@@ -78,6 +78,21 @@ EVENT_TIME_MILLISECONDS = 2**61
 """|event time| stays below this where windows end with time, so that adding a window's length, or the skew that is
 allowed (below this, too), cannot overflow int64."""
 
+SKEW_SHARE = 10
+"""Where a definition does not say otherwise, an event time may be ahead of the log by the shortest window over this: a
+clock that is so far ahead ends everybody's windows early by a tenth at most."""
+
+SHORTEST_SKEW_MILLISECONDS = 5_000
+"""What may be ahead in any case, up to half the shortest window: clocks that are set over a network differ by
+milliseconds, after a pause of the machine by seconds."""
+
+LONGEST_SKEW_MILLISECONDS = 86_400_000
+"""What may be ahead at most, however long the windows are: a day is what a wrong time zone comes to."""
+
+PLAUSIBLE_AGE_MILLISECONDS = 10 * 366 * 86_400_000
+"""An event time within so many years of the log's time is taken for what it says; one that is not, and would be if it
+had been meant in another unit, is said to look like that unit."""
+
 ID_BYTES = 256
 """Bytes of a sample id in UTF-8. Ids are held in memory for every live row."""
 

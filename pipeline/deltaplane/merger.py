@@ -25,6 +25,8 @@ from deltaplane.statistics import Statistics
 from deltaplane.window import NO_WATERMARK
 
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
+_ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
+"""A log time by which every watermark can be: that of records that come from no log."""
 
 
 def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statistics:
@@ -80,7 +82,8 @@ class Merger:
     """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only.
 
     ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out. Solver settings
-    may change on a live stream, from one merger to the next.
+    may change on a live stream, from one merger to the next. ``ignored_watermarks``: watermarks of deltas and
+    checkpoints that were farther ahead of the log than any row may be, and are in no model's watermark.
     """
 
     def __init__(self, definition: StreamDefinition) -> None:
@@ -91,6 +94,8 @@ class Merger:
         self.totals: Counter[str] = Counter()
         self._sources: dict[Source, SourceState] = {}
         self._read_to: dict[Source, int] = {}
+        self._watermarks: dict[Source, int] = {}
+        self.ignored_watermarks = 0
         self._plane: Plane | None = None
         self._plane_version = 0
         self._blend: Blend | None = None
@@ -102,15 +107,21 @@ class Merger:
         self._changed = True
 
     def restore(
-        self, states: Iterable[SourceState], last: Model | None, read_to: Mapping[Source, int] = _NOTHING_READ
+        self,
+        states: Iterable[SourceState],
+        last: Model | None,
+        read_to: Mapping[Source, int] = _NOTHING_READ,
+        log_times: Mapping[Source, int] = _NOTHING_READ,
     ) -> None:
         """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone.
 
         ``read_to``: for each source the offset up to which its deltas are in its state. A worker believes a model that
-        another owns its source only if the merger has read as far as the worker's own claim.
+        another owns its source only if the merger has read as far as the worker's own claim. ``log_times``: when each
+        source's checkpoint was appended, in milliseconds.
         """
         for state in states:
             self._sources[state.source] = state
+            self._hear(state.source, state.rebuild.watermark, log_times.get(state.source, _ANY_TIME))
             self._read_to[state.source] = read_to.get(state.source, 0)
             self.statistics = self.statistics + state.statistics
             self.scores = self.scores + state.scores
@@ -132,8 +143,12 @@ class Merger:
         """The states of all sources, sorted."""
         return [self._sources[source] for source in sorted(self._sources)]
 
-    def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1) -> Verdict:
+    def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1, log_time: int = _ANY_TIME) -> Verdict:
         """Take the next record of the log of deltas, which lies at ``offset`` of its partition.
+
+        ``log_time`` is when it was appended, in milliseconds: what it says of event time is believed up to ``max_skew``
+        ahead of that. A delta that says more is accepted all the same, since its worker has applied it so: it is this
+        source's own window that ends by it, and nobody else's.
 
         Raises what :func:`deltaplane.delta.accept` raises, unchanged, and :class:`StateMismatch` for a source that is
         one more than a model can name.
@@ -152,6 +167,7 @@ class Merger:
             self.statistics = after.statistics if alone else self.statistics + record.change
             self.scores = after.scores if alone else self.scores + record.scores
             self.totals.update(record.counts)
+            self._hear(record.source, record.rebuild.watermark, log_time)
             self._note_trials(record)
             self._changed = True
         elif isinstance(record, SourceOrder) or after.owner != before.owner:
@@ -159,9 +175,18 @@ class Merger:
             self.statistics = self.statistics + after.statistics - before.statistics
             self.totals.update(after.counts)
             self.totals.subtract(before.counts)
+            if after.rebuild.watermark == NO_WATERMARK:
+                self._watermarks.pop(record.source, None)
             self._changed = True
         self._sources[record.source] = after
         return verdict
+
+    def _hear(self, source: Source, watermark: int, log_time: int) -> None:
+        """Take note of how far event time has come in a source, if it can have."""
+        if self.definition.ladder.timed and watermark - self.definition.max_skew_milliseconds > log_time:
+            self.ignored_watermarks += 1
+        else:
+            self._watermarks[source] = watermark
 
     def _note_trials(self, delta: Delta) -> None:
         """Hold the trials of a delta until the next model weighs its candidates; those of other candidates are void."""
@@ -198,8 +223,8 @@ class Merger:
 
     @property
     def watermark(self) -> int:
-        """The largest event time that any source has applied, in milliseconds."""
-        return max((state.rebuild.watermark for state in self._sources.values()), default=NO_WATERMARK)
+        """The largest event time that any source has applied, in milliseconds, as far as it can have."""
+        return max(self._watermarks.values(), default=NO_WATERMARK)
 
     def publish(self, now: int) -> Model | None:
         """The model of the statistics as they are, or None where nothing changed since the last.

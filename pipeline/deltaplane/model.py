@@ -19,6 +19,7 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.metrics import Confusion
+from deltaplane.older_defaults import line_to_add
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Plane
 from deltaplane.window import NO_WATERMARK
@@ -96,7 +97,7 @@ class Model:
             raise DefinitionMismatch(
                 f"stream {definition.name!r}: its models are of stream definition {self.stream_fingerprint.hex()},"
                 f" expected {definition.stream_fingerprint.hex()}; use the definition that the stream was made with, or"
-                " give the new one another name"
+                f" give the new one another name{line_to_add(definition, self.stream_fingerprint)}"
             )
         planes = [] if self.plane is None else [self.plane.weights]
         planes += [] if self.blend is None else [candidates.weights for candidates in self.blend.of.values()]
@@ -119,6 +120,17 @@ class Model:
                 f"model {self.version}: expected a watermark below {limits.EVENT_TIME_MILLISECONDS} ms, got"
                 f" {self.watermark}; another than a merger of this stream made it"
             )
+
+    def believable_watermark(self, log_time: int, max_skew_milliseconds: int) -> tuple[int, int]:
+        """The largest watermark that this model gives and that can be, and how many it gives that cannot.
+
+        No stream admits a row more than ``max_skew`` ahead of the log. So a watermark, of the model or of one of its
+        sources, that is more than that ahead of ``log_time``, when the model's record was appended (all in
+        milliseconds), was made by no row: whoever made it up, nobody's window ends by it.
+        """
+        given = [self.watermark, *(position.watermark for position in self.positions)]
+        believed = [watermark for watermark in given if watermark - max_skew_milliseconds <= log_time]
+        return max(believed, default=NO_WATERMARK), len(given) - len(believed)
 
     def contains(self, source: Source, sequence: int) -> bool:
         """Whether the tile with this sequence number of a source is in the model."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
+from deltaplane.event_times import unit_in_words
 from deltaplane.features import NO_MAP, FeatureMap
 from deltaplane.grid import Placed
 
@@ -311,12 +312,14 @@ def _refusal(
         kind, reason = "unknown class", f"label {label!r} is not one of {known}"
     elif not fits[row]:
         kind, reason = "bad value", definition.grid.fault(features[row], definition.features)
-    elif abs(time) >= limits.EVENT_TIME_MILLISECONDS:
-        kind, reason = "bogus time", f"event time {time} ms is beyond any calendar"
     else:
-        kind = "bogus time"
-        reason = (
-            f"event time {time} ms is {time - int(samples.log_times[row])} ms ahead of the log,"
-            f" expected at most {definition.max_skew_milliseconds} ms (max_skew)"
-        )
+        kind, log_time = "bogus time", int(samples.log_times[row])
+        if abs(time) >= limits.EVENT_TIME_MILLISECONDS:
+            reason = f"event time {time} ms is beyond any calendar"
+        else:
+            reason = (
+                f"event time {time} ms is {time - log_time} ms ahead of the log,"
+                f" expected at most {definition.max_skew_milliseconds} ms (max_skew)"
+            )
+        reason += unit_in_words(time, log_time)
     return Refusal(sample_id, int(samples.offsets[row]), int(samples.rows[row]), kind, reason)

@@ -74,7 +74,7 @@ def take_source(
         max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),
     )
     for record in broker.fetch_topic(MODELS):
-        processor.see_model(read_model(record.value))
+        processor.see_model(read_model(record.value), record.log_time)
     return processor
 
 
@@ -192,7 +192,7 @@ class EmbeddedRunner:
             self.scorer.see_model(model)
             for worker in self._workers:
                 for processor in worker.sources.values():
-                    processor.see_model(model)
+                    processor.see_model(model, models[-1].log_time)
         return bool(deltas)
 
     def checkpoint(self, now: int) -> None:

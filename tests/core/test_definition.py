@@ -22,6 +22,7 @@ from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowKind, WindowLadder
 from deltaplane.metrics import Confusion
 from deltaplane.moments import Moments
+from deltaplane.older_defaults import line_to_add
 from deltaplane.options import SolverOptions
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
@@ -493,3 +494,64 @@ def test_the_most_that_a_source_of_open_classes_can_have_fits_a_message(features
     message = write_checkpoint(Checkpoint(full, limits.POSITION, definition.stream_fingerprint))
     assert read_checkpoint(message, features + 1).state == full
     assert len(message) > limits.MESSAGE_BYTES / 4
+
+
+# Clocks --------------------------------------------------------------------------------------------------------------
+
+
+def timed(*windows: str, **tables: Any) -> StreamDefinition:
+    grid, window = {"steps": [1]}, {"length": list(windows)}
+    return StreamDefinition.from_tables({"features": {"names": ["x"]}, "grid": grid, "window": window, **tables})
+
+
+@pytest.mark.parametrize(
+    ("windows", "skew"),
+    [
+        (("1h",), 360_000),
+        (("7d",), 60_480_000),
+        (("300d",), 86_400_000),
+        (("7d", "1h"), 360_000),
+        (("1h", "all"), 360_000),
+        (("1m",), 6_000),
+        (("30s",), 5_000),
+        (("8s",), 4_000),
+        (("1ms",), 0),
+        (("20000",), 86_400_000),
+        (("all",), 86_400_000),
+    ],
+)
+def test_how_far_an_event_time_may_be_ahead_of_the_log_follows_from_the_windows(
+    windows: tuple[str, ...], skew: int
+) -> None:
+    assert timed(*windows).max_skew_milliseconds == skew
+
+
+@given(st.lists(st.integers(1, limits.WINDOW_LENGTH - 1), min_size=1, max_size=4, unique=True))
+def test_no_clock_that_is_believed_may_end_more_than_half_of_a_window(lengths: list[int]) -> None:
+    ladder = WindowLadder(tuple(Window("time", length) for length in lengths))
+    assert 2 * ladder.fitting_skew_milliseconds <= min(lengths)
+    assert ladder.fitting_skew_milliseconds <= max(min(lengths) // 10, 5_000)
+
+
+def test_a_stream_without_windows_of_time_is_the_stream_that_it_was() -> None:
+    plain = StreamDefinition.from_tables({"features": {"names": ["x"]}, "grid": {"steps": [1]}})
+    assert plain.stream_fingerprint.hex() == "d9503f6ff667828b8ff36a71c3b1b05c"
+    for window in ("20000", "all"):
+        assert timed(window).stream_fingerprint == timed(window, max_skew="1d").stream_fingerprint
+
+
+def test_a_max_skew_that_is_declared_means_what_it_meant() -> None:
+    stream = timed("1h", max_skew="1d")
+    assert stream.max_skew_milliseconds == 86_400_000
+    assert stream.stream_fingerprint.hex() == "e6e440aa0a7a33d50828f4ab273c719d"
+    assert StreamDefinition.from_tables(stream.to_tables()) == stream
+    assert StreamDefinition.from_tables(timed("1h").to_tables()) == timed("1h")
+
+
+def test_a_stream_of_before_is_told_the_line_that_its_definition_lacks() -> None:
+    before, now = timed("1h", max_skew="1d"), timed("1h")
+    assert 'add the line max_skew = "1d"' in line_to_add(now, before.stream_fingerprint)
+    assert line_to_add(now, now.stream_fingerprint) == ""
+    assert line_to_add(before, now.stream_fingerprint) == ""
+    assert line_to_add(now, timed("2h", max_skew="1d").stream_fingerprint) == ""
+    assert line_to_add(timed("20000"), before.stream_fingerprint) == ""

@@ -10,7 +10,7 @@ import pytest
 
 from deltaplane import limits
 from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
 from deltaplane.errors import StateMismatch
 from deltaplane.merger import Merger, of_largest, told_apart
 from deltaplane.metrics import Confusion
@@ -221,3 +221,53 @@ def test_a_model_names_no_more_outcomes_than_there_can_be(monkeypatch: pytest.Mo
         replace(delta(source, 0, ROWS), counts={name: 9, "b": 2}) for source, name in ((HERE, "a"), (THERE, "c"))
     ]
     assert published(merger_of(*counted)).totals == {"a": 9, "c": 9}
+
+
+# Watermarks ----------------------------------------------------------------------------------------------------------
+
+TIMED = replace(definition_of("1h", partitions=2), max_skew_milliseconds=100)
+
+
+def told(source: Source, sequence: int, watermark: int) -> Delta:
+    change = delta(source, sequence, ROWS, watermark)
+    return replace(change, stream_fingerprint=TIMED.stream_fingerprint)
+
+
+def test_a_delta_that_is_years_ahead_of_the_log_moves_nobody_else() -> None:
+    merger = merger_of(definition=TIMED)
+    merger.apply(told(HERE, 0, 1_000), 1, 1_000)
+    merger.apply(told(THERE, 0, 10**12), 1, 1_100)
+    model = published(merger)
+    assert (model.watermark, merger.ignored_watermarks) == (1_000, 1)
+    # What its worker has applied is on record all the same, and the rows count.
+    assert [position.watermark for position in model.positions] == [1_000, 10**12]
+    assert sum(model.counts.values()) == 12
+    merger.apply(told(THERE, 1, 1_300), 2, 1_200)
+    assert published(merger).watermark == 1_300
+    merger.apply(told(THERE, 2, 1_301), 3, 1_200)
+    assert (published(merger).watermark, merger.ignored_watermarks) == (1_300, 2)
+
+
+def test_a_checkpoint_that_is_years_ahead_of_the_log_moves_nobody_else() -> None:
+    before = merger_of(told(HERE, 0, 1_000), told(THERE, 0, 10**12), definition=TIMED)
+    again = Merger(TIMED)
+    again.restore(before.sources(), None, {}, {HERE: 900, THERE: 900})
+    assert (again.watermark, again.ignored_watermarks) == (1_000, 1)
+
+
+def test_a_source_that_is_removed_takes_its_watermark_along_and_one_that_is_let_in_twice_keeps_it() -> None:
+    merger = merger_of(told(HERE, 0, 1_000), told(THERE, 0, 2_000), definition=TIMED)
+
+    def order(*, barred: bool) -> None:
+        merger.apply(SourceOrder(THERE, barred, "asked", TIMED.stream_fingerprint))
+
+    order(barred=False)
+    assert merger.watermark == 2_000
+    order(barred=True)
+    assert merger.watermark == 1_000
+
+
+def test_where_no_window_ends_with_time_a_model_says_what_the_rows_said() -> None:
+    merger = merger_of()
+    merger.apply(delta(HERE, 0, ROWS, 10**15), 0, 0)
+    assert (published(merger).watermark, merger.ignored_watermarks) == (10**15, 0)

@@ -12,10 +12,12 @@ from deltaplane import limits
 from deltaplane.definition import ClassDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
+from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import read_model, write_model
 from golden.wire_examples import MODEL, MODEL_BLENDED, MODEL_OF_THREE, MODEL_REFUSED, PLANE, with_fields
 from strategies_streams import definition_of
 
+DAY = 86_400_000
 STREAM = definition_of("7d", features=2, classes=ClassDefinition(("DOWN", "UP"), "UP"))
 NARROW = replace(PLANE, weights=PLANE.weights[:, :1])
 
@@ -33,6 +35,11 @@ def test_a_model_of_the_stream_is_taken(model: Model) -> None:
     ("model", "error", "words"),
     [
         (MODEL, DefinitionMismatch, "use the definition that the stream was made with"),
+        (
+            replace(MODEL, stream_fingerprint=replace(STREAM, max_skew_milliseconds=DAY).stream_fingerprint),
+            DefinitionMismatch,
+            'add the line max_skew = "1d"',
+        ),
         (of_stream(MODEL, plane=NARROW), WireError, r"model 18: expected planes over 2 features, got \[1\]"),
         (of_stream(MODEL_OF_THREE), WireError, "expected planes of up to 2 classes, got 3"),
         (of_stream(MODEL, watermark=2**62), WireError, "expected a watermark below"),
@@ -100,3 +107,14 @@ PLANE_FIELDS = {
     "condition": PLANE.condition,
     "counts": PLANE.counts,
 }
+
+
+def test_a_watermark_that_no_row_can_have_made_is_passed_over_and_those_of_sources_that_can_be_are_not() -> None:
+    position = MODEL.positions[0]
+    positions = tuple(replace(position, watermark=time) for time in (900, 10_000, 1_050))
+    model = replace(MODEL, watermark=10_000, positions=positions)
+    assert model.believable_watermark(1_000, 50) == (1_050, 2)
+    assert model.believable_watermark(1_000, 49) == (900, 3)
+    assert model.believable_watermark(9_950, 50) == (10_000, 0)
+    assert replace(model, positions=()).believable_watermark(0, 50) == (NO_WATERMARK, 1)
+    assert replace(model, watermark=2**61, positions=()).believable_watermark(-(2**63), 2**61 - 1) == (NO_WATERMARK, 1)

@@ -68,6 +68,10 @@ REFUSED = [
     (("id", 2**63 - 1, "a", 10.5, 3.0), "bogus time", "is beyond any calendar"),
     (("id", -(2**63), "a", 10.5, 3.0), "bogus time", "is beyond any calendar"),
 ]
+OTHER_UNITS = [
+    (1_750_000_000_000_000, "ahead of the log, expected at most 60000 ms (max_skew); it looks like microseconds since"),
+    (1_750_000_000_000_000_000, "it looks like nanoseconds since the epoch, expected milliseconds"),
+]
 ADMITTED = [
     GOOD,
     ("é" * 128, *GOOD[1:]),
@@ -251,3 +255,16 @@ def test_a_sample_goes_where_librdkafka_sends_its_key(sample_id: str, code: int,
 @given(strategies.IDS, st.integers(1, limits.PARTITIONS))
 def test_a_partition_is_the_checksum_of_the_bytes_of_the_id(sample_id: str, partitions: int) -> None:
     assert partition_of(sample_id, partitions) == zlib.crc32(sample_id.encode("utf-8")) % partitions
+
+
+@pytest.mark.parametrize(("time", "words"), OTHER_UNITS)
+def test_a_time_in_another_unit_is_refused_by_the_name_of_the_unit(time: int, words: str) -> None:
+    _, (refusal,) = admit(batch(("id", time, "a", 10.5, 3.0), log_time=1_750_000_000_000), stream())
+    assert refusal.kind == "bogus time"
+    assert words in refusal.reason
+
+
+def test_genuine_times_of_the_seventies_are_as_good_as_any_others() -> None:
+    rows = [(f"id{at}", time, "a", 10.5, 3.0) for at, time in enumerate((0, 1_750_000_000, 86_400_000, -(2**40)))]
+    admitted, refusals = admit(batch(*rows, log_time=1_750_000_000_000), stream())
+    assert (len(admitted), refusals) == (4, [])

@@ -155,17 +155,17 @@ def test_a_worker_is_fenced_only_by_a_claim_that_the_merger_read_after_its_own(d
     processor = WorkerProcessor(definition, NORTH, "mine")
     processor.restore(replace(merger.state(NORTH), owner="mine"), claimed_at=7)
     # The merger has not read the claim yet: the owner that the model shows is the one before.
-    processor.see_model(model)
+    processor.see_model(model, 0)
     assert not processor.fenced
     merger.apply(claim(definition, NORTH, "mine"), 7)
     model = merger.publish(0)
     assert model is not None
-    processor.see_model(model)
+    processor.see_model(model, 0)
     assert not processor.fenced
     merger.apply(claim(definition, NORTH, "late"), 8)
     model = merger.publish(0)
     assert model is not None
-    processor.see_model(model)
+    processor.see_model(model, 0)
     assert processor.fenced
 
 

@@ -98,7 +98,7 @@ def test_a_worker_learns_of_a_late_claim_although_the_merger_died_before_its_mod
     merger.process([mine])
     worker.restore(merger.merger.state(BUSY), claimed_at=0)
     told = merger.publish(0).then
-    worker.see_model(model_of(told))
+    worker.see_model(model_of(told), 0)
     assert not worker.fenced
     merger.process([late])
     outputs = [merger.checkpoints()]
@@ -106,7 +106,7 @@ def test_a_worker_learns_of_a_late_claim_although_the_merger_died_before_its_mod
     again = MergerProcessor(DEFINITION)
     models = [Record(MODELS, 0, 0, 0, record.key, record.value) for record in told]
     assert again.restore(checkpoint_records(outputs), models) == {0: 2}
-    worker.see_model(model_of(again.publish(0).then))
+    worker.see_model(model_of(again.publish(0).then), 0)
     assert worker.fenced
 
 

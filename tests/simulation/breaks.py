@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from unittest import mock
 
 from deltaplane import delta
+from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, Verdict
 from deltaplane.known_sums import KnownSums
+from deltaplane.model import Model
 from deltaplane.retirements import RetirementMemory
+from deltaplane.sample import AdmittedSamples, Refusal, Samples, admit
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
@@ -107,6 +110,26 @@ def _keeps_sums_of_what_is_gone() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _believes_any_watermark() -> Iterator[None]:
+    def believing(self: Model, *_: int) -> tuple[int, int]:
+        return max(self.watermark, *(position.watermark for position in self.positions)), 0
+
+    with mock.patch.object(Model, "believable_watermark", believing):
+        yield
+
+
+@contextlib.contextmanager
+def _admits_any_event_time() -> Iterator[None]:
+    def admitting(
+        samples: Samples, definition: StreamDefinition, known: Collection[str] = ()
+    ) -> tuple[AdmittedSamples, list[Refusal]]:
+        return admit(samples, replace(definition, max_skew_milliseconds=2**60), known)
+
+    with mock.patch("deltaplane_services.processors.intake.admit", admitting):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
@@ -114,6 +137,8 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "forgets retirements": _forgets_retirements,
     "forgets labels": lambda: _with_rule(_forgets_labels),
     "keeps sums of what is gone": _keeps_sums_of_what_is_gone,
+    "believes any watermark": _believes_any_watermark,
+    "admits any event time": _admits_any_event_time,
 }
 """Ways to break the rule, by name."""
 

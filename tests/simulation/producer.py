@@ -23,6 +23,9 @@ BAD_ROWS = ("NaN", "infinite", "out of range", "unknown class", "empty id", "lon
 """Ways to spoil one row."""
 
 
+HOUR_MILLISECONDS = 3_600_000
+
+
 @dataclass
 class SentSamples:
     """A record of a samples log that could be decoded."""
@@ -135,6 +138,10 @@ class Producer:
 
     def _row(self, now: int) -> Row:
         time = now + self.random.choice((0, 0, 0, -1, -3, -10, -100, 2))
+        skew = self.definition.max_skew_milliseconds
+        if skew == self.definition.ladder.fitting_skew_milliseconds and self.random.random() < 0.04:
+            time = now + self.random.choice((skew // 2, skew))
+            self.did["sample of a fast clock"] += 1
         label = self.random.choice(("x", "x", "y", "z"))
         values = tuple(float(self.random.choice((-5, 0, 1, 7, 1000, 2**29))) for _ in self.definition.features)
         draw = self.random.random()
@@ -165,7 +172,8 @@ class Producer:
         if way == "unknown class":
             return replace(row, label="nobody's"), way
         if way == "bogus time":
-            odd = self.random.choice((now + 2 * self.definition.max_skew_milliseconds, -(2**63), 2**63 - 1))
+            beyond = self.random.choice((1, HOUR_MILLISECONDS, 10_000 * HOUR_MILLISECONDS))
+            odd = self.random.choice((now + self.definition.max_skew_milliseconds + beyond, -(2**63), 2**63 - 1))
             return replace(row, time=odd), way
         return replace(row, id="" if way == "empty id" else "i" * 300), "bad id"
 

@@ -7,14 +7,14 @@ processors' business. Nothing is random but the seed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Delta, Source, SourceState, Tile, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.statistics import Statistics
-from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_delta
+from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_delta, write_model
 from deltaplane_services.broker_embedded import EmbeddedBroker, OffsetOutOfRange
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import (
@@ -32,6 +32,7 @@ from deltaplane_services.runner_embedded import start_merger, take_source
 from simulation.producer import Producer
 
 SITE = "here"
+YEAR_MILLISECONDS = 365 * 86_400_000
 
 FAULTS = (
     "worker dies before it publishes",
@@ -59,6 +60,8 @@ FAULTS = (
     "rows behind the window trimmed",
     "deltas trimmed",
     "flood of new labels",
+    "model with a watermark years ahead",
+    "model that says a source is years ahead",
 )
 """Everything that can go wrong here; a test demands that each does."""
 
@@ -128,6 +131,7 @@ class World:
             (self.merger_dies, 2),
             (self.delayed_delta_arrives, 3),
             (self.odd_delta, 1),
+            (self.forged_model, 1),
         )
         chosen = self.random.choices([action for action, _ in actions], [weight for _, weight in actions], k=events)
         for action in chosen:
@@ -363,6 +367,22 @@ class World:
         self.fault("checkpoint")
         self.append_all(self.merger.checkpoints())
 
+    def forged_model(self) -> None:
+        """A record of the models topic that says that event time has come years further than any row has."""
+        models = [read_model(record.value) for record in self.broker.fetch_topic(MODELS)]
+        if not models or not self.definition.ladder.timed:
+            return
+        newest = max(models, key=lambda model: model.version)
+        years = self.now + self.random.choice((1, 10, 1000)) * YEAR_MILLISECONDS
+        if self.random.random() < 0.5 or not newest.positions:
+            self.fault("model with a watermark years ahead")
+            forged = replace(newest, version=newest.version + 1, watermark=years)
+        else:
+            self.fault("model that says a source is years ahead")
+            first = replace(newest.positions[0], watermark=years)
+            forged = replace(newest, version=newest.version + 1, positions=(first, *newest.positions[1:]))
+        self.append(Outgoing(MODELS, 0, self.definition.name.encode(), write_model(forged)))
+
     def models_are_seen(self, *, late: bool = True) -> None:
         """Workers and the merger see the newest models, or some of them do."""
         for record in self.broker.fetch_topic(MODELS):
@@ -370,7 +390,7 @@ class World:
             self.merger.see_model(model)
             for worker in [*self.workers.values(), *self.old_workers]:
                 if not late or self.random.random() < 0.7:
-                    worker.see_model(model)
+                    worker.see_model(model, record.log_time)
 
     # The log ---------------------------------------------------------------------------------------------------------
 

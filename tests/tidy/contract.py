@@ -36,6 +36,8 @@ CORE_ORDER = (
     "message_size",
     "prior",
     "definition",
+    "older_defaults",
+    "event_times",
     "sample",
     "ids",
     "offsets",

@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, DeltaGap
+from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower, readable_model
 from deltaplane_services.kafka.log import (
     DeliveryFailed,
@@ -73,6 +74,7 @@ class MergerService:
         self._reader = clients.reader()
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
+        self._clocks = ClockWarnings(definition)
         self._published_at = self._checkpointed_at = 0.0
         self._failures = self._left_out = 0
         self._has_place = False
@@ -246,7 +248,10 @@ class MergerService:
             has_place=self._has_place,
             caught_up=not self._ahead,
             void_trials=0 if processor is None else processor.void_trials,
+            ignored_watermarks=0 if processor is None else processor.ignored_watermarks,
         )
+        if processor is not None:
+            self._clocks.tell_ignored("deltas and checkpoints", processor.ignored_watermarks)
         self._watch.lags({} if processor is None else self._reader.lags())
 
     def _publish(self, output: Output) -> None:

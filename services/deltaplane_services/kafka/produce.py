@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from deltaplane_services.kafka.clients import sample_publisher
 from deltaplane_services.readers import RowBlock, open_rows, rechunk
-from deltaplane_services.replay.clock import refuse_bogus_times
+from deltaplane_services.replay.clock import longest_step, refuse_bogus_times
 from deltaplane_services.replay.feed import Feed
 from deltaplane_services.replay.options import ReplayOptions, complete_definition, reader_options
 from deltaplane_services.replay.refusals import Listed, Refusals
@@ -44,7 +44,7 @@ def produce(settings: ServiceSettings, options: ReplayOptions) -> Produced:
         reader = stack.enter_context(open_rows(options.source, reader_options(options)))
         blocks: Iterator[RowBlock] = reader
         if settings.definition.ladder.timed:
-            blocks = refuse_bogus_times(blocks, settings.definition.max_skew_milliseconds)
+            blocks = refuse_bogus_times(blocks, longest_step(settings.definition))
         for block in rechunk(blocks, options.chunk):
             for refused in block.refused:
                 refusals.add_unreadable(refused)

@@ -23,6 +23,7 @@ from deltaplane.delta import Source, SourceState
 from deltaplane.errors import DeltaGap, DeltaplaneError
 from deltaplane_services.arenas import give_back_what_is_free
 from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import (
     DeliveryFailed,
@@ -93,6 +94,7 @@ class Worker:
     ) -> None:
         self.definition = definition
         self._watch = watch or WorkerMetrics(definition, site)
+        self._clocks = ClockWarnings(definition)
         # Whether the consumer stands before a batch that does not unpack.
         self._go_on = False
         self._site, self._name, self._clients = site, name, clients
@@ -225,8 +227,7 @@ class Worker:
         return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
 
     def _work_on(self, partition: int, source: SourceAtWork) -> None:
-        if self._models is not None and self._models.model is not None:
-            source.processor.see_model(self._models.model)
+        self._show_model([source])
         self._sources[partition] = source
         self._waiting.remove(partition)
         self._read_on()
@@ -390,12 +391,17 @@ class Worker:
         model = self._models.model
         if model is None or not found:
             return
-        for source in self._sources.values():
-            source.processor.see_model(model)
+        self._show_model(self._sources.values())
         stolen = [partition for partition, source in self._sources.items() if source.processor.fenced]
         if stolen:
             logger.warning("partitions %s: another writer has claimed them after this one; claiming again", stolen)
             self._wait_for_claim(stolen)
+
+    def _show_model(self, sources: Iterable[SourceAtWork]) -> None:
+        """Show some sources the newest model, if there is one, and when it was appended to its topic."""
+        if self._models is not None and self._models.model is not None and self._models.newest is not None:
+            for source in sources:
+                source.processor.see_model(self._models.model, self._models.newest.log_time)
 
     # End -------------------------------------------------------------------------------------------------------------
 
@@ -412,6 +418,7 @@ class Worker:
     def tell(self) -> None:
         """Tell the metrics where every source stands; after every turn."""
         self._watch.turn(self.sources, self._waiting, joined=self._member.joined)
+        self._clocks.tell(self.sources.values())
         places = [place for source in self._sources.values() for place in self._places(source)]
         self._watch.lags(known_lags(self._member.client, places, self.definition.name))
 

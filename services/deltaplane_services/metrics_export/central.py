@@ -48,11 +48,13 @@ class MergerMetrics(ServiceMetrics):
         has_place: bool,
         caught_up: bool = True,
         void_trials: int = 0,
+        ignored_watermarks: int = 0,
     ) -> None:
         """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
         self._elected = has_place and verdicts is not None
         self._verdicts = dict(verdicts or {})
         self._void_trials = void_trials
+        self._ignored_watermarks = max(self._ignored_watermarks, ignored_watermarks)
         self.stream.hidden = not self._elected
         self.turned(self._readiness(joined=joined, has_place=has_place, caught_up=caught_up))
 

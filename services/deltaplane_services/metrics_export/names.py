@@ -272,6 +272,23 @@ ROWS_HELD = Metric(
     "Samples in memory, those just behind the window included.",
     ("site", "partition"),
 )
+EVENT_TIME_AHEAD = Metric(
+    "deltaplane_event_time_ahead_seconds",
+    "gauge",
+    "How far the newest event time of a source is ahead of the time at which its newest samples were appended to the"
+    " log; negative where it is behind.",
+    ("site", "partition"),
+)
+MAX_SKEW = Metric(
+    "deltaplane_max_skew_seconds",
+    "gauge",
+    "How far ahead of the log an event time may be (max_skew); +Inf where no window ends with time.",
+)
+LIKE_SECONDS = Metric(
+    "deltaplane_event_times_like_seconds_total",
+    "counter",
+    "Rows that this process has read with event times that look like seconds since the epoch, not milliseconds.",
+)
 ROUNDING = Metric(
     "deltaplane_grid_rounding_error",
     "gauge",
@@ -314,6 +331,12 @@ REFUSED_MODELS = Metric(
     "counter",
     "Records of the models topic that this process passed over, since they are no model that the stream can have.",
 )
+IGNORED_WATERMARKS = Metric(
+    "deltaplane_ignored_watermarks_total",
+    "counter",
+    "Watermarks of models, deltas and checkpoints that this process passed over: farther ahead of the log than any row"
+    " may be.",
+)
 LAG = Metric(
     "deltaplane_consumer_lag_records",
     "gauge",
@@ -343,6 +366,9 @@ PROCESS = (
     REBUILDING,
     REBUILD_SECONDS,
     ROWS_HELD,
+    EVENT_TIME_AHEAD,
+    MAX_SKEW,
+    LIKE_SECONDS,
     ROUNDING,
     ROUNDING_STEPS,
     DELTA_BYTES,
@@ -354,6 +380,7 @@ PROCESS = (
     TURNS,
     SEEN_VERSION,
     REFUSED_MODELS,
+    IGNORED_WATERMARKS,
     LAG,
     COMMIT_SECONDS,
     DEAD_LETTERS,

@@ -45,7 +45,7 @@ class ServiceMetrics:
         self._turns = 0
         self._state = State(good=False, why=f"{role}: starting")
         self._seen_version = 0
-        self._refused_models = 0
+        self._refused_models = self._ignored_watermarks = 0
         self._lags: Mapping[tuple[str, int], int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(names.DEAD_LETTER_REASONS, 0)
         self._commits = histogram(names.COMMIT_SECONDS)
@@ -114,6 +114,7 @@ class ServiceMetrics:
         yield single(names.TURNS, stream, self._turns)
         yield single(names.SEEN_VERSION, stream, self._seen_version)
         yield single(names.REFUSED_MODELS, stream, self._refused_models)
+        yield single(names.IGNORED_WATERMARKS, stream, self._ignored_watermarks)
         lags: list[tuple[Labels, float]] = [
             ((topic, self._site, str(partition)), float(lag)) for (topic, partition), lag in self._lags.items()
         ]

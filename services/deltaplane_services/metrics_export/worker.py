@@ -8,6 +8,7 @@ come back. Log time and the model's own time are of two clocks, which must agree
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -46,6 +47,7 @@ class _Held:
     rebuild_since: Mapping[int, float] = field(default_factory=dict)
     serving: frozenset[int] = frozenset()
     rows: Mapping[int, int] = field(default_factory=dict)
+    ahead: Mapping[int, float] = field(default_factory=dict)
     rounding: Sequence[npt.NDArray[np.float64]] = ()
 
 
@@ -56,6 +58,9 @@ class WorkerMetrics(ServiceMetrics):
         super().__init__(definition, "worker", site, clock)
         self._held = _Held()
         self._published: dict[Source, _Published] = {}
+        # Writer to what has been counted of its life: watermarks passed over, and times that look like seconds.
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._like_seconds = 0
         self._rebuilds = histogram(names.REBUILD_SECONDS)
         self._delta_bytes = histogram(names.DELTA_BYTES)
         self._to_model = histogram(names.SAMPLE_TO_MODEL)
@@ -74,9 +79,25 @@ class WorkerMetrics(ServiceMetrics):
             rebuild_since=since,
             serving=frozenset(serving),
             rows={partition: source.partition.rows_held for partition, source in sources.items()},
+            ahead={
+                partition: ahead / 1000.0
+                for partition, source in sources.items()
+                if (ahead := source.clock.ahead_milliseconds) is not None
+            },
             rounding=[source.rounding_error for source in sources.values()],
         )
+        for source in sources.values():
+            self._count_odd_times(source)
         self.turned(_readiness(since, serving, joined=joined))
+
+    def _count_odd_times(self, source: WorkerProcessor) -> None:
+        """Add up over the lives of sources, which come and go, what each counts for itself."""
+        found = source.ignored_watermarks, source.clock.like_seconds
+        before = self._counted.get(source.writer, (0, 0))
+        if found != before:
+            self._counted[source.writer] = found
+            self._ignored_watermarks += found[0] - before[0]
+            self._like_seconds += found[1] - before[1]
 
     def delta(self, processor: WorkerProcessor, tile: int, samples: Sequence[Record], output: Output) -> None:
         """A source made this output of these samples; its delta, if there is one, has this number."""
@@ -114,6 +135,11 @@ class WorkerMetrics(ServiceMetrics):
             ((self._site, str(partition)), float(count)) for partition, count in held.rows.items()
         ]
         yield family(names.ROWS_HELD, stream, rows)
+        ahead = [((self._site, str(partition)), seconds) for partition, seconds in held.ahead.items()]
+        yield family(names.EVENT_TIME_AHEAD, stream, ahead)
+        timed = self._definition.ladder.timed
+        yield single(names.MAX_SKEW, stream, self._definition.max_skew_milliseconds / 1000.0 if timed else math.inf)
+        yield single(names.LIKE_SECONDS, stream, self._like_seconds)
         if held.rounding:
             errors = np.max(held.rounding, axis=0)
             named = zip(self._definition.features[: names.MOST_FEATURES], errors, strict=False)

@@ -16,6 +16,7 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.event_times import look_like_seconds
 from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
 from deltaplane.wire import read_retirement, single_samples
 from deltaplane_services.processors.records import (
@@ -37,6 +38,24 @@ class Batch:
     counts: Counter[str]
 
 
+@dataclass
+class EventClock:
+    """How the event times of a source compare with the log: what is observed, and decides nothing.
+
+    ``newest``: the largest event time admitted, ``log_time``: when the newest record with samples was appended, both in
+    milliseconds and None before there is one. ``like_seconds``: rows whose times look like seconds since the epoch.
+    """
+
+    newest: int | None = None
+    log_time: int | None = None
+    like_seconds: int = 0
+
+    @property
+    def ahead_milliseconds(self) -> int | None:
+        """How far the newest event time is ahead of the log; negative where it is behind, None before there is one."""
+        return None if self.newest is None or self.log_time is None else self.newest - self.log_time
+
+
 class Intake:
     """The gate of one source. ``labels``: where classes are open, those that it has admitted, in order.
 
@@ -47,6 +66,7 @@ class Intake:
         self.definition = definition
         self.labels: dict[str, None] = {}
         self.rounding_error = np.zeros(len(definition.features))
+        self.clock = EventClock()
         self._singles = single_samples(len(definition.features), definition.data_fingerprint)
 
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
@@ -54,7 +74,9 @@ class Intake:
         counts: Counter[str] = Counter()
         letters: list[Outgoing] = []
         parts = self._decoded(samples, letters, counts)
-        admitted, refusals = admit(_joined(parts, len(self.definition.features)), self.definition, self.labels)
+        rows = _joined(parts, len(self.definition.features))
+        admitted, refusals = admit(rows, self.definition, self.labels)
+        self._look_at_the_clock(rows, admitted)
         self.labels.update(dict.fromkeys(admitted.new_labels))
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
         letters.extend(row_letters(samples, refusals))
@@ -69,6 +91,16 @@ class Intake:
             except (WireError, DefinitionMismatch) as fault:
                 letters.append(_refused(record, fault, counts))
         return Batch(admitted, asked, letters, counts)
+
+    def _look_at_the_clock(self, rows: Samples, admitted: AdmittedSamples) -> None:
+        clock = self.clock
+        if len(rows):
+            clock.log_time = int(rows.log_times[-1])
+            if self.definition.ladder.timed:
+                clock.like_seconds += int(np.count_nonzero(look_like_seconds(rows.event_times, rows.log_times)))
+        if len(admitted):
+            newest = int(admitted.event_times.max())
+            clock.newest = newest if clock.newest is None else max(clock.newest, newest)
 
     def _decoded(self, records: Sequence[Record], letters: list[Outgoing], counts: Counter[str]) -> list[Samples]:
         """The rows of records of samples, in order."""

@@ -14,6 +14,7 @@ from deltaplane.delta import Source, SourceState, Verdict
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.merger import Merger
 from deltaplane.model import Model
+from deltaplane.older_defaults import line_to_add
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
@@ -53,12 +54,14 @@ class MergerProcessor:
     def restore(self, checkpoints: Iterable[Record], models: Iterable[Record]) -> dict[int, int]:
         """Begin where the newest checkpoints left off; deltas partition → offset to read from."""
         newest: dict[Source, Checkpoint] = {}
+        log_times: dict[Source, int] = {}
         for record in checkpoints:
             checkpoint = read_checkpoint(record.value, self.definition.dimension)
             self._check(checkpoint.stream_fingerprint, f"checkpoint of source {checkpoint.state.source}")
             known = newest.get(checkpoint.state.source)
             if known is None or checkpoint.next_offset > known.next_offset:
                 newest[checkpoint.state.source] = checkpoint
+                log_times[checkpoint.state.source] = record.log_time
         for record in models:
             model = read_model(record.value)
             self.model = model if model.replaces(self.model) else self.model
@@ -66,7 +69,8 @@ class MergerProcessor:
             self.model.check(self.definition)
             self.solver_changed = solver_changed(self.definition, self.model)
         read_to = {source: checkpoint.next_offset for source, checkpoint in newest.items()}
-        self.merger.restore([checkpoint.state for checkpoint in newest.values()], self.model, read_to)
+        states = [checkpoint.state for checkpoint in newest.values()]
+        self.merger.restore(states, self.model, read_to, log_times)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
             self._skip_below[source] = checkpoint.next_offset
@@ -81,6 +85,7 @@ class MergerProcessor:
                 f"{what}: expected stream definition {self.definition.stream_fingerprint.hex()},"
                 f" got {fingerprint.hex()};"
                 " start the merger with the stream's definition, or give the new definition a new name"
+                f"{line_to_add(self.definition, fingerprint)}"
             )
 
     def process(self, deltas: Sequence[Record]) -> Output:
@@ -98,7 +103,7 @@ class MergerProcessor:
                 if change.source not in self._partition_of:
                     self._partition_of[change.source] = record.partition
                     self._first_heard[change.source] = record.offset
-                self.verdicts[self.merger.apply(change, record.offset)] += 1
+                self.verdicts[self.merger.apply(change, record.offset, record.log_time)] += 1
             except (WireError, DefinitionMismatch, StateMismatch) as fault:
                 kind = "bad record" if isinstance(fault, WireError) else "other definition"
                 kind = "impossible change" if isinstance(fault, StateMismatch) else kind
@@ -117,6 +122,11 @@ class MergerProcessor:
         self.model = model
         content = Encoding(lambda: write_model(model))
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
+
+    @property
+    def ignored_watermarks(self) -> int:
+        """Watermarks of deltas and checkpoints that cannot be, and move nobody."""
+        return self.merger.ignored_watermarks
 
     @property
     def void_trials(self) -> int:

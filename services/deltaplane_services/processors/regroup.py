@@ -109,10 +109,13 @@ class Regroup:
 
 
 def admission_rules(definition: StreamDefinition) -> object:
-    """All that decides which rows a stream admits, but for the room that it has for open classes; to be compared."""
-    classes, timed = definition.classes, definition.ladder.timed
-    skew = definition.max_skew_milliseconds if timed else None
-    return definition.data_fingerprint, classes.names, classes.positive, timed, skew
+    """All that decides which rows a stream admits, but for the room that it has for open classes; to be compared.
+
+    A ``max_skew`` that fits the windows is one rule, whatever they are: who wants another window wants the same rows.
+    """
+    classes, timed, skew = definition.classes, definition.ladder.timed, definition.max_skew_milliseconds
+    own_skew = skew if timed and skew != definition.ladder.fitting_skew_milliseconds else None
+    return definition.data_fingerprint, classes.names, classes.positive, timed, own_skew
 
 
 def _chosen(samples: Samples, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Samples:

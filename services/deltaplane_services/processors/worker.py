@@ -21,6 +21,7 @@ from deltaplane.candidates import Trials
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.errors import DeltaGap, SourceBarred
+from deltaplane.event_times import unit_in_words
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.outcomes import SampleOutcome
@@ -30,7 +31,7 @@ from deltaplane.sample import Refusal
 from deltaplane.scoring import score
 from deltaplane.window import NO_WATERMARK
 from deltaplane.wire import write_claim, write_delta, write_receipt
-from deltaplane_services.processors.intake import Batch, Intake, row_letters
+from deltaplane_services.processors.intake import Batch, EventClock, Intake, row_letters
 from deltaplane_services.processors.records import (
     DELTAS,
     RECEIPTS,
@@ -83,6 +84,7 @@ class WorkerProcessor:
         self._held_samples: list[Record] = []
         self._held_retirements: list[Record] = []
         self._model: Model | None = None
+        self.ignored_watermarks = 0
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK
         # Where classes are open: how many of the labels admitted have been named by deltas, and the pairs of labels
@@ -143,6 +145,11 @@ class WorkerProcessor:
         )
 
     @property
+    def clock(self) -> EventClock:
+        """How the event times of this source compare with the times at which its records were appended."""
+        return self._intake.clock
+
+    @property
     def rounding_error(self) -> Floats:
         """Largest distance between a feature's admitted values and the grid so far, float64[d], in their own units."""
         return self._intake.rounding_error
@@ -182,11 +189,21 @@ class WorkerProcessor:
         if self._refilling:
             self._finish_refill_if_there()
 
-    def see_model(self, model: Model) -> None:
-        """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored."""
-        if model.replaces(self._model):
-            self._model = model
+    def see_model(self, model: Model, log_time: int) -> None:
+        """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored.
+
+        ``log_time`` is when its record was appended, in milliseconds: a watermark that no row can have made by then is
+        passed over, and counted in ``ignored_watermarks``.
+        """
+        if not model.replaces(self._model):
+            return
+        self._model = model
+        if not self.definition.ladder.timed:
             self.hear(model.watermark)
+            return
+        watermark, ignored = model.believable_watermark(log_time, self.definition.max_skew_milliseconds)
+        self.ignored_watermarks += ignored
+        self.hear(watermark)
 
     def hear(self, watermark: int) -> None:
         """Learn how far event time has come elsewhere, in milliseconds since the epoch."""
@@ -315,17 +332,17 @@ class WorkerProcessor:
 
     def _late_letters(self, batch: Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
         """Dead letters of admitted samples that came too late, or under a retired id."""
-        refusals = [
-            Refusal(
-                batch.samples.ids[note.row],
-                int(batch.samples.offsets[note.row]),
-                int(batch.samples.rows[note.row]),
-                str(note.outcome),
-                DEAD_LETTERED[note.outcome],
-            )
-            for note in step.sample_notes
-            if note.outcome in DEAD_LETTERED
-        ]
+        notes = [note for note in step.sample_notes if note.outcome in DEAD_LETTERED]
+        log_times = {record.offset: record.log_time for record in samples} if notes else {}
+        refusals = []
+        for note in notes:
+            offset, reason = int(batch.samples.offsets[note.row]), DEAD_LETTERED[note.outcome]
+            if note.outcome is SampleOutcome.LATE:
+                time = int(batch.samples.event_times[note.row])
+                behind = f"event time {time} ms is {log_times[offset] - time} ms behind the log"
+                reason = f"{reason}; {behind}{unit_in_words(time, log_times[offset])}"
+            row = int(batch.samples.rows[note.row])
+            refusals.append(Refusal(batch.samples.ids[note.row], offset, row, str(note.outcome), reason))
         return row_letters(samples, refusals, "-late")
 
     def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:

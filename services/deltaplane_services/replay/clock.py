@@ -3,7 +3,12 @@
 A live producer has a wall clock to hold an event time against; a file has only its own order. One bogus date (a year
 mistyped) must not carry the watermark away and empty the window, while a real gap in the data (a weekend, a month
 without readings) must not be taken for one. So a row more than ``max_skew`` ahead of all before it is believed only if
-most of the rows right behind it are there, too. The verdict depends on the file alone, not on how it is chunked.
+most of the rows right behind it are there, too, or at least half the way. The verdict depends on the file alone, not on
+how it is chunked.
+
+``max_skew`` as it follows from the windows is about clocks and the log, and there is no log here: a file whose rows are
+an hour apart must not be asked for witnesses at every row. So where a definition has the ``max_skew`` that fits its
+windows, a file may be a day ahead of itself.
 """
 
 from __future__ import annotations
@@ -15,11 +20,19 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane import limits
+from deltaplane.definition import StreamDefinition
 from deltaplane_services.readers import RefusedRow, RowBlock
 
 Times = npt.NDArray[np.int64]
 WITNESSES = 10
 """Rows behind a jump that are asked whether time has really moved."""
+
+
+def longest_step(definition: StreamDefinition) -> int:
+    """How far ahead of all rows before it a row of a file is believed without witnesses, in milliseconds."""
+    skew = definition.max_skew_milliseconds
+    return limits.LONGEST_SKEW_MILLISECONDS if skew == definition.ladder.fitting_skew_milliseconds else skew
 
 
 def refuse_bogus_times(blocks: Iterable[RowBlock], max_skew_milliseconds: int) -> Iterator[RowBlock]:
@@ -54,7 +67,9 @@ def _judge(times: Times, ahead: Times, clock: int, max_skew: int) -> tuple[list[
     for row, time in enumerate(times.tolist()):
         if time - clock > max_skew:
             witnesses = every[row + 1 : row + 1 + WITNESSES]
-            if 2 * np.count_nonzero(witnesses - clock > max_skew) <= len(witnesses):
+            # There is where the row is, or at least half the way: in a file whose rows are days apart all are ahead.
+            there = witnesses - clock > max(max_skew, (time - clock) // 2)
+            if 2 * np.count_nonzero(there) <= len(witnesses):
                 bogus.append(row)
                 continue
         clock = max(clock, time)

@@ -28,7 +28,7 @@ from deltaplane_services.interrupts import Interrupts
 from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row
-from deltaplane_services.replay.clock import refuse_bogus_times
+from deltaplane_services.replay.clock import longest_step, refuse_bogus_times
 from deltaplane_services.replay.feed import Feed, Published
 from deltaplane_services.replay.options import ReplayOptions, complete_definition, needs_first_rows, reader_options
 from deltaplane_services.replay.oracle import Oracle, Verification
@@ -107,7 +107,7 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if definition.ladder.longest_milliseconds is not None:
-            blocks = refuse_bogus_times(blocks, definition.max_skew_milliseconds)
+            blocks = refuse_bogus_times(blocks, longest_step(definition))
         note = stack.enter_context(options.retired_ids.open("w", encoding="utf-8")) if options.retired_ids else None
         with interrupts.held():
             pipeline = open_pipeline(definition)
