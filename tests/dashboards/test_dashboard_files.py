@@ -82,8 +82,8 @@ def test_every_query_uses_metrics_that_there_are_and_no_metric_is_left_unseen() 
     for where, expression in expressions().items():
         assert named(as_grafana_sends_it(expression, "any")) <= METRICS.keys(), where
         shown |= named(expression)
-    # How long the recent span should be is for an alert.
-    assert METRICS.keys() - shown == {names.PREQUENTIAL_SPAN.name}
+    # How long the recent span should be, and how far ahead a clock may be, is for an alert.
+    assert METRICS.keys() - shown == {names.PREQUENTIAL_SPAN.name, names.MAX_SKEW.name}
 
 
 def test_counters_are_shown_as_rates_and_gauges_never_are() -> None:
