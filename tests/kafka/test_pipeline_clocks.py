@@ -16,9 +16,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from deltaplane.delta import Delta, Rebuild, Tile
 from deltaplane.model import Model
 from deltaplane.records import DeadLetter
-from deltaplane.wire import read_dead_letter, write_model
+from deltaplane.statistics import Statistics
+from deltaplane.wire import read_dead_letter, write_delta, write_model
 from deltaplane_services.client import SampleProducer
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until
 from kafka.selection import RunningKafka
@@ -127,6 +129,35 @@ def test_a_forged_model_empties_no_window(stream: Stream) -> None:
     assert model.watermark <= now() + stream.definition.max_skew_milliseconds
     assert model.totals.get("late", 0) == model.totals.get("expired", 0) == 0
     assert stream.run("audit").stdout.endswith("equal\n")
+
+
+def test_a_forged_delta_moves_the_windows_of_no_other_source(stream: Stream) -> None:
+    restart(stream)
+    before = now()
+    send(stream, "before", range(before - 60 * 58 * SECOND, before, 60 * SECOND))
+    # Until every source has heard how far the others are there are more deltas to come.
+    model = stream.wait_for_model(
+        lambda model: live(model) == 58 and {place.watermark for place in model.positions} == {model.watermark},
+        "rows of the last hour are live, and all is quiet",
+    )
+    definition = stream.definition
+    place = next(position for position in model.positions if position.source.partition == 0)
+    tile = Tile(place.sequence, place.samples, place.samples, place.retirements, place.retirements)
+    rebuild, nothing = Rebuild(watermark=now() + 10 * YEAR), Statistics(definition.dimension)
+    delta = Delta(place.source, place.owner, definition.stream_fingerprint, tile, rebuild, nothing)
+    producer = Producer({"bootstrap.servers": stream.settings.central_cluster.broker})
+    producer.produce(f"{definition.name}.deltas", write_delta(delta), key=b"local/0", partition=0)
+    assert producer.flush(PATIENCE_SECONDS) == 0
+    stream.processes[1].wait_for("1 watermarks of deltas and checkpoints are farther ahead of the log")
+    send(stream, "after", [now()] * 60)
+    records = read_topic(stream.settings.site_cluster.broker, f"{definition.name}.samples")
+    elsewhere = [record.key() or b"" for record in records if record.partition() != 0]
+    model = stream.wait_for_model(
+        lambda model: sum(p.samples for p in model.positions if p.source.partition != 0) == len(elsewhere),
+        "the other sources go on",
+    )
+    assert live(model) >= 58 + sum(key.startswith(b"after") for key in elsewhere) > 58
+    assert model.watermark <= now() + definition.max_skew_milliseconds
 
 
 @pytest.mark.parametrize(("unit", "per_second"), [("microseconds", 10**6), ("nanoseconds", 10**9)])

@@ -126,6 +126,17 @@ def test_an_honest_model_moves_a_partition_that_has_no_rows_of_its_own() -> None
     assert live.worker.ignored_watermarks == 0
 
 
+def test_where_a_producer_writes_the_time_of_the_log_itself_it_ends_the_windows_of_its_own_partition_alone() -> None:
+    live = Live(stream(window={"length": "1h"}, partitions=2))
+    live.put(*range(NOW - 20 * SECOND, NOW, SECOND), partition=0)
+    live.put(*range(NOW - 20 * SECOND, NOW, SECOND), partition=1)
+    values = write_sample("future", NOW + HOUR, "yes", (1.0, 1.0), live.definition.data_fingerprint)
+    live.broker.append(Outgoing(SAMPLES, 1, None, values), NOW + HOUR)
+    live.put(NOW, NOW, partition=0)
+    assert (live.live, live.model.totals["expired"]) == (23, 20)
+    assert live.worker.ignored_watermarks > 0
+
+
 def test_a_worker_without_windows_of_time_asks_no_watermark_whether_it_can_be() -> None:
     live = Live(stream())
     live.put(NOW)

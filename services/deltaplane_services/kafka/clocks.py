@@ -42,14 +42,14 @@ class ClockWarnings:
                 f"source {source.source}: %d rows have event times that look like seconds since the epoch, expected"
                 " milliseconds; they count as rows of January 1970, mend whoever sends them",
             )
-            self.tell_ignored(f"models, by {source.writer}", source.ignored_watermarks)
+            self.tell_ignored(f"models (seen by {source.writer})", source.ignored_watermarks)
 
     def tell_ignored(self, where: str, count: int) -> None:
         """Say that so many watermarks have been passed over so far."""
         self._say(
             f"watermarks {where}",
             count,
-            f"%d watermarks of {where}, are farther ahead of the log than max_skew and are passed over; somebody forged"
+            f"%d watermarks of {where} are farther ahead of the log than max_skew and are passed over; somebody forged"
             " them, or the clocks of the clusters differ: see DeltaplaneWatermarksIgnored in the runbook",
         )
 

@@ -96,7 +96,8 @@ class Intake:
         clock = self.clock
         if len(rows):
             clock.log_time = int(rows.log_times[-1])
-            if self.definition.ladder.timed:
+            # Asked row by row only where a row may be meant: most batches have none of so long ago.
+            if self.definition.ladder.timed and int(rows.event_times.min()) < limits.PLAUSIBLE_AGE_MILLISECONDS:
                 clock.like_seconds += int(np.count_nonzero(look_like_seconds(rows.event_times, rows.log_times)))
         if len(admitted):
             newest = int(admitted.event_times.max())
