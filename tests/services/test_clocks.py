@@ -14,7 +14,9 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Delta
 from deltaplane.model import Model
 from deltaplane.records import DeadLetter
-from deltaplane.wire import read_claim_or_delta, read_dead_letter, write_sample
+from deltaplane.reference import Reference
+from deltaplane.sample import Samples
+from deltaplane.wire import read_claim_or_delta, read_dead_letter, write_sample, write_sample_batch
 from deltaplane_services.broker_embedded import EmbeddedBroker
 from deltaplane_services.kafka.clocks import BETWEEN_SECONDS, ClockWarnings
 from deltaplane_services.metrics_export import MergerMetrics, WorkerMetrics, names
@@ -90,6 +92,34 @@ def test_a_clock_within_the_skew_ends_windows_early_by_what_it_is_ahead_and_by_n
     assert live.model.totals["expired"] == 1
     live.put(NOW - HOUR + ahead + 2)
     assert live.model.totals.get("late", 0) == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_however_many_workers_read_however_much_at_once_clocks_that_are_ahead_come_to_the_same_rows(seed: int) -> None:
+    definition = stream(window={"length": ["20m", "1h"]}, partitions=3)
+    draw, skew = np.random.default_rng(seed), definition.max_skew_milliseconds
+    reference, log = Reference(definition), []
+    for at in range(400):
+        log_time, partition = NOW + at * 15 * SECOND, int(draw.integers(3))
+        ahead = int(
+            draw.choice([0, 0, 0, -SECOND, -30 * 60 * SECOND, -2 * HOUR, skew // 2, skew, skew + 1, HOUR, YEAR])
+        )
+        features = draw.integers(-9, 9, (1, 2)).astype(np.float64)
+        rows = Samples.of_record([f"s{at}"], log_time + ahead, ("no", "yes"), np.array([at % 2], np.int32), features)
+        reference.add(partition, rows.at(at, log_time))
+        log.append(
+            (Outgoing(SAMPLES, partition, None, write_sample_batch(rows, definition.data_fingerprint)), log_time)
+        )
+    digests = set()
+    for workers, records in ((1, 500), (1, 1), (3, 500), (3, 7)):
+        runner = EmbeddedRunner(definition, workers, RunnerOptions(records_per_poll=records, seed=seed))
+        for outgoing, log_time in log:
+            runner.broker.append(outgoing, log_time)
+        runner.drain(log[-1][1])
+        assert runner.merger.model is not None
+        digests.add(runner.merger.model.digest)
+        assert runner.merger.model.watermark == reference.watermark <= log[-1][1] + skew
+    assert digests == {reference.statistics().digest(definition.data_fingerprint)}, f"seed {seed}"
 
 
 def forge(live: Live, change: Callable[[Model], Model], log_time: int = NOW) -> None:
