@@ -271,6 +271,20 @@ def test_a_bogus_date_is_refused_and_a_gap_in_the_data_is_not(replay: Run, tmp_p
     assert len(digests) == 1
 
 
+@pytest.mark.parametrize("window", ["10s", "1h", "7d"])
+@pytest.mark.parametrize("hours", [1, 24 * 30])
+def test_rows_that_are_far_apart_are_admitted_however_short_the_window(
+    replay: Run, tmp_path: Path, window: str, hours: int
+) -> None:
+    rows = [(at * hours * 3600, at % 7, at % 5, "ab"[at % 2]) for at in range(400)]
+    file = write_csv(tmp_path / "rows.csv", ["when", "x", "y", "label"], rows)
+    summary = replay(file, "--label", "label", "--time", "when", "--window", window, "--chunk", "7", "--verify")
+    # Behind the last of rows that are months apart nobody bears witness that time has moved.
+    alone = 1 if hours > 24 else 0
+    assert (summary["rows"], summary["rejected"], summary["verified"]) == (400 - alone, alone, True)
+    assert summary["window_rows"] == max(1, {"10s": 1, "1h": 1, "7d": 7 * 24}[window] // hours)
+
+
 def test_a_wrong_column_name_is_a_message_that_shows_the_columns(refused: Fail) -> None:
     message = refused(ELECTRICITY, "--label", "targt")
     assert "targt" in message
