@@ -10,6 +10,7 @@ import typer
 
 from deltaplane.errors import DefinitionError
 from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.plain import echo
 
 if TYPE_CHECKING:
     from deltaplane.definition import StreamDefinition
@@ -166,7 +167,9 @@ def _make_topics(settings: ServiceSettings, wait: float) -> None:
     from deltaplane_services.topics import create_topics
 
     for finding in create_topics(settings).findings:
-        raise DefinitionError(f"kafka: {finding}")
+        if finding.stops:
+            raise DefinitionError(f"kafka: {finding}")
+        echo(str(finding), typer.colors.YELLOW, err=True)
     check(settings, "producer")
     check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     if wait > 0:

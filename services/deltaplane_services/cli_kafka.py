@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,6 +20,9 @@ from deltaplane_services.cli_options import (
     resolve,
 )
 from deltaplane_services.plain import echo, json_text
+
+if TYPE_CHECKING:
+    from deltaplane_services.topics import Finding
 
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Instance = Annotated[str | None, typer.Option(help="Fixed name of this process: a quick restart keeps its partitions.")]
@@ -164,7 +168,10 @@ def topics_create(
     kafka: KafkaProperty = None,
     replication_factor: Annotated[int | None, typer.Option(help="Replicas; the broker's default by default.")] = None,
 ) -> None:
-    """Make the topics that are missing, and say what is wrong with those that are there."""
+    """Make the topics that are missing, and say what is wrong with all; exit code 1 if that may cost rows.
+
+    Where the cluster's policy refuses a setting, a topic is made without it, and what to do by hand is said.
+    """
     from deltaplane_services.topics import create_topics
 
     settings = resolve(
@@ -178,7 +185,7 @@ def topics_create(
     report = create_topics(settings)
     for name in report.created:
         typer.echo(f"created {name}")
-    _show_findings([str(finding) for finding in report.findings])
+    _show_findings(report.findings)
 
 
 @topics_app.command("check")
@@ -189,20 +196,20 @@ def topics_check(
     site: Site = None,
     kafka: KafkaProperty = None,
 ) -> None:
-    """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if anything is."""
+    """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if that may cost rows."""
     from deltaplane_services.topics import check_topics
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _show_findings([str(finding) for finding in check_topics(settings)])
+    _show_findings(check_topics(settings))
 
 
-def _show_findings(findings: list[str]) -> None:
-    if not findings:
-        typer.echo("all topics are as they should be")
-        return
+def _show_findings(findings: Sequence[Finding]) -> None:
     for finding in findings:
-        echo(finding, typer.colors.YELLOW, err=True)
-    raise typer.Exit(1)
+        words = str(finding) if finding.vital else f"(can be lived with) {finding}"
+        echo(words, typer.colors.YELLOW, err=True)
+    if any(finding.vital for finding in findings):
+        raise typer.Exit(1)
+    typer.echo("all topics are as they must be" if findings else "all topics are as they should be")
 
 
 # Producing and retiring ----------------------------------------------------------------------------------------------

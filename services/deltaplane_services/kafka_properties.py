@@ -241,16 +241,16 @@ def producer(
 ) -> KafkaProperties:
     """An idempotent producer: acknowledged by all replicas, compressed, with a bounded queue.
 
-    Rows stay on the cluster of their site and are many, so there lz4 spares the processor; deltas may cross a thin
-    link and are few, so there :func:`compression` spares bytes. Measured with broker, producer, worker and merger on
-    two cores, 54 features: 228,000 rows/s with lz4, 170,000 with zstd.
+    Samples are packed as their topic wants it, by :func:`compression`: the broker then looks at a batch and leaves it
+    as it is. Measured with 54 features and one broker: 0.25 s of its processor for 200,000 rows, as without a codec of
+    the topic; 0.60 s where it has to pack lz4 anew. lz4 would be quicker for the producer, by a fifth.
     """
     largest = largest_record_bytes(definition)
     ours = {
         "enable.idempotence": True,
         "acks": "all",
         "partitioner": "consistent",
-        "compression.type": "lz4" if cluster == "site" else compression(),
+        "compression.type": compression(),
         "linger.ms": LINGER_MILLISECONDS if cluster == "site" else 0,
         "message.max.bytes": largest,
         "queue.buffering.max.kbytes": max(PRODUCER_QUEUE_BYTES, 2 * largest) // KILOBYTE,

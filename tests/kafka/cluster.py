@@ -25,7 +25,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -94,13 +94,15 @@ class KafkaCluster:
         base_port: int | None = None,
         client_protocol: str = "PLAINTEXT",
         properties: Mapping[str, str] | None = None,
+        classes: Path | None = None,
     ) -> Self:
         """Start a cluster of ``nodes`` nodes with its files in ``directory`` and return it when every node is up.
 
         ``base_port``: node n takes three ports from ``base_port + 10 * (n - 1)`` on, clients the first; by default free
         ones are found. ``client_protocol``: what clients speak (``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT``,
         ``SASL_SSL``); its settings go into ``properties``, under ``listener.name.client.``. ``properties``: added to
-        those of every node, and stronger.
+        those of every node, and stronger. ``classes``: a directory of compiled Java that the nodes are run with beside
+        Kafka's own (a policy, an authorizer).
 
         Raises :class:`KafkaUnavailable` where Kafka cannot be had, :class:`KafkaNotStarted` with the ends of the logs
         where it does not come up.
@@ -108,6 +110,8 @@ class KafkaCluster:
         kafka = distribution.prepare()
         if not kafka.class_archive.exists():
             _archive_classes(kafka)
+        if classes is not None:
+            kafka = replace(kafka, jars=(*kafka.jars, classes))
         ports = _ports(nodes, base_port)
         made = _lay_out(kafka, directory, ports, client_protocol, properties or {})
         cluster = cls(kafka, made)

@@ -20,6 +20,7 @@ import re
 import secrets
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
@@ -44,6 +45,7 @@ class StartKafka(Protocol):
         base_port: int | None = None,
         client_protocol: str = "PLAINTEXT",
         properties: dict[str, str] | None = None,
+        classes: Path | None = None,
     ) -> KafkaCluster:
         """Start a cluster: see :meth:`KafkaCluster.start`."""
 

@@ -183,7 +183,9 @@ WRONG = [
     ("models", "cleanup.policy", "compact,delete", "compact"),
     ("checkpoints", "segment.bytes", "1073741824", "33554432"),
     ("receipts", "cleanup.policy", "delete", "compact"),
-    ("queries", "compression.type", "gzip", "producer"),
+    ("samples", "compression.type", "producer", "zstd"),
+    ("retirements", "compression.type", "uncompressed", "zstd"),
+    ("queries", "compression.type", "producer", "zstd"),
     ("samples", "min.insync.replicas", "2", "1"),
 ]
 
@@ -216,6 +218,8 @@ def test_a_wrong_setting_is_named_and_its_remedy_mends_it(
         ("deltas", "retention.ms", "-1"),
         ("deltas", "retention.ms", "9999999999"),
         ("samples", "max.message.bytes", "20000000"),
+        ("samples", "compression.type", "lz4"),
+        ("deltas", "compression.type", "gzip"),
         ("samples", "retention.ms", "9223372036854775807"),
     ],
 )
@@ -235,9 +239,8 @@ def test_a_topic_with_other_partitions_than_the_stream_is_named(
     settings = settings_of(stream_name, kafka.bootstrap)
     create_topics(settings_of(f"{stream_name}-x", kafka.bootstrap))
     right = config_of(kafka.bootstrap, f"{stream_name}-x.retirements")
-    own = {
-        key: right[key] for key in ("retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type")
-    }
+    names = ("retention.ms", "retention.bytes", "max.message.bytes", "message.timestamp.type", "compression.type")
+    own = {key: right[key] for key in names}
     create_topic(kafka.bootstrap, f"{stream_name}.retirements", partitions=partitions, config=own)
 
     (finding,) = create_topics(settings).findings

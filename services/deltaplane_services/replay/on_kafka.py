@@ -6,6 +6,7 @@ processes beside this one, exactly as they would in production.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import subprocess
@@ -28,6 +29,8 @@ from deltaplane_services.replay.run import OpenPipeline
 from deltaplane_services.replay.toml import as_toml
 from deltaplane_services.settings import SERVICE_TABLES, ServiceSettings, resolve_settings
 from deltaplane_services.topics import create_topics
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,9 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
             if not run.keep_topics:
                 undo.callback(delete_topics, settings)
             for finding in create_topics(settings).findings:
-                raise DeltaplaneError(f"kafka: {finding}")
+                if finding.stops:
+                    raise DeltaplaneError(f"kafka: {finding}")
+                logger.warning("%s", finding)
             directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="deltaplane-")))
             file = directory / "deltaplane.toml"
             file.write_text(as_toml(tables), "utf-8")
