@@ -37,7 +37,7 @@ from deltaplane_services.processors.records import (
 from deltaplane_services.settings import ServiceSettings
 from deltaplane_services.topic_plans import CENTRAL_TOPICS, SITE_TOPICS, topic_name
 
-Operation = Literal["Read", "Write", "Create", "Describe", "DescribeConfigs", "AlterConfigs"]
+Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs", "AlterConfigs"]
 Resource = Literal["topic", "group"]
 
 WORKERS, MERGERS, SCORERS = "workers", "mergers", "scorers"
@@ -51,12 +51,16 @@ ADMINISTER: tuple[Operation, ...] = ("Create", "Describe", "DescribeConfigs", "A
 
 @dataclass(frozen=True)
 class Right:
-    """What a role may do with a topic or a group of one of the clusters; ``name`` is without the stream's prefix."""
+    """What a role may do with a topic or a group of one of the clusters; ``name`` is without the stream's prefix.
+
+    ``optional``: without it the role still does its work, only less is said.
+    """
 
     cluster: ClusterName
     resource: Resource
     name: str
     operations: tuple[Operation, ...]
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -71,12 +75,17 @@ class Role:
         return {
             right.name: right.operations
             for right in self.rights
-            if right.cluster == cluster and right.resource == "topic"
+            if right.cluster == cluster and right.resource == "topic" and not right.optional
         }
 
 
 def _topics(cluster: ClusterName, operations: tuple[Operation, ...], *names: str) -> tuple[Right, ...]:
     return tuple(Right(cluster, "topic", name, operations) for name in names)
+
+
+def _watched(cluster: ClusterName, *names: str) -> tuple[Right, ...]:
+    """The right to see the settings of topics, so that unsafe ones are said and not only suffered."""
+    return tuple(Right(cluster, "topic", name, ("DescribeConfigs",), optional=True) for name in names)
 
 
 def _group(cluster: ClusterName, name: str) -> tuple[Right, ...]:
@@ -102,6 +111,8 @@ ROLES: Mapping[str, Role] = {
             *_group("site", WORKERS),
             *_topics("central", READ_AND_WRITE, DELTAS),
             *_topics("central", READ, CHECKPOINTS, MODELS),
+            *_watched("site", SAMPLES, RETIREMENTS, RECEIPTS, DEAD_LETTERS),
+            *_watched("central", DELTAS, CHECKPOINTS, MODELS),
         ),
     ),
     "merger": Role(
@@ -111,6 +122,7 @@ ROLES: Mapping[str, Role] = {
             *_topics("central", READ_AND_WRITE, CHECKPOINTS, MODELS),
             *_topics("central", WRITE, DEAD_LETTERS),
             *_group("central", MERGERS),
+            *_watched("central", DELTAS, CHECKPOINTS, MODELS, DEAD_LETTERS),
         ),
     ),
     "scorer": Role(
@@ -119,6 +131,7 @@ ROLES: Mapping[str, Role] = {
             *_topics("central", READ, MODELS, QUERIES),
             *_topics("central", WRITE, PREDICTIONS, DEAD_LETTERS),
             *_group("central", SCORERS),
+            *_watched("central", MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS),
         ),
     ),
     "client": Role(
@@ -142,6 +155,14 @@ ROLES: Mapping[str, Role] = {
     "inspector": Role(
         "reads dead letters, which repeat the beginnings of samples and queries",
         (*_topics("site", READ, DEAD_LETTERS), *_topics("central", READ, DEAD_LETTERS)),
+    ),
+    "trimmer": Role(
+        "lets go of samples and retirements that no window needs (deltaplane topics trim; a merger that has this right"
+        " too does it by itself); Kafka's right to delete records is that to delete the topic",
+        (
+            *_topics("site", ("Describe", "Delete"), SAMPLES, RETIREMENTS),
+            *_topics("central", READ, DELTAS, CHECKPOINTS),
+        ),
     ),
     "administrator": Role(
         "makes and checks topics (deltaplane topics create, check); reads and writes no record",
@@ -202,16 +223,17 @@ def acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> li
 
 
 def _acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> Iterator[Acl]:
-    seen = set()
+    found: dict[tuple[str, ...], Acl] = {}
     for role, principal in principals:
         for right in ROLES[role].rights:
             cluster = settings.cluster(right.cluster)
             name = _full_name(settings, right)
-            # Dead letters lie on both clusters, which may be one.
+            # Dead letters lie on both clusters, which may be one; and of one topic a role may have several rights.
             key = (cluster.broker, role, principal, right.resource, name)
-            if key not in seen:
-                seen.add(key)
-                yield Acl(right.cluster, cluster.broker, role, principal, right.resource, name, right.operations)
+            before = found[key].operations if key in found else ()
+            operations = tuple(dict.fromkeys((*before, *right.operations)))
+            found[key] = Acl(right.cluster, cluster.broker, role, principal, right.resource, name, operations)
+    yield from found.values()
 
 
 def _full_name(settings: ServiceSettings, right: Right) -> str:
@@ -245,10 +267,11 @@ def rights_table(definition: StreamDefinition) -> str:
 
 
 def _cell(definition: StreamDefinition, role: Role, cluster: ClusterName) -> str:
-    by_operations: dict[tuple[Operation, ...], list[str]] = {}
+    by_operations: dict[str, list[str]] = {}
     for right in role.rights:
         if right.cluster == cluster:
             name = f"group {definition.name}.{right.name}" if right.resource == "group" else right.name
             name = f"{name}.SITE" if right.name == WORKERS else name
-            by_operations.setdefault(right.operations, []).append(name)
-    return "; ".join(f"{', '.join(operations)}: {', '.join(names)}" for operations, names in by_operations.items())
+            words = ", ".join(right.operations) + (" (may be left out)" if right.optional else "")
+            by_operations.setdefault(words, []).append(name)
+    return "; ".join(f"{words}: {', '.join(names)}" for words, names in by_operations.items())

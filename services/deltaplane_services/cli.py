@@ -15,9 +15,10 @@ from deltaplane_services.cli_access import topics_acls
 from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_copy import register as register_copy
 from deltaplane_services.cli_grid import grid_app
-from deltaplane_services.cli_kafka import register, topics_app
+from deltaplane_services.cli_kafka import register
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
+from deltaplane_services.cli_topics import topics_app
 from deltaplane_services.cli_verify import verify_receipt
 from deltaplane_services.plain import plain
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,15 +18,12 @@ from deltaplane_services.cli_options import (
     log_at,
     resolve,
 )
+from deltaplane_services.cli_topics import topics_app
 from deltaplane_services.plain import echo, json_text
-
-if TYPE_CHECKING:
-    from deltaplane_services.topics import Finding
 
 LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
 Instance = Annotated[str | None, typer.Option(help="Fixed name of this process: a quick restart keeps its partitions.")]
 
-topics_app = typer.Typer(help="Make and check a stream's topics.", no_args_is_help=True)
 model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=True)
 
 
@@ -55,6 +51,7 @@ def worker(
     from deltaplane_services.health import serving
     from deltaplane_services.kafka.clients import worker_clients, writer_name
     from deltaplane_services.kafka.life import run
+    from deltaplane_services.kafka.unsafe_topics import topics_watched
     from deltaplane_services.kafka.worker import Worker
     from deltaplane_services.metrics_export import WorkerMetrics
 
@@ -71,7 +68,7 @@ def worker(
     keep_few_arenas()
     check(settings, "worker")
     watch = WorkerMetrics(settings.definition, settings.site)
-    with serving(settings.knobs, watch.answers()):
+    with serving(settings.knobs, watch.answers()), topics_watched(settings, "worker", watch.unsafe_topics):
         clients = worker_clients(settings, watch.delivered)
         service = Worker(settings.definition, settings.site, writer_name(settings), clients, watch)
         committed = time.monotonic()
@@ -100,6 +97,8 @@ def merger(
     from deltaplane_services.kafka.clients import merger_clients
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.merger import MergerPace, MergerService
+    from deltaplane_services.kafka.unsafe_topics import topics_watched
+    from deltaplane_services.kafka.trim import trimmed
     from deltaplane_services.metrics_export import MergerMetrics
 
     settings = resolve(
@@ -116,10 +115,11 @@ def merger(
     check(settings, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
-    watch = MergerMetrics(settings.definition)
-    with serving(knobs, watch.answers()):
+    watch = MergerMetrics(settings.definition, site=settings.site)
+    with serving(knobs, watch.answers()), topics_watched(settings, "merger", watch.unsafe_topics):
         service = MergerService(settings.definition, merger_clients(settings, watch.delivered), pace, watch)
-        run(service, knobs, service.tell)
+        with trimmed(settings, lambda: service.elected, watch.trimmed):
+            run(service, knobs, service.tell)
 
 
 def scorer(
@@ -136,6 +136,7 @@ def scorer(
     from deltaplane_services.kafka.clients import scorer_clients
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.scorer import ScorerService
+    from deltaplane_services.kafka.unsafe_topics import topics_watched
     from deltaplane_services.metrics_export import ScorerMetrics
 
     settings = resolve(
@@ -151,65 +152,9 @@ def scorer(
     keep_few_arenas()
     check(settings, "scorer")
     watch = ScorerMetrics(settings.definition)
-    with serving(settings.knobs, watch.answers()):
+    with serving(settings.knobs, watch.answers()), topics_watched(settings, "scorer", watch.unsafe_topics):
         service = ScorerService(settings.definition, scorer_clients(settings, watch.delivered), watch)
         run(service, settings.knobs, service.tell)
-
-
-# Topics --------------------------------------------------------------------------------------------------------------
-
-
-@topics_app.command("create")
-def topics_create(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    replication_factor: Annotated[int | None, typer.Option(help="Replicas; the broker's default by default.")] = None,
-) -> None:
-    """Make the topics that are missing, and say what is wrong with all; exit code 1 if that may cost rows.
-
-    Where the cluster's policy refuses a setting, a topic is made without it, and what to do by hand is said.
-    """
-    from deltaplane_services.topics import create_topics
-
-    settings = resolve(
-        definition,
-        broker=broker,
-        central_broker=central_broker,
-        site=site,
-        kafka=kafka,
-        replication_factor=replication_factor,
-    )
-    report = create_topics(settings)
-    for name in report.created:
-        typer.echo(f"created {name}")
-    _show_findings(report.findings)
-
-
-@topics_app.command("check")
-def topics_check(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-) -> None:
-    """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if that may cost rows."""
-    from deltaplane_services.topics import check_topics
-
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _show_findings(check_topics(settings))
-
-
-def _show_findings(findings: Sequence[Finding]) -> None:
-    for finding in findings:
-        words = str(finding) if finding.vital else f"(can be lived with) {finding}"
-        echo(words, typer.colors.YELLOW, err=True)
-    if any(finding.vital for finding in findings):
-        raise typer.Exit(1)
-    typer.echo("all topics are as they must be" if findings else "all topics are as they should be")
 
 
 # Producing and retiring ----------------------------------------------------------------------------------------------

@@ -90,6 +90,10 @@ class Knobs:
     worst_lag_seconds: float = _knob(604_800.0, 60.0, 315_360_000.0)
     """How long the slowest reader may stand still before retention may take what it has not read. Default: a week."""
 
+    trim_seconds: float = _knob(600.0, 0.0, 2_592_000.0)
+    """How often the elected merger lets go of samples and retirements that no window needs, where brokers allow it.
+    What goes is found one turn and let go of in the next. 0: never. See ``deltaplane topics trim``."""
+
     replication_factor: int = _knob(-1, -1, 100)
     """Replicas of the topics that are created; -1 leaves it to the brokers. Use 3 wherever loss matters."""
 

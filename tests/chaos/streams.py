@@ -49,6 +49,8 @@ session_timeout_milliseconds = {int(1000 * SESSION_SECONDS)}
 shutdown_timeout_seconds = {SHUTDOWN_SECONDS}
 refresh_seconds = 0.1
 checkpoint_seconds = 2.0
+# The account at the end reads every record that was ever sent.
+trim_seconds = 0.0
 poll_records = 300
 replication_factor = 3
 """,

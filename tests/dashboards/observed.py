@@ -61,6 +61,9 @@ class ObservedRunner(EmbeddedRunner):
         self.merging.turn(self.merger.verdicts, joined=True, has_place=True)
         self.merging.lags({(DELTAS, p): self.broker.end(DELTAS, p) - at for p, at in self._delta_positions.items()})
         self.scoring.turn(self.scorer)
+        for service in self.services:
+            service.unsafe_topics({SAMPLES: 0})
+        self.merging.trimmed({(SAMPLES, 0): 1}, {(SAMPLES, 0): int(self.broker.begin(SAMPLES, 0))})
 
     def crash_worker(self, index: int, now: int) -> None:
         """Lose a worker's memory; its partitions wait for their rebuild."""

@@ -38,6 +38,7 @@ _OPERATIONS = {
     "Read": AclOperation.READ,
     "Write": AclOperation.WRITE,
     "Create": AclOperation.CREATE,
+    "Delete": AclOperation.DELETE,
     "Describe": AclOperation.DESCRIBE,
     "DescribeConfigs": AclOperation.DESCRIBE_CONFIGS,
     "AlterConfigs": AclOperation.ALTER_CONFIGS,

@@ -103,7 +103,8 @@ def test_commands_and_json_say_the_same_and_survive_a_shell(
     lines = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
     assert run_main(("topics", "acls", *options, "--json"), monkeypatch) == 0
     found = json.loads(capsys.readouterr().out)
-    assert len(lines) == len(found) == len(ROLES["worker"].rights)
+    named = {(right.cluster, right.resource, right.name) for right in ROLES["worker"].rights}
+    assert len(lines) == len(found) == len(named)
     for words, acl in zip(lines, found, strict=True):
         assert words[0] == "kafka-acls.sh"
         assert words[words.index("--bootstrap-server") + 1] == acl["broker"]
@@ -112,6 +113,19 @@ def test_commands_and_json_say_the_same_and_survive_a_shell(
         assert [words[at + 1] for at, word in enumerate(words) if word == "--operation"] == acl["operations"]
         assert words[-2:] == [f"--{acl['resource']}", acl["name"]]
         assert (acl["broker"] == "far:9") == (acl["cluster"] == "central")
+
+
+def test_a_right_that_may_be_left_out_is_printed_and_not_asked_for_at_the_start() -> None:
+    (acl,) = [one for one in acls(resolve({}), [("worker", "User:w")]) if one.name == "electricity.samples"]
+    assert acl.operations == ("Read", "DescribeConfigs")
+    assert ROLES["worker"].topics("site")["samples"] == ("Read",)
+
+
+def test_records_are_deleted_by_whoever_was_told_to_trim_and_by_nobody_else() -> None:
+    assert {topic: who_may("Delete", topic) for topic in TOPICS if who_may("Delete", topic)} == {
+        "samples": {"trimmer"},
+        "retirements": {"trimmer"},
+    }
 
 
 def test_on_one_cluster_what_lies_on_both_is_allowed_once() -> None:

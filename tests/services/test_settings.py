@@ -29,6 +29,7 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "session_timeout_milliseconds": [7000, 8000, 45_000],
     "shutdown_timeout_seconds": [1.0, 5.0, 60.0],
     "worst_lag_seconds": [3600.0, 86_400.0, 60.0],
+    "trim_seconds": [0.0, 60.0, 3600.0],
     "replication_factor": [1, 3, 2],
 }
 """Three values of every setting, none of them its default."""

@@ -14,6 +14,7 @@ from deltaplane.known_sums import KnownSums
 from deltaplane.model import Model
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Refusal, Samples, admit
+from deltaplane.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
@@ -130,6 +131,33 @@ def _admits_any_event_time() -> Iterator[None]:
         yield
 
 
+def _lets_go_of_live_rows(
+    definition: StreamDefinition, state: SourceState, spans: LogSpans, margin: TrimMargin
+) -> TrimPoint | Untouched:
+    point = trim_point(definition, state, spans, margin)
+    return replace(point, samples=state.samples_position) if isinstance(point, TrimPoint) else point
+
+
+def _lets_go_of_what_windows_over_everything_need(
+    definition: StreamDefinition, state: SourceState, spans: LogSpans, margin: TrimMargin
+) -> TrimPoint | Untouched:
+    del definition, margin
+    return TrimPoint(state.source, max(spans.samples_begin, state.samples_position - 1), spans.retirements_begin)
+
+
+def _lets_go_of_retirements(
+    definition: StreamDefinition, state: SourceState, spans: LogSpans, margin: TrimMargin
+) -> TrimPoint | Untouched:
+    point = trim_point(definition, state, spans, margin)
+    return replace(point, retirements=state.retirements_position) if isinstance(point, TrimPoint) else point
+
+
+@contextlib.contextmanager
+def _trims(rule: Callable[..., TrimPoint | Untouched]) -> Iterator[None]:
+    with mock.patch("deltaplane.trimming.trim_point", rule):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
@@ -139,6 +167,9 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "keeps sums of what is gone": _keeps_sums_of_what_is_gone,
     "believes any watermark": _believes_any_watermark,
     "admits any event time": _admits_any_event_time,
+    "lets go of live rows": lambda: _trims(_lets_go_of_live_rows),
+    "lets go of what windows over everything need": lambda: _trims(_lets_go_of_what_windows_over_everything_need),
+    "lets go of retirements that are remembered": lambda: _trims(_lets_go_of_retirements),
 }
 """Ways to break the rule, by name."""
 

@@ -10,9 +10,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from random import Random
 
+from deltaplane import trimming
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Delta, Source, SourceState, Tile, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_delta, write_model
 from deltaplane_services.broker_embedded import EmbeddedBroker, OffsetOutOfRange
@@ -59,6 +61,9 @@ FAULTS = (
     "retirements trimmed",
     "rows behind the window trimmed",
     "deltas trimmed",
+    "samples let go of by a checkpoint",
+    "retirements let go of by a checkpoint",
+    "let go of by an older checkpoint",
     "flood of new labels",
     "model with a watermark years ahead",
     "model that says a source is years ahead",
@@ -112,6 +117,8 @@ class World:
         self.outputs: dict[tuple[int, str, int], Output] = {}
         # Partitions whose samples topic has lost rows that a worker would have remembered.
         self.memory_lost: set[int] = set()
+        # What can be let go of by the checkpoints, as of the last time that somebody looked.
+        self.can_go: dict[int, trimming.TrimPoint] = {}
         self._truth: dict[int, list[Accepted]] = {}
 
     # Time ------------------------------------------------------------------------------------------------------------
@@ -127,6 +134,7 @@ class World:
             (self.models_are_seen, 8),
             (self.checkpoint, 4),
             (self.retention, 4),
+            (self.let_go, 4),
             (self.rebalance, 2),
             (self.merger_dies, 2),
             (self.delayed_delta_arrives, 3),
@@ -429,6 +437,30 @@ class World:
             # Compaction keeps the last checkpoint, and a merger that is behind what is left may write none.
             self.old_mergers.clear()
             self.trim(DELTAS, partition, min(written[-1], self.merger_at[partition]), "deltas trimmed")
+
+    def let_go(self) -> None:
+        """Somebody deletes what no window needs, as the checkpoints say; or as they said the time before."""
+        newest: dict[int, Checkpoint] = {}
+        for record in self.broker.everything[CHECKPOINTS, 0]:
+            checkpoint = read_checkpoint(record.value, self.definition.dimension)
+            known = newest.get(checkpoint.state.source.partition)
+            if known is None or checkpoint.next_offset > known.next_offset:
+                newest[checkpoint.state.source.partition] = checkpoint
+        before, self.can_go = self.can_go, {}
+        for partition, checkpoint in newest.items():
+            logs = [(self.broker.begin(t, partition), self.broker.end(t, partition)) for t in (SAMPLES, RETIREMENTS)]
+            margin = trimming.TrimMargin(self.random.choice((0, 1, 5)), self.random.choice((0.0, 0.5)))
+            point = trimming.trim_point(
+                self.definition, checkpoint.state, trimming.LogSpans(*logs[0], *logs[1]), margin
+            )
+            if isinstance(point, trimming.TrimPoint):
+                self.can_go[partition] = point
+        now = self.random.random() < 0.5
+        for partition, point in (self.can_go if now else before).items():
+            if not now:
+                self.fault("let go of by an older checkpoint")
+            self.trim(SAMPLES, partition, point.samples, "samples let go of by a checkpoint")
+            self.trim(RETIREMENTS, partition, point.retirements, "retirements let go of by a checkpoint")
 
     def trim(self, topic: str, partition: int, until: int, fault: str) -> None:
         """One log loses its records below an offset."""

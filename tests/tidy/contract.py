@@ -49,6 +49,7 @@ CORE_ORDER = (
     "retirements",
     "partition",
     "delta",
+    "trimming",
     "model",
     "answers",
     "exported",

@@ -27,12 +27,17 @@ from deltaplane_services.processors.solving import solver_digest
 
 
 class MergerMetrics(ServiceMetrics):
-    """Metrics of one merger process, and of the stream while it is elected."""
+    """Metrics of one merger process, and of the stream while it is elected; ``site`` is that whose logs it trims."""
 
-    def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic, site: str = ""
+    ) -> None:
         self.stream = StreamView(definition)
         self.stream.hidden = True
         super().__init__(definition, "merger", clock=clock)
+        self._trim_site = site
+        self._trimmed: Mapping[tuple[str, int], int] = {}
+        self._log_begins: Mapping[tuple[str, int], int] = {}
         self._elected = False
         self._verdicts: Mapping[Verdict, int] = {}
         self._void_trials = 0
@@ -83,9 +88,17 @@ class MergerMetrics(ServiceMetrics):
         if output.then:
             self._solving.labels(self._stream).observe(seconds)
 
+    def trimmed(self, gone: Mapping[tuple[str, int], int], begins: Mapping[tuple[str, int], int]) -> None:
+        """Records were let go of, by topic and partition, and where each log begins; told from a thread of its own."""
+        before = self._trimmed
+        self._trimmed = {place: before.get(place, 0) + gone.get(place, 0) for place in {**before, **begins}}
+        self._log_begins = dict(begins)
+
     def collect(self) -> Iterator[Family]:
         """The metrics, for the registry."""
         yield from super().collect()
+        for metric, logs in ((names.TRIMMED, self._trimmed), (names.LOG_BEGIN, self._log_begins)):
+            yield family(metric, self._stream, [((t, self._trim_site, str(p)), float(n)) for (t, p), n in logs.items()])
         yield single(names.ELECTED, self._stream, float(self._elected))
         counts = {names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
         yield family(names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))

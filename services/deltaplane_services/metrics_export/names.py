@@ -247,6 +247,18 @@ SOLVER = Metric(
     "Always 1; a short digest of the solver settings and the prior that this merger was started with, elected or not.",
     ("solver",),
 )
+TRIMMED = Metric(
+    "deltaplane_trimmed_records_total",
+    "counter",
+    "Records of samples and retirements that this merger has let go of, since no window needs them.",
+    ("topic", "site", "partition"),
+)
+LOG_BEGIN = Metric(
+    "deltaplane_log_begin_offset",
+    "gauge",
+    "Offset at which a log of samples or retirements begins, as this merger last saw it when it let go of records.",
+    ("topic", "site", "partition"),
+)
 SOLVE_SECONDS = Metric(
     "deltaplane_solve_duration_seconds", "histogram", "Time to make a model: solve, digest, encode.", (), SECONDS
 )
@@ -343,6 +355,13 @@ LAG = Metric(
     "Records of a partition that are still to be read.",
     ("topic", "site", "partition"),
 )
+UNSAFE_SETTINGS = Metric(
+    "deltaplane_topic_unsafe_settings",
+    "gauge",
+    "Settings of a topic by which rows may be lost or miscounted, or the stream stand still; no series of a topic whose"
+    " settings this process may not see.",
+    ("topic",),
+)
 COMMIT_SECONDS = Metric(
     "deltaplane_commit_duration_seconds",
     "histogram",
@@ -362,6 +381,8 @@ PROCESS = (
     DELTAS,
     VOID_TRIALS,
     SOLVER,
+    TRIMMED,
+    LOG_BEGIN,
     SOLVE_SECONDS,
     REBUILDING,
     REBUILD_SECONDS,
@@ -382,6 +403,7 @@ PROCESS = (
     REFUSED_MODELS,
     IGNORED_WATERMARKS,
     LAG,
+    UNSAFE_SETTINGS,
     COMMIT_SECONDS,
     DEAD_LETTERS,
 )

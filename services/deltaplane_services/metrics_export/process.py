@@ -47,6 +47,7 @@ class ServiceMetrics:
         self._seen_version = 0
         self._refused_models = self._ignored_watermarks = 0
         self._lags: Mapping[tuple[str, int], int] = {}
+        self._unsafe: Mapping[str, int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(names.DEAD_LETTER_REASONS, 0)
         self._commits = histogram(names.COMMIT_SECONDS)
         prometheus_client.ProcessCollector(registry=self.registry)
@@ -79,6 +80,10 @@ class ServiceMetrics:
     def lags(self, lags: Mapping[tuple[str, int], int]) -> None:
         """How many records are still to be read, by topic (without the stream's prefix) and partition."""
         self._lags = dict(lags)
+
+    def unsafe_topics(self, unsafe: Mapping[str, int]) -> None:
+        """How many settings of each topic may cost rows; told from a thread of its own."""
+        self._unsafe = dict(unsafe)
 
     def saw_version(self, version: int) -> None:
         """The version of a model that this process has seen."""
@@ -119,6 +124,7 @@ class ServiceMetrics:
             ((topic, self._site, str(partition)), float(lag)) for (topic, partition), lag in self._lags.items()
         ]
         yield family(names.LAG, stream, lags)
+        yield family(names.UNSAFE_SETTINGS, stream, [((topic,), float(n)) for topic, n in self._unsafe.items()])
         letters = [((reason,), float(count)) for reason, count in self._dead_letters.items()]
         yield family(names.DEAD_LETTERS, stream, letters)
         yield from self._commits.collect()
