@@ -258,11 +258,13 @@ def test_a_merger_that_may_delete_no_records_says_so_once_and_goes_on(guarded: G
 
 def test_whoever_may_trim_may_do_it_and_a_dry_run_needs_no_more(guarded: Guarded, tmp_path: Path) -> None:
     guarded.produce(1500, tmp_path)
-    before = guarded.ends()
     logs = json.loads(guarded.run("trimmer", "topics", "trim", "--json", "--margin-records", "0", "--dry-run"))["logs"]
     assert {(log["topic"], log["let_go"]) for log in logs} == {("samples", False), ("retirements", False)}
-    assert guarded.ends() == before
-    guarded.run("trimmer", "topics", "trim", "--margin-records", "0", "--margin-share", "0")
+    log = reader(guarded.settings("auditor"), "site")
+    assert [log.bounds("samples", partition)[0] for partition in (0, 1)] == [0, 0]
+    said = guarded.run("trimmer", "topics", "trim", "--margin-records", "0", "--margin-share", "0")
+    assert "local/0 samples: 0 to " in said
+    log.close()
     guarded.produce(100, tmp_path)
 
 
@@ -282,6 +284,23 @@ def test_settings_that_a_service_may_not_see_are_said_once_and_keep_nobody_from_
         assert "Traceback" not in scorer.log
         scorer.terminate()
     assert "could not be checked" not in seeing.log
+
+
+def test_whoever_may_not_make_topics_is_told_so_for_each_and_none_is_made(guarded: Guarded, tmp_path: Path) -> None:
+    tables = tomllib.loads(guarded.stream.definition_file.read_text("utf-8")) | {"name": f"{NAME}-unmade"}
+    file = tmp_path / "unmade.toml"
+    file.write_text(as_toml(tables), "utf-8")
+    unmade = replace(guarded.stream, definition_file=file, settings=resolve_settings({}, {}, tables))
+    acls = json.loads(unmade.run("topics", "acls", "--json", "--principal", "administrator=User:onlooker").stdout)
+    guarded.secure.add_users(["onlooker"])
+    guarded.secure.allow([{**acl, "operations": ["Describe", "DescribeConfigs"]} for acl in acls])
+    said = unmade.run("topics", "create", code=1, **guarded.identity("onlooker")).stderr
+    assert said.count("user 'onlooker' may not Create it: deltaplane topics acls --principal administrator=") == len(
+        TOPICS
+    )
+    assert unmade.run("topics", "check", code=1, **guarded.identity("onlooker")).stderr.count("existence") == len(
+        TOPICS
+    )
 
 
 def test_nobody_takes_a_place_in_a_group_that_is_not_theirs(guarded: Guarded) -> None:

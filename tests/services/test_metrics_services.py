@@ -306,3 +306,28 @@ def test_every_service_says_what_it_is_and_how_much_memory_it_takes() -> None:
         assert len(series(service.registry, names.BUILD)) == 1
         assert exported(service.registry)["process_resident_memory_bytes"][0][1] > 0
         assert not [name for name in exported(service.registry) if name.endswith("_created")]
+
+
+# Topics --------------------------------------------------------------------------------------------------------------
+
+
+def test_unsafe_settings_are_counted_by_topic_and_a_topic_that_may_not_be_seen_has_no_series(
+    worker: WorkerMetrics,
+) -> None:
+    assert series(worker.registry, names.UNSAFE_SETTINGS) == {}
+    worker.unsafe_topics({"samples": 2, "deltas": 0})
+    assert series(worker.registry, names.UNSAFE_SETTINGS) == {("samples",): 2.0, ("deltas",): 0.0}
+    worker.unsafe_topics({"samples": 0, "deltas": 0})
+    assert series(worker.registry, names.UNSAFE_SETTINGS) == {("samples",): 0.0, ("deltas",): 0.0}
+
+
+def test_records_let_go_of_are_added_up_and_the_logs_begin_where_they_were_last_seen_to(clock: Clock) -> None:
+    merger = MergerMetrics(BINARY, clock, site="here")
+    merger.trimmed({}, {("samples", 0): 0, ("retirements", 0): 0})
+    merger.trimmed({("samples", 0): 70}, {("samples", 0): 70, ("retirements", 0): 0})
+    merger.trimmed({("samples", 0): 30}, {("samples", 0): 100, ("retirements", 0): 0})
+    assert series(merger.registry, names.TRIMMED) == {
+        ("samples", "here", "0"): 100.0,
+        ("retirements", "here", "0"): 0.0,
+    }
+    assert series(merger.registry, names.LOG_BEGIN)["samples", "here", "0"] == 100.0
