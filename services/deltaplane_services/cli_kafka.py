@@ -97,8 +97,8 @@ def merger(
     from deltaplane_services.kafka.clients import merger_clients
     from deltaplane_services.kafka.life import run
     from deltaplane_services.kafka.merger import MergerPace, MergerService
-    from deltaplane_services.kafka.unsafe_topics import topics_watched
     from deltaplane_services.kafka.trim import trimmed
+    from deltaplane_services.kafka.unsafe_topics import topics_watched
     from deltaplane_services.metrics_export import MergerMetrics
 
     settings = resolve(
