@@ -52,19 +52,26 @@ def varint(number: int) -> bytes:
 
 def batch(values: Sequence[bytes], deltas: Sequence[int], codec: str = "none") -> bytes:
     """A batch of records without keys, each with the offset within the batch that ``deltas`` says."""
-    records = b"".join(_record(value, delta) for value, delta in zip(values, deltas, strict=True))
+    records = b"".join(record(value, delta) for value, delta in zip(values, deltas, strict=True))
+    return batch_of(len(values), packed(records, codec), codec)
+
+
+def batch_of(count: int, content: bytes, codec: str) -> bytes:
+    """A batch that says that it holds so many records, packed by a codec, whatever its content is."""
     now = time.time_ns() // 1_000_000
-    head = struct.pack(">hiqqqhii", CODECS[codec], len(values) - 1, now, now, -1, -1, -1, len(values))
-    checked = head + _packed(records, codec)
+    head = struct.pack(">hiqqqhii", CODECS[codec], count - 1, now, now, -1, -1, -1, count)
+    checked = head + content
     return struct.pack(">qiibI", 0, _HEADER_BYTES + len(checked), -1, 2, _checksum(checked)) + checked
 
 
-def _record(value: bytes, delta: int) -> bytes:
-    body = b"\0\0" + varint(delta) + varint(-1) + varint(len(value)) + value + b"\0"
+def record(value: bytes, delta: int, key_length: int = -1) -> bytes:
+    """A record without headers; ``key_length`` is what it says of a key that is not there, -1 by rights."""
+    body = b"\0\0" + varint(delta) + varint(key_length) + varint(len(value)) + value + b"\0"
     return varint(len(body)) + body
 
 
-def _packed(records: bytes, codec: str) -> bytes:
+def packed(records: bytes, codec: str) -> bytes:
+    """Records as a codec packs them."""
     if codec == "none":
         return records
     return gzip.compress(records) if codec == "gzip" else bytes(pa.Codec(codec).compress(records, asbytes=True))

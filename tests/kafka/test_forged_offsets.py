@@ -9,8 +9,9 @@ import pytest
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement
 from deltaplane.wire import read_retirement, write_retirement, write_sample
+from deltaplane_services.topic_plans import INPUT_CODEC
 from kafka.clients import create_topic, read_topic
-from kafka.raw_batches import CODECS, batch, produce
+from kafka.raw_batches import CODECS, batch, batch_of, packed, produce, record
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
 from kafka.services import Stream
@@ -53,6 +54,33 @@ def test_a_topic_without_one_hands_on_what_a_sender_made_up(
     create_topic(kafka.bootstrap, stream_name, config={"compression.type": topic_codec})
     assert produce(kafka.bootstrap, stream_name, batch([b"a", b"b", b"c"], [0, 1_000_000, 2])) == (0, 0)
     assert [message.offset() for message in read_topic(kafka.bootstrap, stream_name)] == [0, 1_000_000, 2]
+
+
+THREE = b"".join(record(b"%d" % number, number) for number in range(3))
+SPLIT = len(THREE) // 2
+ODD = {
+    "two members of gzip": ("gzip", packed(THREE[:SPLIT], "gzip") + packed(THREE[SPLIT:], "gzip"), 3),
+    "bytes behind a frame of lz4": ("lz4", packed(THREE, "lz4") + b"garbage!", 3),
+    "two frames of lz4": ("lz4", packed(THREE, "lz4") * 2, 3),
+    "a length below zero": ("none", record(b"a", 0, key_length=-5), 1),
+    "a length below zero in lz4": ("lz4", packed(record(b"a", 0, key_length=-5), "lz4"), 1),
+}
+"""Batches that a broker takes, and at which librdkafka goes silent or errs for ever where they reach it as they are."""
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_a_batch_that_clients_cannot_read_is_made_one_that_they_can(
+    kafka: RunningKafka, stream_name: str, kind: str
+) -> None:
+    create_topic(kafka.bootstrap, stream_name, config={"compression.type": INPUT_CODEC})
+    codec, content, count = ODD[kind]
+    for values in ([b"before"], None, [b"after"]):
+        sent = batch_of(count, content, codec) if values is None else batch(values, [0])
+        error, _ = produce(kafka.bootstrap, stream_name, sent)
+        assert error == 0
+    found = read_topic(kafka.bootstrap, stream_name)
+    assert [found[0].value(), found[-1].value()] == [b"before", b"after"]
+    assert [message.offset() for message in found] == list(range(count + 2))
 
 
 def test_forged_offsets_leave_every_row_counted_once_and_the_audit_equal(
@@ -101,7 +129,7 @@ def test_forged_offsets_leave_every_row_counted_once_and_the_audit_equal(
         model = stream.wait_for_digest(digest, "retired")
         assert model.totals["retirements retired"] == len(retired)
         log = read_topic(kafka.bootstrap, f"{stream_name}.retirements")
-        assert [read_retirement(record.value(), 3, definition.data_fingerprint, 0).id for record in log] == retired
+        assert [read_retirement(one.value(), 3, definition.data_fingerprint, 0).id for one in log] == retired
         assert stream.run("audit").stdout.endswith("equal\n")
         worker.kill()
         stream.start("worker").wait_for("claimed local/0")
