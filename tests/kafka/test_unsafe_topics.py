@@ -87,7 +87,8 @@ def test_a_cluster_that_does_not_answer_is_said_once_and_ends_nothing(
 ) -> None:
     monkeypatch.setattr("deltaplane_services.kafka.unsafe_topics.ANSWER_SECONDS", 0.3)
     turns: list[UnsafeSettings] = []
-    with topics_watched(settings_of(stream_name, "127.0.0.1:9"), "merger", turns.append, seconds=0.1):
+    settings = settings_of(stream_name, "127.0.0.1:9")
+    with caplog.at_level(logging.WARNING), topics_watched(settings, "merger", turns.append, seconds=0.1):
         wait_until(lambda: "does not answer" in caplog.text, "it is said")
     assert caplog.text.count("does not answer") == 1
     assert turns == []

@@ -115,7 +115,7 @@ def test_what_fails_beside_the_work_is_said_once_and_tried_again(caplog: pytest.
             raise ValueError("a mistake of our own")
         raise LogUnavailable("the broker is away")
 
-    with again_and_again("errand", 0.01, job):
+    with caplog.at_level(logging.WARNING), again_and_again("errand", 0.01, job):
         wait_until(lambda: len(turns) >= 3, "it was tried again")
     assert "errand: the broker is away; trying again every 0.01 s" in caplog.text
     assert "errand: failed; trying again" in caplog.text
