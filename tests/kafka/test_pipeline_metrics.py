@@ -145,7 +145,9 @@ def scene(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
         status, why = ask(scene.ports("scorer")[0], "/readyz")
         assert status == 503
         assert "queries wait" in why
-        producer = stream.start("produce", str(ELECTRICITY), "--speed", "3000", "--batch", "50", "--retire-fraction", "0.02")
+        producer = stream.start(
+            "produce", str(ELECTRICITY), "--speed", "3000", "--batch", "50", "--retire-fraction", "0.02"
+        )
         for _ in range(5):
             scene.ask_and_spoil()
             scene.wait_for_model(scene.version() + 1)
