@@ -13,6 +13,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from kafka.clients import PATIENCE_SECONDS
+
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 """Names of codecs, and the attribute of a batch that says which it is packed by."""
 
@@ -77,8 +79,20 @@ def packed(records: bytes, codec: str) -> bytes:
     return gzip.compress(records) if codec == "gzip" else bytes(pa.Codec(codec).compress(records, asbytes=True))
 
 
+_NOT_YET = {3, 5, 6}
+"""Error codes of a topic that was just made: its broker has not heard of it, or that it leads it."""
+
+
 def produce(bootstrap: str, topic: str, record_batch: bytes, partition: int = 0) -> tuple[int, int]:
     """Send a batch: the broker's error code (0 is none), and the offset that it gave the first record."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (answer := _ask(bootstrap, topic, record_batch, partition))[0] in _NOT_YET:
+        assert time.monotonic() < deadline, f"{topic} is not there"
+        time.sleep(0.05)
+    return answer
+
+
+def _ask(bootstrap: str, topic: str, record_batch: bytes, partition: int) -> tuple[int, int]:
     host, port = bootstrap.split(",", maxsplit=1)[0].rsplit(":", maxsplit=1)
     name = topic.encode()
     asked = struct.pack(">hhi", -1, -1, 30_000) + struct.pack(">ih", 1, len(name)) + name

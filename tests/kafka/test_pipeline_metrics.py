@@ -39,6 +39,8 @@ ROWS = 45_312
 ALWAYS_ZERO = {
     ("pipeline", "Filled in, and forgotten", "B"): "a retired id is forgotten after a million younger ones",
     ("pipeline", "Unsafe settings of topics", "A"): "its topics are right; test_unsafe_topics.py has others",
+    ("pipeline", "Records let go of", "A"): "all records are within the margin; test_trim.py has others",
+    ("pipeline", "Where the logs begin", "A"): "the same",
     ("pipeline", "Deltas", "C"): "trials are void where the solver is changed, which test_pipeline_changes.py does",
     ("pipeline", "Times that cannot be", "A"): "no window ends with time here; test_pipeline_alerts.py",
     ("pipeline", "Times that cannot be", "B"): "the same",
@@ -130,8 +132,8 @@ def scene(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
     tables = {name: table for name, table in whole.items() if name not in {"name", "service"}}
     tables["features"] = {**tables["features"], "missing": "offset"}
     ports = free_ports(len(SERVICES))
-    # Records are small and trimmed often, so that there is something to let go of.
-    service = {"trim_seconds": 0.5, "checkpoint_seconds": 1.0}
+    # Looked at often; what is worked out by hand needs all records, and these few are all within the margin.
+    service = {"trim_seconds": 0.5}
     with (
         Stream.made(directory / "stream", "electricity-metrics", kafka.bootstrap, service=service, **tables) as stream,
         running(directory, [f"127.0.0.1:{port}" for port in ports]) as prometheus,
@@ -145,9 +147,7 @@ def scene(kafka: RunningKafka, tmp_path_factory: pytest.TempPathFactory) -> Iter
         status, why = ask(scene.ports("scorer")[0], "/readyz")
         assert status == 503
         assert "queries wait" in why
-        producer = stream.start(
-            "produce", str(ELECTRICITY), "--speed", "3000", "--batch", "50", "--retire-fraction", "0.02"
-        )
+        producer = stream.start("produce", str(ELECTRICITY), "--speed", "3000", "--retire-fraction", "0.02")
         for _ in range(5):
             scene.ask_and_spoil()
             scene.wait_for_model(scene.version() + 1)
