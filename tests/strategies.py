@@ -26,6 +26,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
 from deltaplane.options import SolverOptions
+from deltaplane.placement import PARTITIONERS
 from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
 from deltaplane.sample import Retirement, Samples
 from deltaplane.solver import Plane
@@ -206,6 +207,7 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         classes=classes,
         missing=draw(st.sampled_from(["refuse", "offset"])),
         partitions=partitions,
+        partitioner=draw(st.sampled_from(PARTITIONERS)),
         max_skew_milliseconds=draw(st.integers(0, limits.EVENT_TIME_MILLISECONDS - 1)),
         feature_map=draw(feature_maps(len(features))),
         **draw(choices_of(solver)),

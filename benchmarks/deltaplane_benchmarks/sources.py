@@ -32,6 +32,8 @@ SITE = "node"
 RECORDS_A_STEP = 16
 """Messages that a worker takes at once, of which one delta comes."""
 
+IDS_AT_ONCE = 10_000
+
 _DONE = b""
 
 
@@ -99,13 +101,17 @@ class Sources(Processes):
         runs = dealt(len(rows), count)
         self.held = [-(-(run.stop - run.start) // rows_a_message) for run in runs]
 
-        def messages(run: slice) -> list[bytes]:
+        def messages(partition: int, run: slice) -> list[bytes]:
+            ids = _ids(run.stop - run.start, partition, self.definition)
             begins = range(run.start, run.stop, rows_a_message)
             parts = [slice(begin, min(begin + rows_a_message, run.stop)) for begin in begins]
-            return [_message(rows[part], codes[part], names, part.start, self.definition) for part in parts]
+            return [
+                _message(rows[part], codes[part], names, ids[part.start - run.start :], part.start, self.definition)
+                for part in parts
+            ]
 
         tables = self.definition.to_tables()
-        super().__init__(serve, ((tables, partition, messages(run)) for partition, run in enumerate(runs)))
+        super().__init__(serve, ((tables, at, messages(at, run)) for at, run in enumerate(runs)))
         self._broker, self._merger, self._next = self._nothing_learned()
 
     def train(self, parts: Sequence[Part], known: Sequence[Part] | None = None) -> Published:
@@ -145,9 +151,25 @@ class Sources(Processes):
             assert model.value, "a model has bytes"
 
 
+def _ids(count: int, partition: int, definition: StreamDefinition) -> list[str]:
+    """The first so many numbers, as ids, that belong in a partition."""
+    ids: list[str] = []
+    begin = 0
+    while len(ids) < count:
+        numbers = [str(number) for number in range(begin, begin + IDS_AT_ONCE)]
+        ids += [numbers[at] for at in np.flatnonzero(definition.partitions_of(numbers) == partition).tolist()]
+        begin += IDS_AT_ONCE
+    return ids[:count]
+
+
 def _message(
-    rows: Floats, codes: linear.Codes, names: Sequence[str], first: int, definition: StreamDefinition
+    rows: Floats,
+    codes: linear.Codes,
+    names: Sequence[str],
+    ids: Sequence[str],
+    first: int,
+    definition: StreamDefinition,
 ) -> bytes:
     numbers = np.arange(first, first + len(rows), dtype=np.int64)
-    samples = Samples.of_record(list(map(str, numbers.tolist())), numbers, tuple(names), codes, rows)
+    samples = Samples.of_record(ids[: len(rows)], numbers, tuple(names), codes, rows)
     return write_sample_batch(samples, definition.data_fingerprint, "float32")

@@ -8,7 +8,6 @@ Solver settings are in neither, so C or the weighting may change on a live strea
 
 from __future__ import annotations
 
-import difflib
 import functools
 import hashlib
 import json
@@ -26,17 +25,19 @@ from deltaplane.errors import DefinitionError
 from deltaplane.features import NO_MAP, FeatureMap
 from deltaplane.features import TABLE_KEYS as MAP_KEYS
 from deltaplane.grid import Grid
-from deltaplane.ladder import AUTOMATIC_LONGEST, Window, WindowLadder
+from deltaplane.ladder import WindowLadder
 from deltaplane.message_size import MessageSize
 from deltaplane.options import SolverOptions
+from deltaplane.placement import PARTITIONERS, Partitioner, partition_of, partitions_of
 from deltaplane.prior import TABLE_KEYS as PRIOR_KEYS
 from deltaplane.prior import prior_of, prior_table
 from deltaplane.solver import Plane
 from deltaplane.tables import (
+    Tables,
+    check_keys,
     check_text,
     flag,
     label,
-    list_of,
     number,
     numbers,
     span,
@@ -48,9 +49,7 @@ from deltaplane.tables import (
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
-Tables = Mapping[str, Any]
-"""A parsed definition file: section name to keys."""
-
+Int64s = npt.NDArray[np.int64]
 FINGERPRINT_BYTES = 16
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
@@ -109,7 +108,8 @@ class StreamDefinition:
     """One stream, as producers, workers, mergers and scorers share it. Raises :class:`DefinitionError`.
 
     ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
-    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to.
+    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``partitioner``: the rule by
+    which ids have their partitions; it is part of the stream's fingerprint where it is not that of earlier versions.
     """
 
     name: str
@@ -120,6 +120,7 @@ class StreamDefinition:
     classes: ClassDefinition = field(default_factory=ClassDefinition)
     missing: Literal["refuse", "offset"] = "refuse"
     partitions: int = 1
+    partitioner: Partitioner = "murmur2"
     max_skew_milliseconds: int = limits.LONGEST_SKEW_MILLISECONDS
     choices: tuple[float, ...] = ()
     weightings: tuple[str, ...] = ()
@@ -142,24 +143,33 @@ class StreamDefinition:
             raise DefinitionError(f"grid: expected {len(self.features)} steps, one a feature, got {self.grid.features}")
         if self.missing not in ("refuse", "offset"):
             raise DefinitionError(f"features: missing must be 'refuse' or 'offset', got {self.missing!r}")
-        if not 1 <= self.partitions <= limits.PARTITIONS:
-            raise DefinitionError(f"partitions: expected 1 to {limits.PARTITIONS}, got {self.partitions}")
         if not 0 <= self.max_skew_milliseconds < limits.EVENT_TIME_MILLISECONDS:
             raise DefinitionError(
                 f"max_skew: expected 0 to {limits.EVENT_TIME_MILLISECONDS - 1} ms, got {self.max_skew_milliseconds} ms"
             )
-        for window in self.ladder.windows:
-            if window.kind == "count" and window.length < self.partitions:
-                raise DefinitionError(
-                    f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
-                    " every partition needs one"
-                )
+        self._check_partitions()
         self._check_feature_map()
         self._check_choices()
         self._check_classes()
         self.message_size.check()
         object.__setattr__(self, "data_fingerprint", _fingerprint(self._data_settings()))
         object.__setattr__(self, "stream_fingerprint", _fingerprint(self._data_settings() | self._stream_settings()))
+
+    def partition_of(self, sample_id: str) -> int:
+        """The partition of samples and retirements with this id."""
+        return partition_of(sample_id, self.partitions, self.partitioner)
+
+    def partitions_of(self, ids: Sequence[str]) -> Int64s:
+        """int64[n]: the partitions of n ids."""
+        return partitions_of(ids, self.partitions, self.partitioner)
+
+    @property
+    def checks_places(self) -> bool:
+        """Whether what lies in another partition than its id's is refused: not by the rule of earlier versions.
+
+        They admitted such rows, and a window that is rebuilt must hold what it held.
+        """
+        return self.partitions > 1 and self.partitioner != "crc32"
 
     @property
     def dimension(self) -> int:
@@ -212,6 +222,18 @@ class StreamDefinition:
     def choices_tried(self) -> tuple[Choice, ...]:
         """What the candidates of a window differ in."""
         return tuple(map(Choice.of, self.candidate_options))
+
+    def _check_partitions(self) -> None:
+        if not 1 <= self.partitions <= limits.PARTITIONS:
+            raise DefinitionError(f"partitions: expected 1 to {limits.PARTITIONS}, got {self.partitions}")
+        if self.partitioner not in PARTITIONERS:
+            raise DefinitionError(f"partitioner: expected one of {', '.join(PARTITIONERS)}, got {self.partitioner!r}")
+        for window in self.ladder.windows:
+            if window.kind == "count" and window.length < self.partitions:
+                raise DefinitionError(
+                    f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
+                    " every partition needs one"
+                )
 
     def _check_feature_map(self) -> None:
         mapped, features = len(self.feature_map.centers), len(self.features)
@@ -271,12 +293,13 @@ class StreamDefinition:
             "keep_rows": self.ladder.keep_rows,
             "partitions": self.partitions,
             "max_skew_milliseconds": self.max_skew_milliseconds,
+            **({"partitioner": self.partitioner} if self.checks_places else {}),
         }
 
     @classmethod
     def from_tables(cls, tables: Tables) -> StreamDefinition:
         """Build a definition from the tables of a ``deltaplane.toml``; unknown keys are refused by name."""
-        check_keys(tables)
+        check_keys(tables, KEYS)
         features = tables.get("features", {})
         grid = tables.get("grid", {})
         names = tuple(strings(features.get("names", ()), "features.names"))
@@ -297,7 +320,7 @@ class StreamDefinition:
         )
         feature_map = FeatureMap.from_table(tables.get("feature_map", {}), len(names))
         dimension = (feature_map.units or len(names)) + 1
-        ladder = _ladder(tables.get("window", {}), partitions, _windows_that_fit(named, dimension))
+        ladder = WindowLadder.from_table(tables.get("window", {}), partitions, _windows_that_fit(named, dimension))
         several = len(ladder.windows) > 1 or len(choices) > 1
         return cls(
             name=text(tables.get("name", "stream"), "name"),
@@ -311,6 +334,7 @@ class StreamDefinition:
             classes=named,
             missing=features.get("missing", "refuse"),
             partitions=partitions,
+            partitioner=tables.get("partitioner", "murmur2"),
             max_skew_milliseconds=span(tables.get("max_skew", span_text(ladder.fitting_skew_milliseconds)), "max_skew"),
             choices=choices,
             weightings=_weightings(tables.get("solver", {}), several=several),
@@ -330,6 +354,7 @@ class StreamDefinition:
         return {
             "name": self.name,
             "partitions": self.partitions,
+            "partitioner": self.partitioner,
             "max_skew": span_text(self.max_skew_milliseconds),
             "features": {"names": list(self.features), "missing": self.missing},
             "grid": {"steps": self.grid.steps.tolist(), "offsets": self.grid.offsets.tolist()},
@@ -351,23 +376,10 @@ class StreamDefinition:
         }
 
 
-_KEYS: dict[str, frozenset[str]] = {
+KEYS: dict[str, frozenset[str]] = {
     "": frozenset(
-        {
-            "name",
-            "partitions",
-            "max_skew",
-            "features",
-            "grid",
-            "prior",
-            "feature_map",
-            "classes",
-            "window",
-            "solver",
-            "input",
-            "service",
-            "kafka",
-        }
+        {"name", "partitions", "partitioner", "max_skew", "features", "grid", "feature_map", "prior", "classes"}
+        | {"window", "solver", "input", "service", "kafka"}
     ),
     "features": frozenset({"names", "missing"}),
     "grid": frozenset({"steps", "offsets"}),
@@ -378,32 +390,6 @@ _KEYS: dict[str, frozenset[str]] = {
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias"}),
 }
 """Keys that each table may have. ``input`` says how files are read and belongs to the services."""
-
-
-def check_keys(tables: Tables) -> None:
-    """Refuse a key that nobody reads, by name and with the nearest one that is."""
-    for section, known in _KEYS.items():
-        table = tables if not section else tables.get(section, {})
-        if not isinstance(table, Mapping):
-            raise DefinitionError(f"{section}: expected a table of keys, got {table!r}")
-        for key in table:
-            if key not in known:
-                close = difflib.get_close_matches(str(key), known, n=1)
-                hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
-                raise DefinitionError(f"definition: unknown key {'.'.join(filter(None, (section, str(key))))!r}{hint}")
-
-
-def _ladder(table: Tables, partitions: int, most: int) -> WindowLadder:
-    """``most``: windows of which a delta fits a message; an automatic ladder has no more."""
-    length = table.get("length", "auto")
-    pane, keep_rows = whole(table.get("pane", 1), "window.pane"), flag(table.get("keep_rows", True), "window.keep_rows")
-    if length == "auto":
-        longest = whole(table.get("max", AUTOMATIC_LONGEST), "window.max")
-        return replace(WindowLadder.automatic(longest, partitions, most), pane_rows=pane, keep_rows=keep_rows)
-    if "max" in table:
-        raise DefinitionError(f"window.max: it bounds length = 'auto', and length is {length!r}; leave one of them out")
-    lengths = [length] if isinstance(length, str | int) else list_of(length, "window.length")
-    return WindowLadder(tuple(Window.parse(str(one)) for one in lengths), pane, keep_rows)
 
 
 def _choices(value: Any) -> tuple[float, ...]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
-from deltaplane.tables import UNIT_MILLISECONDS, amount, span_text
+from deltaplane.tables import UNIT_MILLISECONDS, Tables, amount, flag, list_of, span_text, whole
 
 WindowKind = Literal["count", "time", "all"]
 
@@ -105,6 +105,22 @@ class WindowLadder:
         while len(chosen) > max(most, 1):
             chosen = chosen[::-2][::-1]
         return cls(tuple(Window("count", rows) for rows in chosen))
+
+    @classmethod
+    def from_table(cls, table: Tables, partitions: int, most: int) -> WindowLadder:
+        """The ladder of a table ``[window]``. ``most``: windows that an automatic ladder has at most."""
+        length = table.get("length", "auto")
+        pane = whole(table.get("pane", 1), "window.pane")
+        keep_rows = flag(table.get("keep_rows", True), "window.keep_rows")
+        if length == "auto":
+            longest = whole(table.get("max", AUTOMATIC_LONGEST), "window.max")
+            return replace(cls.automatic(longest, partitions, most), pane_rows=pane, keep_rows=keep_rows)
+        if "max" in table:
+            raise DefinitionError(
+                f"window.max: it bounds length = 'auto', and length is {length!r}; leave one of them out"
+            )
+        lengths = [length] if isinstance(length, str | int) else list_of(length, "window.length")
+        return cls(tuple(Window.parse(str(one)) for one in lengths), pane, keep_rows)
 
     @functools.cached_property
     def longest(self) -> int:

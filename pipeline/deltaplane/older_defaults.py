@@ -1,6 +1,6 @@
 """What keys of a definition were by default before, so that a stream made then is told from one that is another.
 
-Such a stream goes on under its fingerprint: its definition has to declare what it was made with, and is told the line.
+Such a stream goes on under its fingerprint: its definition has to declare what it was made with, and is told the lines.
 """
 
 from __future__ import annotations
@@ -13,10 +13,18 @@ from deltaplane.definition import StreamDefinition
 
 def line_to_add(definition: StreamDefinition, stream_fingerprint: bytes) -> str:
     """What to add to a definition to make it that of a stream with this fingerprint, in words; else nothing."""
-    before = replace(definition, max_skew_milliseconds=limits.LONGEST_SKEW_MILLISECONDS)
-    if definition.stream_fingerprint == stream_fingerprint or before.stream_fingerprint != stream_fingerprint:
+    day = replace(definition, max_skew_milliseconds=limits.LONGEST_SKEW_MILLISECONDS)
+    checksum = replace(definition, partitioner="crc32")
+    both = replace(day, partitioner="crc32")
+    skew = 'max_skew = "1d"', "max_skew was a day whatever the windows were"
+    place = 'partitioner = "crc32"', "ids were placed by CRC-32 in an earlier version"
+    if definition.stream_fingerprint == stream_fingerprint:
         return ""
-    return (
-        " (it was made when max_skew was a day whatever the windows were: to go on with it, add the line"
-        ' max_skew = "1d" at the top of the definition, before its tables)'
-    )
+    for before, keys in ((day, (skew,)), (checksum, (place,)), (both, (skew, place))):
+        if before.stream_fingerprint == stream_fingerprint:
+            lines, whys = zip(*keys, strict=True)
+            return (
+                f" (it was made when {' and '.join(whys)}: to go on with it, add the line{'s' * (len(keys) - 1)}"
+                f" {' and '.join(lines)} at the top of the definition, before its tables)"
+            )
+    return ""

@@ -77,6 +77,8 @@ class Reference:
             time, log_time = int(samples.event_times[row]), int(samples.log_times[row])
             ahead = time - log_time > self.definition.max_skew_milliseconds
             bogus = ahead or abs(time) >= limits.EVENT_TIME_MILLISECONDS
+            if self.definition.checks_places and self.definition.partition_of(sample_id) != partition:
+                continue
             if label is None or not named or not fits[row] or (timed and bogus):
                 continue
             if classes.are_open and label not in self._labels[partition]:

@@ -1,13 +1,12 @@
 """Samples and retirements as they come from the log, and which of them a stream admits.
 
-Admission is a pure function of the record and the definition, never of a clock: a row that was refused is refused
-again when the log is read a second time. A refused row takes no slot of a window and touches nothing else.
+Admission is a pure function of the record, its partition and the definition, never of a clock: a row that was refused
+is refused again when the log is read a second time. A refused row takes no slot of a window and touches nothing else.
 """
 
 from __future__ import annotations
 
 import functools
-import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -20,6 +19,7 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.event_times import unit_in_words
 from deltaplane.features import NO_MAP, FeatureMap
 from deltaplane.grid import Placed
+from deltaplane.placement import partition_of
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
@@ -27,6 +27,9 @@ Int32s = npt.NDArray[np.int32]
 
 TOO_MANY_CLASSES = "too many classes"
 """The kind of refusal of a row whose label is one more than a stream of open classes tells apart."""
+
+WRONG_PARTITION = "wrong partition"
+"""The kind of refusal of a sample or a retirement that lies in another partition than its id's."""
 
 _SHOWN = 64
 """Characters of an id, and names of classes, that a refusal repeats."""
@@ -153,19 +156,38 @@ class AdmittedSamples:
         return ((piece, self.feature_map.values(mapped)) for piece, mapped in self.mapped())
 
 
-def partition_of(sample_id: str, partitions: int) -> int:
-    """The partition of samples and retirements with this id: CRC-32 of its UTF-8 bytes, librdkafka's ``consistent``."""
-    return zlib.crc32(sample_id.encode()) % partitions
+def misplaced(ids: Sequence[str], partition: int, definition: StreamDefinition) -> npt.NDArray[np.bool_]:
+    """bool[n]: which of n ids lie in a partition that is not theirs, whether or not the stream refuses such."""
+    wrong: npt.NDArray[np.bool_] = definition.partitions_of(ids) != partition
+    return wrong
+
+
+def refused_for_its_place(sample_id: str, partition: int, definition: StreamDefinition) -> bool:
+    """Whether a sample or a retirement with this id is refused in a partition, because it belongs in another."""
+    return definition.checks_places and definition.partition_of(sample_id) != partition
+
+
+def why_misplaced(sample_id: str, partition: int, definition: StreamDefinition) -> str:
+    """What is wrong with the place of a sample or a retirement, by which rule, and the cure."""
+    home = partition_of(sample_id, definition.partitions, definition.partitioner)
+    return (
+        f"it lies in partition {partition}, and by its id belongs in {home} of {definition.partitions} (partitioner"
+        f" {definition.partitioner}, Kafka's default); set the producer's partitioner to murmur2_random (librdkafka,"
+        " Python) or leave it at its default (Java, kafkajs), make the id its key, and send it again; a stream whose"
+        ' producers all place by CRC-32 declares partitioner = "crc32" when it is begun'
+    )
 
 
 def admit(
-    samples: Samples, definition: StreamDefinition, known: Collection[str] = ()
+    samples: Samples, definition: StreamDefinition, known: Collection[str] = (), *, partition: int | None = None
 ) -> tuple[AdmittedSamples, list[Refusal]]:
     """Split a batch into what the stream admits and refusals with their reasons, in order.
 
     A row is refused whose id or label is empty or too long, whose label is unknown to a closed set of classes, that has
     a value that is missing, infinite or outside the grid's range, or whose event time, where windows end with time, is
-    beyond any calendar or more than ``max_skew`` ahead of the time its record was appended.
+    beyond any calendar or more than ``max_skew`` ahead of the time its record was appended. ``partition`` is where the
+    rows lie, and one that lies in another partition than its id's is refused, too, where the definition checks places;
+    None: they lie in no log.
 
     Where classes are open, a partition admits the first ``definition.most_classes`` labels that it meets in rows which
     have no other fault, for good; ``known`` are those that it has admitted before. So a flood of labels ends in
@@ -179,7 +201,11 @@ def admit(
         features = np.where(gaps, definition.grid.offsets, features) if gaps.any() else features
     placed, fits, rounding = definition.grid.place_and_measure(features)
     labels, codes = _classes(samples, definition)
-    good = fits & (codes >= 0) & usable_each(samples.ids, limits.ID_BYTES)
+    named = usable_each(samples.ids, limits.ID_BYTES)
+    good = fits & (codes >= 0) & named
+    wrong = _in_a_wrong_partition(samples.ids, named, partition, definition)
+    if wrong is not None:
+        good &= ~wrong
     if definition.ladder.timed:  # Where no window ends with time, an odd time harms nobody.
         times = samples.event_times
         # In this order nothing overflows: of a time beyond the limit the second line has no say.
@@ -191,9 +217,11 @@ def admit(
     if room.beyond is not None:
         good &= ~room.beyond
     refusals = [
-        _refusal(samples, row, codes, fits, features, definition)
-        if room.beyond is None or not room.beyond[row]
+        _wrong_partition(samples, row, partition, definition)
+        if wrong is not None and wrong[row] and partition is not None
         else _one_too_many(samples, row, definition.most_classes)
+        if room.beyond is not None and room.beyond[row]
+        else _refusal(samples, row, codes, fits, features, definition)
         for row in np.flatnonzero(~good).tolist()
     ]
     kept = np.flatnonzero(good) if refusals else slice(None)
@@ -215,6 +243,26 @@ def admit(
         new_labels=room.new,
     )
     return admitted, refusals
+
+
+def _in_a_wrong_partition(
+    ids: Sequence[str], named: npt.NDArray[np.bool_], partition: int | None, definition: StreamDefinition
+) -> npt.NDArray[np.bool_] | None:
+    """bool[n]: which rows with a usable id are refused for their place; None where there are none."""
+    if partition is None or not definition.checks_places:
+        return None
+    if named.all():
+        wrong = misplaced(ids, partition, definition)
+    else:
+        wrong, rows = np.zeros(len(ids), dtype=np.bool_), np.flatnonzero(named)
+        wrong[rows] = misplaced([ids[row] for row in rows.tolist()], partition, definition)
+    return wrong if wrong.any() else None
+
+
+def _wrong_partition(samples: Samples, row: int, partition: int, definition: StreamDefinition) -> Refusal:
+    sample_id = samples.ids[row]
+    reason = why_misplaced(sample_id, partition, definition)
+    return Refusal(sample_id, int(samples.offsets[row]), int(samples.rows[row]), WRONG_PARTITION, reason)
 
 
 class _Room(NamedTuple):

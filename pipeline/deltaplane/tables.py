@@ -5,13 +5,30 @@ All raise :class:`DefinitionError` with the place, what was expected and what ca
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from deltaplane.errors import DefinitionError
 
+Tables = Mapping[str, Any]
+"""A parsed definition file: section name to keys."""
+
 UNIT_MILLISECONDS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
+
+
+def check_keys(tables: Tables, keys: Mapping[str, frozenset[str]]) -> None:
+    """Refuse a key that nobody reads, by name and with the nearest one that is; ``keys`` are those of each section."""
+    for section, known in keys.items():
+        table = tables if not section else tables.get(section, {})
+        if not isinstance(table, Mapping):
+            raise DefinitionError(f"{section}: expected a table of keys, got {table!r}")
+        for key in table:
+            if key not in known:
+                close = difflib.get_close_matches(str(key), known, n=1)
+                hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
+                raise DefinitionError(f"definition: unknown key {'.'.join(filter(None, (section, str(key))))!r}{hint}")
 
 
 def text(value: Any, where: str) -> str:

@@ -127,7 +127,9 @@ class Backup:
                 raise BadBackup(f"{path}: expected an Avro container, not packed or by deflate, got another file")
             if _canonical(json.loads(meta["avro.schema"])) != _canonical(SCHEMA):
                 raise BadBackup(f"{path}: expected the records of a backup of this version, got others")
-            self.definition = StreamDefinition.from_tables(json.loads(meta[DEFINITION]))
+            # Files of earlier versions name no partitioner, since there was but one.
+            tables = {"partitioner": "crc32", **json.loads(meta[DEFINITION])}
+            self.definition = StreamDefinition.from_tables(tables)
             named = json.loads(meta.get(LABELS, b"{}"))
             self.labels: Labels = {int(partition): [str(one) for one in each] for partition, each in named.items()}
         except OSError as fault:

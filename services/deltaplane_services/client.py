@@ -27,7 +27,7 @@ import numpy.typing as npt
 from deltaplane.answers import Answers, answer
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.model import Model
-from deltaplane.sample import Retirement, Samples, partition_of
+from deltaplane.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
 from deltaplane_services.kafka.clients import reader, sample_publisher, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
@@ -53,7 +53,7 @@ class SampleProducer:
         """Publish one sample. Raises :class:`DefinitionError` for another number of features than the stream has."""
         self._check(len(features))
         value = write_sample(sample_id, event_time_milliseconds, label, features, self._definition.data_fingerprint)
-        partition = partition_of(sample_id, self._definition.partitions)
+        partition = self._definition.partition_of(sample_id)
         self._publisher.publish((Outgoing(SAMPLES, partition, sample_id.encode(), value),))
 
     def send_batch(
@@ -78,7 +78,7 @@ class SampleProducer:
         place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
         table = tuple(place)
         codes = np.array([place[label] for label in labels], dtype=np.int32)
-        home = np.array([partition_of(sample_id, self._definition.partitions) for sample_id in ids])
+        home = self._definition.partitions_of(ids)
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
             chosen = [ids[row] for row in rows.tolist()]
@@ -89,7 +89,7 @@ class SampleProducer:
     def retire(self, sample_id: str, reason: str) -> None:
         """Ask for a sample to be unlearned; the receipt comes on the receipts topic."""
         retirement = Retirement(sample_id, reason, 0, time=time.time_ns() // 1_000_000)
-        partition = partition_of(sample_id, self._definition.partitions)
+        partition = self._definition.partition_of(sample_id)
         value = write_retirement(retirement, self._definition.data_fingerprint)
         self._publisher.publish((Outgoing(RETIREMENTS, partition, sample_id.encode(), value),))
 

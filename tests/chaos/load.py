@@ -10,7 +10,6 @@ import time
 from collections import defaultdict
 from random import Random
 
-from deltaplane.sample import partition_of
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.settings import ServiceSettings
 from kafka.background import Background
@@ -85,7 +84,7 @@ class Load(Background):
         size = self.sender.random.choice(SIZES)
         for _ in range(size):
             row = self.sender._row(now)
-            by_partition[partition_of(row.id, self.sender.definition.partitions)].append(row)
+            by_partition[self.sender.definition.partition_of(row.id)].append(row)
         for partition, rows in by_partition.items():
             self.sender._send(partition, rows, now, single=False)
         return size

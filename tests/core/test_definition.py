@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition, Tables
+from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Source, SourceState, check_state
 from deltaplane.errors import DefinitionError
 from deltaplane.grid import Grid
@@ -26,6 +26,7 @@ from deltaplane.older_defaults import line_to_add
 from deltaplane.options import SolverOptions
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
+from deltaplane.tables import Tables
 from deltaplane.wire import read_checkpoint, write_checkpoint
 
 TABLES: Tables = {
@@ -197,6 +198,7 @@ def test_the_table_of_the_services_is_left_to_them() -> None:
         ({"partitions": 0}, "partitions: expected 1 to 1024, got 0"),
         ({"partitions": 1025}, "partitions: expected 1 to 1024, got 1025"),
         ({"partitions": True}, "partitions: expected a whole number, got True"),
+        ({"partitioner": "consistent"}, "partitioner: expected one of murmur2, crc32, got 'consistent'"),
         ({"max_skew": "-1s"}, "max_skew: expected a span of time"),
         ({"max_skew": "10"}, "max_skew: expected a span of time such as '1d' or '90s', got '10' without a unit"),
         ({"max_skew": 10}, "max_skew: expected a span of time"),
@@ -418,9 +420,38 @@ def test_rows_that_are_not_kept_make_another_stream() -> None:
 
 def test_fingerprints_are_the_same_in_every_version() -> None:
     # A change of these values parts new processes from old ones: no message of the one is read by the other.
-    stream = definition()
+    stream = dataclasses.replace(definition(), partitioner="crc32")
     assert stream.data_fingerprint.hex() == "e95a2332993c15f21d23922e7428a390"
     assert stream.stream_fingerprint.hex() == "1e1deb95d925a8aa596d1ea45bc190f5"
+    now = definition()
+    assert now.data_fingerprint == stream.data_fingerprint
+    assert now.stream_fingerprint.hex() == "cc320ce5f0079b317d3040bcd1f5ab59"
+
+
+def test_the_partitioner_is_part_of_the_fingerprint_only_where_there_are_several_partitions() -> None:
+    assert StreamDefinition.from_tables(TABLES).partitions > 1
+    one = {**TABLES, "partitions": 1}
+    both = [StreamDefinition.from_tables({**one, "partitioner": name}) for name in ("murmur2", "crc32")]
+    assert both[0].stream_fingerprint == both[1].stream_fingerprint
+    several = [StreamDefinition.from_tables({**TABLES, "partitioner": name}) for name in ("murmur2", "crc32")]
+    assert several[0].stream_fingerprint != several[1].stream_fingerprint
+    assert StreamDefinition.from_tables(TABLES) == several[0]
+
+
+def test_the_definition_of_a_stream_of_an_earlier_version_is_told_which_lines_it_lacks() -> None:
+    now = StreamDefinition.from_tables(TABLES)
+    before = dataclasses.replace(now, partitioner="crc32")
+    assert 'add the line partitioner = "crc32" at the top' in line_to_add(now, before.stream_fingerprint)
+    assert line_to_add(before, before.stream_fingerprint) == ""
+    assert line_to_add(before, now.stream_fingerprint) == ""
+    assert line_to_add(now, b"\0" * 16) == ""
+    one = StreamDefinition.from_tables({**TABLES, "partitions": 1})
+    assert line_to_add(one, one.stream_fingerprint) == ""
+    # A stream of several partitions with a window of time lacks both lines.
+    timed = {key: value for key, value in TABLES.items() if key != "max_skew"} | {"window": {"length": "1h"}}
+    both = StreamDefinition.from_tables({**timed, "max_skew": "1d", "partitioner": "crc32"})
+    words = line_to_add(StreamDefinition.from_tables(timed), both.stream_fingerprint)
+    assert 'add the lines max_skew = "1d" and partitioner = "crc32" at the top of the definition' in words
 
 
 def test_an_automatic_ladder_ends_with_its_longest_window_and_leaves_every_partition_some_rows() -> None:

@@ -28,14 +28,14 @@ def told(definition_text: str, *rows: Row) -> Reference:
 
 
 def test_the_last_rows_of_each_partition_are_live_in_a_count_window() -> None:
-    reference = Reference(definition_of("3", partitions=2))
+    reference = Reference(replace(definition_of("3", partitions=2), partitioner="crc32"))
     reference.add(0, samples_of([tuple(ROWS[:4])]))
     reference.add(1, samples_of([tuple(ROWS[4:])]))
     assert live(reference) == ["c", "d", "f"]
 
 
 def test_a_time_window_ends_at_the_watermark_of_all_partitions() -> None:
-    reference = Reference(definition_of("25ms", partitions=2))
+    reference = Reference(replace(definition_of("25ms", partitions=2), partitioner="crc32"))
     reference.add(0, samples_of([tuple(ROWS[:4])]))
     assert live(reference) == ["b", "c", "d"]
     reference.add(1, samples_of([(ROWS[5],)]))

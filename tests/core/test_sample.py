@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowLadder
 from deltaplane.options import SolverOptions
-from deltaplane.sample import Samples, admit, partition_of
+from deltaplane.sample import Samples, admit
 
 HOUR = 3_600_000
 
@@ -128,12 +127,13 @@ def test_no_batch_makes_admission_fail_and_a_second_reading_judges_the_same(
     definition: StreamDefinition, data: st.DataObject
 ) -> None:
     samples = data.draw(strategies.sample_batches(len(definition.features), log_time=data.draw(strategies.LONG)))
-    admitted, refusals = admit(samples, definition)
+    partition = data.draw(st.one_of(st.none(), st.integers(0, definition.partitions - 1)))
+    admitted, refusals = admit(samples, definition, partition=partition)
     assert sorted([*admitted.rows.tolist(), *(refusal.row for refusal in refusals)]) == list(range(len(samples)))
     assert (np.abs(admitted.placed) < limits.GRID_RANGE).all()
     assert np.isfinite(admitted.features).all()
     assert np.isfinite(admitted.rounding).all()
-    again, same = admit(samples, definition)
+    again, same = admit(samples, definition, partition=partition)
     assert same == refusals
     assert again.placed.tobytes() == admitted.placed.tobytes()
 
@@ -232,29 +232,65 @@ def test_no_rows_are_admitted_as_no_rows() -> None:
     assert admitted.placed.shape == (0, 2)
 
 
-# Partitions ----------------------------------------------------------------------------------------------------------
+# Places --------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("sample_id", "code"),
-    [
-        # The expectations of librdkafka's own test of its partitioner "consistent".
-        ("", 0x0),
-        ("23456", 0xB1B451D7),
-        ("this is another string with more length to it perhaps", 0xB0150DF7),
-        ("hejsan", 0xD077037E),
-        # The check value of CRC-32.
-        ("123456789", 0xCBF43926),
-    ],
-)
-@pytest.mark.parametrize("partitions", [1, 7, 17, 1024])
-def test_a_sample_goes_where_librdkafka_sends_its_key(sample_id: str, code: int, partitions: int) -> None:
-    assert partition_of(sample_id, partitions) == code % partitions
+def rows_named(ids: list[str]) -> Samples:
+    return batch(*[(sample_id, *GOOD[1:]) for sample_id in ids])
 
 
-@given(strategies.IDS, st.integers(1, limits.PARTITIONS))
-def test_a_partition_is_the_checksum_of_the_bytes_of_the_id(sample_id: str, partitions: int) -> None:
-    assert partition_of(sample_id, partitions) == zlib.crc32(sample_id.encode("utf-8")) % partitions
+def test_every_row_of_a_batch_is_refused_that_lies_in_another_partition_than_its_ids() -> None:
+    definition, ids = stream(partitions=3), [f"row-{at}" for at in range(60)]
+    admitted, refusals = admit(rows_named(ids), definition, partition=1)
+    home = [definition.partition_of(sample_id) for sample_id in ids]
+    assert set(home) == {0, 1, 2}
+    assert admitted.ids == [sample_id for sample_id, at in zip(ids, home, strict=True) if at == 1]
+    assert [refusal.id for refusal in refusals] == [sample_id for sample_id in ids if sample_id not in admitted.ids]
+    assert {refusal.kind for refusal in refusals} == {"wrong partition"}
+    first = refusals[0]
+    assert first.reason.startswith(
+        f"it lies in partition 1, and by its id belongs in {home[first.row]} of 3 (partitioner murmur2"
+    )
+    for cure in ("murmur2_random (librdkafka, Python)", "default (Java, kafkajs)", 'partitioner = "crc32"'):
+        assert cure in first.reason
+    assert len(first.reason) < limits.REASON_CHARACTERS
+
+
+@pytest.mark.parametrize("changes", [{"partitions": 3, "partitioner": "crc32"}, {"partitions": 1}])
+def test_no_place_is_refused_by_the_rule_of_earlier_versions_nor_with_one_partition(changes: dict[str, Any]) -> None:
+    admitted, refusals = admit(rows_named([f"row-{at}" for at in range(60)]), stream(**changes), partition=0)
+    assert len(admitted) == 60
+    assert not refusals
+
+
+def test_rows_that_lie_in_no_log_are_in_no_wrong_place() -> None:
+    admitted, refusals = admit(rows_named([f"row-{at}" for at in range(60)]), stream(partitions=3))
+    assert len(admitted) == 60
+    assert not refusals
+
+
+def test_a_row_without_a_usable_id_is_refused_for_its_id_and_costs_no_other_its_place() -> None:
+    definition = stream(partitions=2)
+    ids = ["", "x" * 100_000, *[f"row-{at}" for at in range(40)]]
+    admitted, refusals = admit(rows_named(ids), definition, partition=0)
+    assert [refusal.kind for refusal in refusals[:2]] == ["bad id", "bad id"]
+    assert {refusal.kind for refusal in refusals[2:]} == {"wrong partition"}
+    assert admitted.ids == [sample_id for sample_id in ids[2:] if definition.partition_of(sample_id) == 0]
+
+
+def test_a_label_of_misplaced_rows_takes_no_place_among_open_classes() -> None:
+    definition = stream(partitions=2, classes=ClassDefinition(most=2))
+    ids = [f"row-{at}" for at in range(40)]
+    mine = [sample_id for sample_id in ids if definition.partition_of(sample_id) == 0]
+    others = [sample_id for sample_id in ids if definition.partition_of(sample_id) == 1]
+    rows = [(sample_id, 5, f"made up {sample_id}", 1.0, 2.0) for sample_id in others]
+    rows += [(mine[0], 5, "a", 1.0, 2.0), (mine[1], 5, "b", 1.0, 2.0)]
+    admitted, refusals = admit(batch(*rows), definition, partition=0)
+    assert admitted.new_labels == ("a", "b")
+    assert {refusal.kind for refusal in refusals} == {"wrong partition"}
+
+
+# Event times ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("time", "words"), OTHER_UNITS)

@@ -9,8 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.placement import partitions_of
 from deltaplane.reference import Reference
-from deltaplane.sample import Samples, partition_of
+from deltaplane.sample import Samples
 
 FIRST_TIME = 1_700_000_000_000
 """Event time of row 0, in milliseconds; each row is a second later."""
@@ -62,7 +63,7 @@ class Rows:
 
     def partitioned(self, partitions: int) -> dict[int, Samples]:
         """The rows of each partition that has any, in order."""
-        home = np.array([partition_of(sample_id, partitions) for sample_id in self.ids])
+        home = partitions_of(self.ids, partitions)
         return {partition: self.samples(np.flatnonzero(home == partition)) for partition in np.unique(home).tolist()}
 
     def tell(self, reference: Reference) -> None:

@@ -12,7 +12,6 @@ import pytest
 from deltaplane.errors import DefinitionError, DefinitionMismatch
 from deltaplane.records import Prediction, Query
 from deltaplane.reference import Reference, answer_of
-from deltaplane.sample import partition_of
 from deltaplane.solver import Plane, solve
 from deltaplane.wire import read_prediction, write_query
 from deltaplane_services.client import LiveModel, NoPlane, SampleProducer
@@ -57,7 +56,7 @@ def ask(stream: Stream, queries: np.ndarray[tuple[int, int], np.dtype[np.float64
     for number, row in enumerate(queries):
         name = f"query-{number}"
         value = write_query(Query(name, row, definition.data_fingerprint))
-        out.publish([Outgoing(QUERIES, partition_of(name, definition.partitions), name.encode(), value)])
+        out.publish([Outgoing(QUERIES, definition.partition_of(name), name.encode(), value)])
     out.flush()
 
 

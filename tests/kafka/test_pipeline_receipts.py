@@ -10,7 +10,6 @@ import pytest
 from deltaplane.delta import Source
 from deltaplane.records import Receipt
 from deltaplane.reference import Reference
-from deltaplane.sample import partition_of
 from deltaplane.wire import read_receipt, write_receipt
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
@@ -56,7 +55,7 @@ def test_a_receipt_is_proved_from_the_log_and_a_forged_one_is_not(
         assert "holds no receipt of 'row-5'" in stream.run("verify-receipt", "row-5", code=2).stderr
 
         # A writer that has lost its source writes under a key of its own: what is true stays, and is found.
-        partition = partition_of("row-991", stream.definition.partitions)
+        partition = stream.definition.partition_of("row-991")
         true = receipts_of(stream, broker, "row-991")[-1]
         zombie = replace(true, writer="zombie", outcome="unknown", digest_after="0" * 64)
         forged = replace(true, outcome="expired")

@@ -15,8 +15,8 @@ import pytest
 
 from deltaplane.delta import Source
 from deltaplane.model import Model
+from deltaplane.placement import partition_of
 from deltaplane.reference import Reference
-from deltaplane.sample import partition_of
 from deltaplane.solver import solve
 from deltaplane.wire import read_model
 from kafka.clients import read_topic, wait_until

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tracemalloc
 import zlib
 from pathlib import Path
+from typing import Any
 
 import fastavro
 import pytest
 
 from deltaplane import limits
+from deltaplane.definition import StreamDefinition
+from deltaplane.placement import Partitioner
 from deltaplane_services.backup import Backup, BackupWriter, BadBackup
 from deltaplane_services.processors.records import Record
 from golden.wire_examples import zigzag
@@ -47,6 +51,23 @@ def test_a_backup_says_which_labels_each_partition_had_admitted(tmp_path: Path) 
         writer.end(None)
     assert Backup(file).labels == {0: ["z", "a"]}
     assert list(Backup(file).records()) == []
+
+
+@pytest.mark.parametrize(("written", "partitioner"), [(False, "crc32"), (True, "murmur2")])
+def test_a_backup_of_an_earlier_version_has_the_partitioner_that_there_was(
+    tmp_path: Path, partitioner: Partitioner, *, written: bool
+) -> None:
+    class Earlier(StreamDefinition):
+        def to_tables(self) -> dict[str, Any]:
+            tables = super().to_tables()
+            del tables["partitioner"]
+            return tables
+
+    file, definition = tmp_path / "stream.avro", definition_of("all", partitions=3)
+    fields = {field.name: getattr(definition, field.name) for field in dataclasses.fields(definition) if field.init}
+    with BackupWriter(file, definition if written else Earlier(**fields)) as writer:
+        writer.end(None)
+    assert Backup(file).definition == dataclasses.replace(definition, partitioner=partitioner)
 
 
 def container(path: Path, *blocks: bytes, codec: str = "deflate", count: int = 1) -> Path:

@@ -75,6 +75,8 @@ def test_every_sample_and_retirement_is_counted_under_one_outcome() -> None:
         "retirements waiting": 3,
         "retirements forgotten": 6,
         "refused bad value": 8,
+        "refused wrong partition": 12,
+        "samples misplaced": 13,
         "refused something new": 2,
         "values filled in": 11,
     }
@@ -86,10 +88,11 @@ def test_every_sample_and_retirement_is_counted_under_one_outcome() -> None:
     removed = series(seen, names.REMOVED)
     assert removed == {("expired",): 7.0, ("withdrawn",): 1.0, ("replaced",): 4.0, ("retired",): 8.0}
     rejected = {reason: count for (reason,), count in series(seen, names.REJECTED).items() if count}
-    assert rejected == {"bad_value": 8.0, "other": 2.0, "late": 2.0, "retired_id": 5.0}
+    assert rejected == {"bad_value": 8.0, "wrong_partition": 12.0, "other": 2.0, "late": 2.0, "retired_id": 5.0}
     assert only(seen, names.RETIREMENTS_WAITING) == 2.0
     assert only(seen, names.RETIREMENTS_FORGOTTEN, "") == 6.0
     assert only(seen, names.FILLED) == 11.0
+    assert series(seen, names.MISPLACED) == {("samples",): 13.0, ("retirements",): 0.0}
 
 
 def test_counters_stay_where_they_were_while_a_merger_catches_up_and_gauges_follow_the_version() -> None:

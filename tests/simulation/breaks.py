@@ -120,12 +120,25 @@ def _believes_any_watermark() -> Iterator[None]:
         yield
 
 
+def _admit_anywhere(
+    samples: Samples, definition: StreamDefinition, known: Collection[str], *, partition: int
+) -> tuple[AdmittedSamples, list[Refusal]]:
+    assert partition < definition.partitions
+    return admit(samples, definition, known)
+
+
+@contextlib.contextmanager
+def _takes_misplaced_samples() -> Iterator[None]:
+    with mock.patch("deltaplane_services.processors.intake.admit", _admit_anywhere):
+        yield
+
+
 @contextlib.contextmanager
 def _admits_any_event_time() -> Iterator[None]:
     def admitting(
-        samples: Samples, definition: StreamDefinition, known: Collection[str] = ()
+        samples: Samples, definition: StreamDefinition, known: Collection[str], *, partition: int
     ) -> tuple[AdmittedSamples, list[Refusal]]:
-        return admit(samples, replace(definition, max_skew_milliseconds=2**60), known)
+        return admit(samples, replace(definition, max_skew_milliseconds=2**60), known, partition=partition)
 
     with mock.patch("deltaplane_services.processors.intake.admit", admitting):
         yield
@@ -158,6 +171,12 @@ def _trims(rule: Callable[..., TrimPoint | Untouched]) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _takes_misplaced_retirements() -> Iterator[None]:
+    with mock.patch("deltaplane_services.processors.intake.refused_for_its_place", return_value=False):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
@@ -170,6 +189,8 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "lets go of live rows": lambda: _trims(_lets_go_of_live_rows),
     "lets go of what windows over everything need": lambda: _trims(_lets_go_of_what_windows_over_everything_need),
     "lets go of retirements that are remembered": lambda: _trims(_lets_go_of_retirements),
+    "takes misplaced samples": _takes_misplaced_samples,
+    "takes misplaced retirements": _takes_misplaced_retirements,
 }
 """Ways to break the rule, by name."""
 

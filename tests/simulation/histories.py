@@ -10,6 +10,7 @@ from deltaplane import limits
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.delta import Source
 from deltaplane.features import NO_MAP
+from deltaplane.placement import Partitioner
 from deltaplane.reference import Reference
 from deltaplane.wire import read_dead_letter, read_model, read_receipt
 from deltaplane_services.processors.records import (
@@ -57,7 +58,10 @@ def definition_for(seed: int) -> StreamDefinition:
     )
     # Where it fits the windows clocks may run ahead by all of it; one that is longer than they are would empty them.
     fits = definition.ladder.timed and seed // 2 % 2
-    return replace(definition, max_skew_milliseconds=definition.ladder.fitting_skew_milliseconds if fits else 1000)
+    # Some streams were begun before places were checked; there every producer follows the rule.
+    partitioner: Partitioner = "crc32" if seed // 27 % 4 == 3 else "murmur2"
+    skew = definition.ladder.fitting_skew_milliseconds if fits else 1000
+    return replace(definition, max_skew_milliseconds=skew, partitioner=partitioner)
 
 
 def live(seed: int, events: int = EVENTS) -> World:
@@ -138,7 +142,8 @@ def check_accounts(world: World) -> None:
     del refused["bad record"], refused["other definition"]
     assert refused == kinds
     outcomes = ("applied", "duplicate", "late", "annihilated", "retired id")
-    assert sum(totals[name] for name in outcomes) + refused.total() == world.producer.rows_sent()
+    rows_refused = refused.total() - world.producer.astray.total()
+    assert sum(totals[name] for name in outcomes) + rows_refused == world.producer.rows_sent()
     longest = max(
         range(len(world.definition.ladder.windows)),
         key=lambda w: (world.definition.ladder.windows[w].kind == "all", world.definition.ladder.windows[w].length),

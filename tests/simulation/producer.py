@@ -10,7 +10,7 @@ import numpy as np
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement, Samples, partition_of
+from deltaplane.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
 from deltaplane_services.broker_embedded import EmbeddedBroker
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, origin_key
@@ -39,7 +39,8 @@ class Producer:
     """Publishes whatever its seed says to the topics of one stream, and keeps it, as topics lose their oldest records.
 
     ``letters`` are the dead letters that must follow, key to kind, whatever happens to those who read; ``labels`` those
-    that each partition must have admitted, where there is room for so many only.
+    that each partition must have admitted, where there is room for so many only. ``astray``: retirements in a partition
+    that is not their id's.
     """
 
     definition: StreamDefinition
@@ -49,6 +50,7 @@ class Producer:
     retired: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     letters: dict[bytes, str] = field(default_factory=dict)
     did: Counter[str] = field(default_factory=Counter)
+    astray: Counter[int] = field(default_factory=Counter)
     labels: dict[int, set[str]] = field(default_factory=dict)
     _rows: list[Row] = field(default_factory=list)
     _born: int = 0
@@ -84,7 +86,7 @@ class Producer:
             row = replace(self._row(now), id=f"s{self._born}", label=f"made up {self._born}")
             self._born += 1
             self._rows.append(row)
-            self._send(partition_of(row.id, self.definition.partitions), [row], now, single=self.random.random() < 0.5)
+            self._send(self._place(row.id), [row], now, single=self.random.random() < 0.5)
         self.did["flood of labels"] += 1
 
     # Samples ---------------------------------------------------------------------------------------------------------
@@ -93,7 +95,7 @@ class Producer:
         by_partition: dict[int, list[Row]] = {}
         for _ in range(self.random.choice((1, 1, 2, 5, 9))):
             row = self._row(now)
-            by_partition.setdefault(partition_of(row.id, self.definition.partitions), []).append(row)
+            by_partition.setdefault(self._place(row.id), []).append(row)
         for partition, rows in by_partition.items():
             if self.random.random() < 0.4:
                 for row in rows:
@@ -120,10 +122,21 @@ class Producer:
         self.broker.append(Outgoing(SAMPLES, partition, rows[0].id.encode(), value), now)
         self.sent.setdefault(partition, []).append(SentSamples(offset, samples))
         for at, (row, fault) in enumerate(spoiled):
-            kind = fault or self._one_too_many(partition, row.label)
+            astray = fault != "bad id" and self._is_astray(row.id, partition)
+            self.did["row in a wrong partition"] += astray
+            kind = "wrong partition" if astray else fault or self._one_too_many(partition, row.label)
             if kind is not None:
                 self.letters[origin_key(SAMPLES, partition, offset, at)] = kind
         self.did["sample" if single else "sample batch"] += 1
+
+    def _place(self, sample_id: str) -> int:
+        """Where a producer puts an id: where places are checked, one with another partitioner into any partition."""
+        if self.definition.checks_places and self.random.random() < 0.08:
+            return self.random.randrange(self.definition.partitions)
+        return self.definition.partition_of(sample_id)
+
+    def _is_astray(self, sample_id: str, partition: int) -> bool:
+        return partition != self.definition.partition_of(sample_id)
 
     def _one_too_many(self, partition: int, label: str) -> str | None:
         """The kind of the dead letter of a good row whose label is one more than there is room for."""
@@ -190,9 +203,14 @@ class Producer:
             sample_id = f"nobody{self.random.randrange(9)}"
         elif which != "coming" and self._rows:
             sample_id = self.random.choice(self._rows[-20:] if which == "recent" else self._rows).id
-        partition = partition_of(sample_id, self.definition.partitions)
+        partition = self._place(sample_id)
         value = write_retirement(Retirement(sample_id, "asked", 0, now), self.definition.data_fingerprint)
         offset = self.broker.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value), now)
+        if self._is_astray(sample_id, partition):
+            self.letters[origin_key(RETIREMENTS, partition, offset)] = "wrong partition"
+            self.astray[partition] += 1
+            self.did["retirement in a wrong partition"] += 1
+            return
         self.retired.setdefault(partition, []).append((offset, sample_id))
         self.did[f"retirement {which}"] += 1
 

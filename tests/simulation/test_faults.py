@@ -46,6 +46,7 @@ def test_every_kind_of_fault_happened_and_every_kind_of_record_was_sent() -> Non
     assert {fault for fault in FAULTS if not faults[fault]} == set()
     kinds = {f"poison {way}" for way in (*BAD_RECORDS, "other definition")} | {f"row {way}" for way in BAD_ROWS}
     kinds |= {f"retirement {which}" for which in ("recent", "coming", "any", "again", "none")}
+    kinds |= {"row in a wrong partition", "retirement in a wrong partition"}
     kinds |= {"sample of a fast clock", "flood of labels", "row too many classes", "unused label"}
     kinds |= {"sample", "sample batch", "sample again", "sample label", "sample features", "sample late"}
     assert kinds - sent.keys() == set()

@@ -12,7 +12,6 @@ from deltaplane import limits
 from deltaplane.definition import ClassDefinition, StreamDefinition
 from deltaplane.metrics import Confusion
 from deltaplane.reference import Reference
-from deltaplane.sample import partition_of
 from deltaplane.wire import read_dead_letter, read_model, write_sample_batch
 from deltaplane_services.processors.records import DEAD_LETTERS, MODELS, SAMPLES, Outgoing
 from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
@@ -23,7 +22,7 @@ SIZE = 60
 
 def batches(definition: StreamDefinition, rows: Sequence[Row]) -> Iterator[tuple[int, Sequence[Row]]]:
     for partition in range(definition.partitions):
-        mine = [row for row in rows if partition_of(row.id, definition.partitions) == partition]
+        mine = [row for row in rows if definition.partition_of(row.id) == partition]
         if mine:
             yield partition, mine
 

@@ -14,7 +14,7 @@ from deltaplane.delta import Claim, Source, SourceState
 from deltaplane.errors import DeltaGap, WireError
 from deltaplane.records import Prediction, Query, Unanswered
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement, partition_of
+from deltaplane.sample import Retirement
 from deltaplane.statistics import Statistics
 from deltaplane.wire import (
     read_answer,
@@ -90,7 +90,7 @@ def delivered(
                 runner.round(now)
         for sample_id in retired if not times else ():
             value = write_retirement(Retirement(sample_id, "asked", 0), definition.data_fingerprint)
-            partition = partition_of(sample_id, definition.partitions)
+            partition = definition.partition_of(sample_id)
             runner.broker.append(Outgoing(RETIREMENTS, partition, None, value), now)
     runner.drain(now)
     return runner
@@ -99,7 +99,7 @@ def delivered(
 def send(broker: EmbeddedBroker, definition: StreamDefinition, rows: Sequence[Row], now: int, *, single: bool) -> None:
     """Some rows, each to the partition of its id, together or one by one."""
     for partition in range(definition.partitions):
-        mine = [row for row in rows if partition_of(row.id, definition.partitions) == partition]
+        mine = [row for row in rows if definition.partition_of(row.id) == partition]
         records: list[Record] = [(row,) for row in mine] if single else [tuple(mine)] if mine else []
         for record in records:
             value = write_sample_batch(samples_of([record], 0, 2), definition.data_fingerprint)
@@ -121,7 +121,7 @@ def batch(definition: StreamDefinition, rows: Sequence[Row], retired: Sequence[s
     """The digest of the same rows from scratch."""
     reference = Reference(definition)
     for row in rows:
-        reference.add(partition_of(row.id, definition.partitions), samples_of([(row,)], 0, 2))
+        reference.add(definition.partition_of(row.id), samples_of([(row,)], 0, 2))
     for sample_id in retired:
         reference.retire(sample_id)
     return reference.statistics().digest(definition.data_fingerprint)
@@ -260,7 +260,7 @@ def test_without_rows_crashes_change_nothing_and_a_row_retired_by_content_never_
         for row in gone if start == 60 else ():
             asked = Retirement(row.id, "asked", 0, label=row.label, features=row.values)
             value = write_retirement(asked, definition.data_fingerprint)
-            runner.broker.append(Outgoing(RETIREMENTS, partition_of(row.id, 2), None, value), now)
+            runner.broker.append(Outgoing(RETIREMENTS, runner.definition.partition_of(row.id), None, value), now)
     runner.drain(now)
     assert end(runner) == batch(definition, [row for row in rows if row not in gone])
     assert runner.merger.merger.totals["retirements retired"] == len(gone)
@@ -413,7 +413,7 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
         rows = rows_of(5)
         for start in range(0, len(rows), 7):
             for partition in range(2):
-                mine = tuple(row for row in rows[start : start + 7] if partition_of(row.id, 2) == partition)
+                mine = tuple(row for row in rows[start : start + 7] if definition.partition_of(row.id) == partition)
                 if mine:
                     samples = samples_of([mine], 0, 2)
                     content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint))

@@ -14,7 +14,7 @@ import numpy as np
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.records import Query
-from deltaplane.sample import Retirement, Samples, partition_of
+from deltaplane.sample import Retirement, Samples
 from deltaplane.wire import read_answer, write_query, write_retirement, write_sample, write_sample_batch
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.processors.records import PREDICTIONS, QUERIES, RETIREMENTS, SAMPLES, Outgoing
@@ -91,7 +91,7 @@ class Load(Background):
         codes = (self._numbers.random(count) < 0.2).astype(np.int32)
         features = self._numbers.normal(size=(count, FEATURES)) + codes[:, None] * self._centre
         ids = [f"s{self.sent.rows + number}" for number in range(count)]
-        home = np.array([partition_of(sample_id, self._definition.partitions) for sample_id in ids])
+        home = np.array([self._definition.partition_of(sample_id) for sample_id in ids])
         if self.sent.refused["bad value"] < self.sent.refused["bad record"] and count > SINGLES:
             features[-1, 0] = np.nan
             self.sent.refused["bad value"] += 1
@@ -114,7 +114,7 @@ class Load(Background):
         recent = self._random.random() < 0.75
         sample_id = self._random.choice(self._recent) if recent else f"nobody{self.sent.retirements}"
         retirement = Retirement(sample_id, "asked for", 0, time=time.time_ns() // 1_000_000)
-        partition = partition_of(sample_id, self._definition.partitions)
+        partition = self._definition.partition_of(sample_id)
         value = write_retirement(retirement, self._print)
         self.producer.send(Outgoing(RETIREMENTS, partition, sample_id.encode(), value))
         self.sent.retirements += 1
@@ -122,7 +122,7 @@ class Load(Background):
     def _ask(self) -> None:
         query_id = f"q{self.sent.queries}"
         value = write_query(Query(query_id, self._numbers.normal(size=FEATURES), self._print))
-        self.producer.send(Outgoing(QUERIES, partition_of(query_id, self._definition.partitions), None, value))
+        self.producer.send(Outgoing(QUERIES, self._definition.partition_of(query_id), None, value))
         self.sent.queries += 1
 
     def _spoil(self) -> None:

@@ -35,6 +35,7 @@ CORE_ORDER = (
     "ladder",
     "message_size",
     "prior",
+    "placement",
     "definition",
     "older_defaults",
     "event_times",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from deltaplane.errors import WireError
 from deltaplane.model import Model
 from deltaplane.records import Receipt
-from deltaplane.sample import Retirement, partition_of
+from deltaplane.sample import Retirement
 from deltaplane.wire import read_receipt, write_retirement
 from deltaplane_services.kafka.accepted import AcceptedTiles
 from deltaplane_services.kafka.clients import publisher, reader
@@ -70,7 +70,7 @@ class _Asked:
         self._records = {}
         for sample_id in self.answers:
             value = write_retirement(Retirement(sample_id, reason, 0, time=now), definition.data_fingerprint)
-            partition = partition_of(sample_id, definition.partitions)
+            partition = definition.partition_of(sample_id)
             self._records[sample_id] = Outgoing(RETIREMENTS, partition, sample_id.encode(), value)
 
     @property

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
 from deltaplane.records import Checkpoint, Receipt
-from deltaplane.sample import partition_of
 from deltaplane.wire import read_claim_or_delta, read_receipt
 from deltaplane_services.kafka.accepted import NothingToAudit, checkpoint_before, readable_checkpoints
 from deltaplane_services.kafka.clients import reader
@@ -73,7 +72,7 @@ def verify_receipts(settings: ServiceSettings, sample_id: str) -> list[Verified]
 
 def _receipts_of(settings: ServiceSettings, site: LogReader, sample_id: str) -> list[Receipt]:
     """The last receipt of each retirement of an id by each writer, in the order of the log."""
-    partition = partition_of(sample_id, settings.definition.partitions)
+    partition = settings.definition.partition_of(sample_id)
     _, end = site.bounds(RECEIPTS, partition)
     found: dict[bytes | None, Receipt] = {}
     for record in site.read(RECEIPTS, partition, 0, end):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deltaplane.outcomes import SampleOutcome
+from deltaplane.sample import WRONG_PARTITION
 from deltaplane_services.processors.records import MORE_ROWS
 
 PREQUENTIAL_SAMPLES = 5000
@@ -44,6 +45,7 @@ def word(text: str) -> str:
 
 REFUSED = (
     "bad id",
+    WRONG_PARTITION,
     "bad label",
     "unknown class",
     "too many classes",
@@ -185,6 +187,13 @@ REMOVED = Metric("deltaplane_window_removed_samples_total", "counter", "Samples 
 REJECTED = Metric(
     "deltaplane_rejected_total", "counter", "Samples and retirements that became dead letters at a worker.", ("reason",)
 )
+MISPLACED = Metric(
+    "deltaplane_misplaced_total",
+    "counter",
+    "Samples and retirements taken in although they lie in another partition than their id's: only where the definition"
+    " says partitioner = crc32; elsewhere they are rejected.",
+    ("what",),
+)
 FILLED = Metric("deltaplane_filled_values_total", "counter", "Missing values that were filled in.")
 TILES = Metric("deltaplane_source_tiles_total", "counter", "Accepted tiles of a source.", ("site", "partition"))
 BARRED = Metric(
@@ -221,6 +230,7 @@ STREAM = (
     RETIREMENTS_FORGOTTEN,
     REMOVED,
     REJECTED,
+    MISPLACED,
     FILLED,
     TILES,
     BARRED,

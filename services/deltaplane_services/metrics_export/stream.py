@@ -38,6 +38,7 @@ from deltaplane_services.metrics_export import names
 from deltaplane_services.metrics_export.families import ClassNames, Labels, family, single
 from deltaplane_services.metrics_export.names import Metric
 from deltaplane_services.metrics_export.prequential import RecentScores
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
 
 Totals = dict[tuple[Metric, Labels], int]
 
@@ -217,6 +218,8 @@ def _totals(model: Model) -> Totals:
             totals[names.REJECTED, (reason,)] += count
     for outcome in (SampleOutcome.LATE, SampleOutcome.RETIRED_ID):
         totals[names.REJECTED, (names.word(outcome),)] += raw(outcome, 0)
+    for what in (SAMPLES, RETIREMENTS):
+        totals[names.MISPLACED, (what,)] = raw(f"{what} misplaced", 0)
     totals[names.FILLED, ()] = raw("values filled in", 0)
     for position in model.positions:
         source = (position.source.site, str(position.source.partition))

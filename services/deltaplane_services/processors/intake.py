@@ -17,9 +17,21 @@ from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.event_times import look_like_seconds
-from deltaplane.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
+from deltaplane.sample import (
+    WRONG_PARTITION,
+    AdmittedSamples,
+    Refusal,
+    Retirement,
+    Samples,
+    admit,
+    misplaced,
+    refused_for_its_place,
+    why_misplaced,
+)
 from deltaplane.wire import read_retirement, single_samples
 from deltaplane_services.processors.records import (
+    RETIREMENTS,
+    SAMPLES,
     Outgoing,
     Record,
     dead_letter,
@@ -57,13 +69,15 @@ class EventClock:
 
 
 class Intake:
-    """The gate of one source. ``labels``: where classes are open, those that it has admitted, in order.
+    """The gate of one source, whose records lie in ``partition``.
 
-    ``rounding_error`` float64[d]: the largest distance between admitted values and the grid so far.
+    ``labels``: where classes are open, those that it has admitted, in order. ``rounding_error`` float64[d]: the largest
+    distance between admitted values and the grid so far.
     """
 
-    def __init__(self, definition: StreamDefinition) -> None:
+    def __init__(self, definition: StreamDefinition, partition: int) -> None:
         self.definition = definition
+        self.partition = partition
         self.labels: dict[str, None] = {}
         self.rounding_error = np.zeros(len(definition.features))
         self.clock = EventClock()
@@ -75,7 +89,7 @@ class Intake:
         letters: list[Outgoing] = []
         parts = self._decoded(samples, letters, counts)
         rows = _joined(parts, len(self.definition.features))
-        admitted, refusals = admit(rows, self.definition, self.labels)
+        admitted, refusals = admit(rows, self.definition, self.labels, partition=self.partition)
         self._look_at_the_clock(rows, admitted)
         self.labels.update(dict.fromkeys(admitted.new_labels))
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
@@ -83,14 +97,36 @@ class Intake:
         if admitted.missing:
             counts["values filled in"] += admitted.missing
         self.rounding_error = np.maximum(self.rounding_error, admitted.rounding)
-        features, fingerprint = len(self.definition.features), self.definition.data_fingerprint
-        asked = []
-        for record in retirements:
+        asked = self._asked(retirements, letters, counts)
+        self._count_misplaced(admitted.ids, SAMPLES, counts)
+        self._count_misplaced([retirement.id for retirement in asked], RETIREMENTS, counts)
+        return Batch(admitted, asked, letters, counts)
+
+    def _asked(self, records: Sequence[Record], letters: list[Outgoing], counts: Counter[str]) -> list[Retirement]:
+        """The retirements of records, in order. One that lies wrong never acts: its row, if any, is elsewhere."""
+        definition, asked = self.definition, []
+        for record in records:
             try:
-                asked.append(read_retirement(record.value, features, fingerprint, record.offset))
+                one = read_retirement(
+                    record.value, len(definition.features), definition.data_fingerprint, record.offset
+                )
             except (WireError, DefinitionMismatch) as fault:
                 letters.append(_refused(record, fault, counts))
-        return Batch(admitted, asked, letters, counts)
+                continue
+            if refused_for_its_place(one.id, self.partition, definition):
+                counts[f"refused {WRONG_PARTITION}"] += 1
+                reason = f"retirement of {one.id!r}: {why_misplaced(one.id, self.partition, definition)}"
+                letters.append(dead_letter(record, WRONG_PARTITION, reason, limits.DEAD_LETTER_BYTES))
+            else:
+                asked.append(one)
+        return asked
+
+    def _count_misplaced(self, ids: Sequence[str], topic: str, counts: Counter[str]) -> None:
+        """Count what was taken in although it lies wrong, in a stream that was begun before places were checked."""
+        if ids and self.definition.partitions > 1 and not self.definition.checks_places:
+            wrong = int(np.count_nonzero(misplaced(ids, self.partition, self.definition)))
+            if wrong:
+                counts[f"{topic} misplaced"] += wrong
 
     def _look_at_the_clock(self, rows: Samples, admitted: AdmittedSamples) -> None:
         clock = self.clock

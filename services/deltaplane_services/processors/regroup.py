@@ -1,11 +1,12 @@
 """A stream's samples and retirements on the topics of another stream: other partitions, windows, classes, or features.
 
 A sample goes where its id says, and all versions of an id were in one partition in their order, so that they are in one
-again. Only what was admitted is passed on: a refused row would be judged by another clock, and a label that was one too
-many would be among the first. Onto a stream that admits other rows (its grid, classes or times differ), what *that*
-admits is passed on, so that rows come in that the old stream had refused; their times are judged by when they came to
-the old one. Statistics do not depend on the rest of the order; a window of a *count* of rows shares its rows by
-partition, so with another number of partitions it holds other rows.
+again. Only what was admitted is passed on: a refused row would be judged by another clock, a label that was one too
+many would be among the first, and a row that lay in a wrong partition has no place among the versions of its id. Onto a
+stream that admits other rows (its grid, classes or times differ), what *that* admits is passed on, so that rows come in
+that the old stream had refused; their times are judged by when they came to the old one. Statistics do not depend on
+the rest of the order; a window of a *count* of rows shares its rows by partition, so with another number of partitions,
+or another partitioner, it holds other rows.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.sample import Samples, admit, partition_of
+from deltaplane.sample import Samples, admit, misplaced, refused_for_its_place, usable_each
 from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
 
@@ -65,16 +67,14 @@ class Regroup:
         features, fingerprint = len(self._old.features), self._old.data_fingerprint
         samples = read_samples(record.value, features, fingerprint, record.offset, record.log_time)
         samples = replace(samples, features=samples.features[:, self._columns])
+        samples = self._that_lie_right(samples, record.partition)
         known = self._labels.setdefault(record.partition, {})
         admitted, refusals = admit(samples, self._judge, known)
         known.update(dict.fromkeys(admitted.new_labels))
         self.counts["refused rows"] += len(refusals)
         self.counts["rows"] += len(admitted)
-        refused = {refusal.row for refusal in refusals}
-        kept = np.array([row for row in range(len(samples)) if row not in refused], dtype=np.int64)
-        places = np.array(
-            [partition_of(samples.ids[row], self._new.partitions) for row in kept.tolist()], dtype=np.int64
-        )
+        kept = np.flatnonzero(~np.isin(samples.rows, [refusal.row for refusal in refusals]))
+        places = self._new.partitions_of([samples.ids[row] for row in kept.tolist()])
         out = []
         for partition in np.unique(places).tolist():
             chosen = _chosen(samples, kept[places == partition])
@@ -82,6 +82,18 @@ class Regroup:
             value = write_sample_batch(chosen, self._new.data_fingerprint)
             out.append(Outgoing(SAMPLES, partition, None, value))
         return out
+
+    def _that_lie_right(self, samples: Samples, partition: int) -> Samples:
+        """The rows that the old stream did not refuse for their place; those that it took all the same are counted."""
+        if self._old.partitions == 1:
+            return samples
+        named = usable_each(samples.ids, limits.ID_BYTES)
+        wrong = named & misplaced(samples.ids, partition, self._old)
+        if not self._old.checks_places:
+            self.counts["rows that lay in another partition than their id's"] += int(np.count_nonzero(wrong))
+            return samples
+        self.counts["refused rows"] += int(np.count_nonzero(wrong))
+        return _chosen(samples, np.flatnonzero(~wrong)) if wrong.any() else samples
 
     def _count_beyond(self, partition: int, samples: Samples) -> None:
         """Count rows whose label is one too many where they come: several partitions may have admitted others."""
@@ -99,8 +111,11 @@ class Regroup:
     def _retirement(self, record: Record) -> list[Outgoing]:
         old = self._old
         retirement = read_retirement(record.value, len(old.features), old.data_fingerprint, record.offset)
+        if refused_for_its_place(retirement.id, record.partition, old):
+            self.counts["refused retirements"] += 1
+            return []
         self.counts["retirements"] += 1
-        partition = partition_of(retirement.id, self._new.partitions)
+        partition = self._new.partition_of(retirement.id)
         value = record.value
         if old.data_fingerprint != self._new.data_fingerprint:
             content = retirement.features and tuple(retirement.features[column] for column in self._columns)

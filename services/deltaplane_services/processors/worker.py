@@ -70,7 +70,7 @@ class WorkerProcessor:
         self.source = source
         self.writer = writer
         self.partition = Partition(definition, source.partition)
-        self._intake = Intake(definition)
+        self._intake = Intake(definition, source.partition)
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = 0

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.sample import Retirement, Samples, partition_of
+from deltaplane.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample_batch
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Encoding, Outgoing
 from deltaplane_services.readers import RowBlock
@@ -97,7 +97,7 @@ class Feed:
             retired.append(sample_id)
             retirement = Retirement(sample_id, "replay", 0, time=self.now)
             value = write_retirement(retirement, self.definition.data_fingerprint)
-            partition = partition_of(sample_id, self.definition.partitions)
+            partition = self.definition.partition_of(sample_id)
             records.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value))
         self.retirements += len(retired)
         return records, retired
@@ -114,12 +114,11 @@ class Feed:
         place = {label: code for code, label in enumerate(table)}
         codes = np.fromiter(map(place.__getitem__, block.labels), dtype=np.int32, count=len(block))
         ids = _ids(block)
-        partitions = self.definition.partitions
-        if partitions == 1:
+        if self.definition.partitions == 1:
             samples = Samples.of_record(ids, times, table, codes, block.features, self.now)
             yield PublishedBatch(0, samples, block.line_numbers)
             return
-        home = np.fromiter((partition_of(i, partitions) for i in ids), dtype=np.int64, count=len(block))
+        home = self.definition.partitions_of(ids)
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
             mine = [ids[row] for row in rows.tolist()]

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.definition import StreamDefinition, check_keys
+from deltaplane.definition import KEYS, StreamDefinition
 from deltaplane.errors import DefinitionError
 from deltaplane.exported import FORMAT, FORMAT_VERSION
 from deltaplane.features import fit_table
 from deltaplane.grid import Grid, fit_grid
-from deltaplane.tables import flag, label, list_of, number, numbers, strings, text, whole
+from deltaplane.tables import check_keys, flag, label, list_of, number, numbers, strings, text, whole
 from deltaplane_services.readers import ReaderOptions
 
 INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
@@ -93,7 +93,7 @@ def load_tables(path: Path | None) -> Tables:
     except (ValueError, RecursionError) as fault:
         # Besides what is no TOML: a number of more digits than Python converts, and lists within lists without end.
         raise DefinitionError(f"definition: {str(path)!r} is not TOML: {str(fault)[:200]}") from fault
-    check_keys(tables)
+    check_keys(tables, KEYS)
     _check_input(tables.get("input", {}))
     return tables
 
