@@ -16,10 +16,10 @@ from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_copy import register as register_copy
 from deltaplane_services.cli_grid import grid_app
 from deltaplane_services.cli_kafka import register
+from deltaplane_services.cli_retire import register as register_retire
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
 from deltaplane_services.cli_topics import topics_app
-from deltaplane_services.cli_verify import verify_receipt
 from deltaplane_services.plain import plain
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ topics_app.command("acls")(topics_acls)
 app.command()(compare)
 app.command("top")(live)
 register_copy(app)
-app.command("verify-receipt")(verify_receipt)
+register_retire(app)
 app.add_typer(source_app, name="source")
 app.add_typer(grid_app, name="grid")
 

@@ -29,7 +29,7 @@ model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=T
 
 def register(app: typer.Typer) -> None:
     """Put the commands on the command line."""
-    for command in (worker, merger, scorer, produce, retire, audit):
+    for command in (worker, merger, scorer, produce, audit):
         app.command()(command)
     app.add_typer(topics_app, name="topics")
     app.add_typer(model_app, name="model")
@@ -157,7 +157,7 @@ def scorer(
         run(service, settings.knobs, service.tell)
 
 
-# Producing and retiring ----------------------------------------------------------------------------------------------
+# Producing -----------------------------------------------------------------------------------------------------------
 
 
 def produce(
@@ -200,39 +200,6 @@ def produce(
     )
     for item in produced.first_refused:
         echo(f"line {item.line_number:,}: {item.reason}", typer.colors.YELLOW, err=True)
-
-
-def retire(
-    ids: Annotated[list[str], typer.Argument(help="Ids of the samples to unlearn.")],
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked for",
-    wait: Annotated[
-        float, typer.Option(help="Seconds to wait for receipts and for a model without the samples.")
-    ] = 30.0,
-) -> None:
-    """Unlearn samples, and wait for receipts and for the first model without them; exit code 1 if one does not come."""
-    from deltaplane_services.kafka.retire import retire as run_retire
-
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    check(settings, "retirer")
-    answers = run_retire(settings, ids, reason, wait)
-    for answer in answers:
-        if answer.receipt is None:
-            echo(f"{answer.id}: no receipt within {wait:g} s; is a worker running?", typer.colors.YELLOW, err=True)
-            continue
-        without = (
-            "not yet in a model" if answer.model_version is None else f"model {answer.model_version} is without it"
-        )
-        receipt = answer.receipt
-        echo(f"{answer.id}: {receipt.outcome}, {without}; source {receipt.source}, tile {receipt.sequence}")
-        echo(f"  digest before {receipt.digest_before}")
-        echo(f"  digest after  {receipt.digest_after}")
-    if any(answer.model_version is None for answer in answers):
-        raise typer.Exit(1)
 
 
 # Models --------------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,17 +37,22 @@ def test_a_receipt_is_proved_from_the_log_and_a_forged_one_is_not(
         with SampleProducer(stream.settings) as producer:
             producer.send_batch(rows.ids, rows.times, rows.labels, rows.features)
         rows.tell(reference)
-        told = stream.run("retire", "row-990", "row-3", "never-came").stdout
+        told = stream.run("retire", "row-990", "row-3", "never-came", code=3).stdout
         assert "row-990: retired" in told
         worker.kill()
         stream.start("worker")
-        stream.run("retire", "row-991", "row-990")
+        stream.run("retire", "row-991", "row-990", code=5)
         for sample_id in ("row-990", "row-991", "row-3"):
             reference.retire(sample_id)
         reference.retire("never-came")
         stream.wait_for_digest(reference.statistics().digest(stream.definition.data_fingerprint), "retired")
-        proved = stream.run("verify-receipt", "row-990", "row-991", "row-3", "never-came").stdout
-        assert proved.count("verified: the log gives the same; model") == 5
+        proved = stream.run("verify-receipt", "row-990", "row-991", "row-3", "never-came", code=3).stdout
+        assert proved.count("verified: the log gives the same; model") == 3
+        assert proved.count("verified only that nothing was taken out: no live row has this id") == 1
+        assert proved.count("verified only that nothing was taken out: this id had been retired before") == 1
+        stream.run("verify-receipt", "row-990", "row-991", "row-3")
+        told = json.loads(stream.run("verify-receipt", "never-came", "--json", code=3).stdout)
+        assert [(one["outcome"], one["verified"], one["out"]) for one in told] == [("waiting", True, False)]
         assert "row-990: duplicate" in proved
         assert "never-came: waiting" in proved
         # Of the id whose row is gone, the digest before and after differ; what was no more there changed nothing.

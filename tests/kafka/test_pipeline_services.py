@@ -129,14 +129,18 @@ def test_retirements_are_answered_and_leave_what_the_batch_would_without_the_row
     home = [row for row in range(ROWS) if partition_of(rows.ids[row], 2) == 0]
     expired = rows.ids[home[len(home) - WINDOW // 2 - 1]]
 
-    printed = running.retire(live, expired, unborn)
-    again = running.retire(live)
+    printed = running.retire(live, expired, unborn, code=3)
+    again = running.retire(live, code=5)
+    gone = running.retire(expired, code=5)
 
-    answers = {line.split(": ")[0]: line for line in printed.splitlines() if "is without it" in line}
+    answers = {line.split(": ")[0]: line for line in printed.splitlines() if not line.startswith(" ")}
     assert answers[live].startswith(f"{live}: retired, model ")
     assert answers[expired].startswith(f"{expired}: expired, model ")
-    assert answers[unborn].startswith(f"{unborn}: waiting, model ")
-    assert again.startswith(f"{live}: duplicate, model ")
+    assert answers[unborn].startswith(f"{unborn}: waiting: no live row has this id in source local/")
+    assert "is without it" not in answers[unborn]
+    for repeated, sample_id in ((again, live), (gone, expired)):
+        assert repeated.startswith(f"{sample_id}: duplicate: this id had been retired before")
+        assert "is without it" not in repeated
     running.wait_for_batch("after retirements")
 
 

@@ -1,4 +1,4 @@
-"""``deltaplane retire``: publish retirements and wait until each has its receipt and a model is without the sample."""
+"""``deltaplane retire``: publish retirements and wait until each has its receipt, and a model contains its tile."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from deltaplane.definition import StreamDefinition
 from deltaplane.errors import WireError
 from deltaplane.model import Model
 from deltaplane.records import Receipt
@@ -16,16 +17,47 @@ from deltaplane_services.kafka.accepted import AcceptedTiles
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.records import RECEIPTS, RETIREMENTS, Outgoing, Record
+from deltaplane_services.retirement_words import ExitCode, exit_code_of, receipt_as_json, what_became
 from deltaplane_services.settings import ServiceSettings
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one id: its receipt and the first model seen without it, or None where time ran out first."""
+    """What became of one id: its receipt, and the first model seen that contains the tile of the receipt.
+
+    Either is None where time ran out first. Only where the receipt says so did the retirement take anything out.
+    """
 
     id: str
     receipt: Receipt | None
     model_version: int | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How ``retire`` ends for this id alone."""
+        if self.receipt is None:
+            return ExitCode.NOT_YET
+        code = exit_code_of(self.receipt)
+        return ExitCode.NOT_YET if code is ExitCode.OUT and self.model_version is None else code
+
+    def line(self, definition: StreamDefinition, waited_seconds: float) -> str:
+        """What became of it, in a line."""
+        receipt, within = self.receipt, f"within {waited_seconds:g} s"
+        if receipt is None:
+            return f"{self.id}: no receipt {within}, so nothing is known to be out; is a worker running?"
+        said = what_became(receipt, definition)
+        if exit_code_of(receipt) is not ExitCode.OUT:
+            said = f"{self.id}: {receipt.outcome}: {said}"
+        elif self.model_version is None:
+            said = f"{self.id}: {receipt.outcome}, but no model without it came {within}, is a merger running? {said}"
+        else:
+            said = f"{self.id}: {receipt.outcome}, model {self.model_version} is without it; {said}"
+        return f"{said}; source {receipt.source}, tile {receipt.sequence}"
+
+    def as_json(self, definition: StreamDefinition) -> dict[str, object]:
+        """The same for scripts; what is not known is null."""
+        known = {"id": self.id} if self.receipt is None else receipt_as_json(self.receipt, definition)
+        return {**known, "model_version": self.model_version, "exit_code": int(self.exit_code)}
 
 
 def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seconds: float) -> list[Answer]:
