@@ -178,8 +178,9 @@ def check_digest(found: Findings, settings: ServiceSettings, logs: Logs, newest:
             )
         except (WireError, DefinitionMismatch):
             continue
-        asked += 1
-        reference.retire(retirement.id)
+        if definition.partition_of(retirement.id) == record.partition:
+            asked += 1
+            reference.retire(retirement.id)
     digest = reference.statistics().digest(definition.data_fingerprint)
     live = len(reference.live())
     found.demand(newest.digest == digest, f"digest: the batch has {digest}, the model {newest.digest}")
@@ -228,7 +229,8 @@ def check_accounts(found: Findings, settings: ServiceSettings, load: Load, newes
         refused.pop("bad record", 0) + refused.pop("other definition", 0) == records, "records refused are not the bad"
     )
     found.demand(refused == kinds, f"rows refused: expected {dict(kinds)}, got {dict(refused)}")
-    accounted = sum(totals[outcome] for outcome in OUTCOMES) + refused.total()
+    rows_refused = refused.total() - load.sender.astray.total()
+    accounted = sum(totals[outcome] for outcome in OUTCOMES) + rows_refused
     rows = found.figures["rows"]
     found.demand(accounted == rows == load.sender.rows_sent(), f"rows: {rows} in the log, {accounted} accounted for")
     answered = sum(totals[f"retirements {answer}"] for answer in ANSWERS) - totals["annihilated"]
@@ -236,7 +238,9 @@ def check_accounts(found: Findings, settings: ServiceSettings, load: Load, newes
     found.demand(answered == asked, f"retirements: {asked} in the log, {answered} answered")
     names = (*OUTCOMES, "replaced", "expired", "withdrawn", *(f"retirements {answer}" for answer in ANSWERS))
     found.figures |= {f"total: {name}": totals[name] for name in names if totals[name]}
-    found.figures |= {"total: rows refused": refused.total(), "total: records refused": records}
+    found.figures |= {"total: rows refused": rows_refused, "total: records refused": records}
+    found.figures |= {"total: rows in a wrong partition": load.sender.did["row in a wrong partition"]}
+    found.figures |= {"total: retirements in a wrong partition": load.sender.astray.total()}
     missing = {position.source.partition for position in newest.positions} ^ set(range(settings.definition.partitions))
     found.demand(not missing, f"sources missing from the model: {missing}")
 

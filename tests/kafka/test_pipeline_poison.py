@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.placement import partition_of
 from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Unanswered
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement
@@ -39,23 +40,30 @@ from kafka.selection import RunningKafka
 from kafka.services import Stream
 
 FIVE_MEGABYTES = 5 * 2**20
+POISON = next(one for number in range(20) if partition_of(one := f"poison-{number}", 2) == 0)
+"""An id that belongs in partition 0, where all of it goes."""
+
 OTHER = bytes(16)
 """The fingerprint of no definition."""
+
+ELSEWHERE = next(one for number in range(20) if partition_of(one := f"poison-{number}", 2) == 1)
 
 Poison = Mapping[str, tuple[bytes | None, str]]
 """What it is: its bytes, and the kind of its dead letter."""
 
 
 def mixed_batch() -> Rows:
-    """Three rows, of which the one in the middle is about to be spoiled."""
-    return Rows(3, seed=9, ids_from=5000)
+    """Three rows that belong in partition 0, of which the one in the middle is about to be spoiled."""
+    rows = Rows(3, seed=9)
+    rows.ids = [one for number in range(5000, 5020) if partition_of(one := f"row-{number}", 2) == 0][:3]
+    return rows
 
 
 def poison_for_samples(definition: StreamDefinition, now: int) -> Poison:
     def sample(
         label: str = "yes",
         features: tuple[float, ...] = (1.0, 2.0, 3.0),
-        sample_id: str = "poison",
+        sample_id: str = POISON,
         event_time: int = FIRST_TIME,
         fingerprint: bytes = definition.data_fingerprint,
     ) -> bytes:
@@ -79,6 +87,7 @@ def poison_for_samples(definition: StreamDefinition, now: int) -> Poison:
         "unknown class": (sample(label="perhaps"), "unknown class"),
         "no label": (sample(label=""), "bad label"),
         "no id": (sample(sample_id=""), "bad id"),
+        "another partition's id": (sample(sample_id=ELSEWHERE), "wrong partition"),
         "bogus date": (sample(event_time=now + 3 * 86_400_000), "bogus time"),
         "bogus date beyond calendars": (sample(event_time=2**62), "bogus time"),
         "5 MB of random bytes": (secrets.token_bytes(FIVE_MEGABYTES), "bad record"),
@@ -100,6 +109,7 @@ def poison_for_retirements(definition: StreamDefinition) -> Poison:
         # An empty id is refused by the writer; this is one as a stranger would write it.
         "no id": (valid.replace(b"\2x", b"\0", 1), "bad record"),
         "5 MB of random bytes": (secrets.token_bytes(FIVE_MEGABYTES), "bad record"),
+        "another partition's id": (write_retirement(Retirement(ELSEWHERE, "", 0), fingerprint), "wrong partition"),
     }
 
 
@@ -221,7 +231,7 @@ def test_poison_on_every_topic_is_dead_lettered_once_and_nothing_else_happens(
     assert all(letter.reason for letter in letters)
     of_row = [letter for letter in letters if letter.row == 1]
     assert len(of_row) == 1, "a row of a batch is named by its place"
-    assert "row-5001" in of_row[0].reason
+    assert mixed_batch().ids[1] in of_row[0].reason
     large = [letter for letter in letters if letter.size >= FIVE_MEGABYTES]
     assert len(large) == sum("5 MB" in name for poison in all_poison.values() for name in poison)
     assert [service.process.pid for service in services if service.running] == pids, "no service has ended"

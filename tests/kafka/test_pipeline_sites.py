@@ -91,7 +91,8 @@ def test_one_model_over_two_sites_and_nothing_but_statistics_on_the_central_clus
     # Poison at a site with a raw row in it, and a retirement: their answers stay there.
     spoiled = write_sample(MARKED_ID, 0, "perhaps", MARKED.tolist(), definition.data_fingerprint)
     at_site = publisher(sites.a.settings, "site")
-    at_site.publish([Outgoing(SAMPLES, 0, MARKED_ID.encode(), spoiled)])
+    home = definition.partition_of(MARKED_ID)
+    at_site.publish([Outgoing(SAMPLES, home, MARKED_ID.encode(), spoiled)])
     at_site.flush()
     sites.wait_for("over both sites", "a", "b")
     retired = sites.a.run("retire", MARKED_ID).stdout

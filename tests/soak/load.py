@@ -91,7 +91,7 @@ class Load(Background):
         codes = (self._numbers.random(count) < 0.2).astype(np.int32)
         features = self._numbers.normal(size=(count, FEATURES)) + codes[:, None] * self._centre
         ids = [f"s{self.sent.rows + number}" for number in range(count)]
-        home = np.array([self._definition.partition_of(sample_id) for sample_id in ids])
+        home = self._definition.partitions_of(ids)
         if self.sent.refused["bad value"] < self.sent.refused["bad record"] and count > SINGLES:
             features[-1, 0] = np.nan
             self.sent.refused["bad value"] += 1
