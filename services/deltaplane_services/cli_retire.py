@@ -60,7 +60,8 @@ def retire(
     for answer in () if as_json else answers:
         done = answer.exit_code is ExitCode.OUT
         echo(answer.line(settings.definition, wait), None if done else typer.colors.YELLOW, err=answer.receipt is None)
-        if answer.receipt is not None:
+        # Those of a tile that took out nothing of this id may differ by what it did beside.
+        if answer.receipt is not None and exit_code_of(answer.receipt) is ExitCode.OUT:
             echo(f"  digest before {answer.receipt.digest_before}")
             echo(f"  digest after  {answer.receipt.digest_after}")
     if as_json:
