@@ -27,7 +27,7 @@ from dashboards.hurry import hurried
 from dashboards.server import DEPLOY, Prometheus, running
 from dashboards.test_alert_rules import RULES
 from deltaplane.delta import Claim, Source
-from deltaplane.wire import write_claim, write_model
+from deltaplane.wire import write_claim, write_model, write_sample
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.processors.records import DELTAS, MODELS, SAMPLES, Outgoing, source_key
@@ -244,6 +244,21 @@ def test_a_record_that_is_none_raises_the_alert_of_dead_letters_for_a_while(scen
     client.flush()
     scene.fires("DeltaplaneDeadLetters", reason="bad_record")
     scene.silent("DeltaplaneDeadLetters")
+
+
+def test_a_producer_that_places_ids_wrong_raises_an_alert_of_its_own_for_a_while(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneWrongPartition")
+    definition = scene.stream.definition
+    features = [0.0] * len(definition.features)
+    label = definition.classes.names[0]
+    value = write_sample("astray", FIRST_TIME, label, features, definition.data_fingerprint)
+    elsewhere = (definition.partition_of("astray") + 1) % definition.partitions
+    client = publisher(scene.stream.settings, "site")
+    client.publish([Outgoing(SAMPLES, elsewhere, b"astray", value)])
+    client.flush()
+    scene.fires("DeltaplaneWrongPartition", stream=scene.name)
+    scene.silent("DeltaplaneWrongPartition")
 
 
 def test_labels_by_chance_make_the_gmean_fall_below_its_own_past(scene: Scene) -> None:
