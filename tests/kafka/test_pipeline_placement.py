@@ -198,7 +198,7 @@ def test_a_stream_of_an_earlier_version_goes_on_with_the_line_that_it_is_told_to
         stream.definition_file.write_text("\n".join(lines) + "\n", "utf-8")
         for command in ("worker", "merger"):
             refused = stream.run(command, code=2)
-            assert 'add the line partitioner = "crc32" to the top of its definition' in refused.stderr + refused.stdout
+            assert 'add the line partitioner = "crc32" at the top of the definition' in refused.stderr + refused.stdout
         for arguments in (("model", "show"), ("audit",), ("retire", "row-1")):
             assert 'partitioner = "crc32"' in stream.run(*arguments, code=2).stderr
 
