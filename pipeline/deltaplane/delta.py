@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from deltaplane import limits
 from deltaplane.candidates import Trials
@@ -38,6 +39,28 @@ class Source:
 
     def __str__(self) -> str:
         return f"{self.site}/{self.partition}"
+
+
+class TopicIds(NamedTuple):
+    """Kafka's identifiers of the topics that a source is read from; empty where nobody has told them.
+
+    Offsets mean nothing without them: a topic that is deleted and made again under its name begins at offset 0 anew.
+    """
+
+    samples: str = ""
+    retirements: str = ""
+
+    def or_else(self, others: TopicIds) -> TopicIds:
+        """These, and where one is not known that of ``others``."""
+        return TopicIds(self.samples or others.samples, self.retirements or others.retirements)
+
+    def differ(self, others: TopicIds) -> list[str]:
+        """The names of the topics that have one identifier here and another there."""
+        pairs = zip(self._fields, self, others, strict=True)
+        return [name for name, mine, other in pairs if mine and other and mine != other]
+
+
+UNKNOWN_TOPICS = TopicIds()
 
 
 @dataclass(frozen=True)
@@ -73,11 +96,12 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Claim:
-    """``writer`` owns the source from here on."""
+    """``writer`` owns the source from here on, and reads it from these topics."""
 
     source: Source
     writer: str
     stream_fingerprint: bytes
+    topics: TopicIds = UNKNOWN_TOPICS
 
 
 @dataclass(frozen=True)
@@ -130,6 +154,8 @@ class Verdict(StrEnum):
 class SourceState:
     """All that the accepted deltas of one source add up to; ``sequence`` numbers the tile that comes next.
 
+    ``topics``: those that its offsets are of, as the first claim said under which anything was read.
+
     A ``barred`` source has been removed: it has no statistics, no owner, and nothing of it is accepted. ``labels``:
     where classes are open, all that it has ever admitted, in that order; their rows may have left every window.
     """
@@ -146,6 +172,12 @@ class SourceState:
     dropped: Mapping[str, int] = field(default_factory=dict)
     barred: bool = False
     labels: tuple[str, ...] = ()
+    topics: TopicIds = UNKNOWN_TOPICS
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything of the source's logs has been read."""
+        return self.samples_position > 0 or self.retirements_position > 0
 
 
 def accept(
@@ -169,7 +201,9 @@ def accept(
     if state.barred:
         return replace(state, dropped=_added(state.dropped, {str(Verdict.BARRED): 1})), Verdict.BARRED
     if isinstance(record, Claim):
-        return replace(state, owner=record.writer), Verdict.CLAIMED
+        # The offsets of a state are those of the topics that it was read from, whoever claims it later.
+        topics = state.topics.or_else(record.topics) if state.begun else record.topics
+        return replace(state, owner=record.writer, topics=topics), Verdict.CLAIMED
     verdict = _judge(state, record)
     if verdict is not Verdict.ACCEPTED:
         return replace(state, dropped=_added(state.dropped, {str(verdict): 1})), verdict
@@ -194,6 +228,7 @@ def accept(
         counts=counts,
         dropped=state.dropped,
         labels=state.labels + record.labels,
+        topics=state.topics,
     )
     check_state(where, after)
     return after, Verdict.ACCEPTED

@@ -26,6 +26,14 @@ class DeltaGap(DeltaplaneError):
     """Deltas of a source do not tile: something between two positions is missing."""
 
 
+class LogDisorder(DeltaplaneError):
+    """Records of a log do not come in the order of their offsets, or lie where the log has none."""
+
+
+class LogReplaced(DeltaplaneError):
+    """A log is not the one that a state was read from: it was made anew, or has lost its end."""
+
+
 class StateMismatch(DeltaplaneError):
     """Two states that must be the same integers are not."""
 

@@ -15,6 +15,7 @@ NAMES = (
     "delta",
     "checkpoint",
     "labelled",
+    "anchored",
     "model",
     "query",
     "prediction",

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source
+from deltaplane.delta import UNKNOWN_TOPICS, Source, TopicIds
 from deltaplane.wire import read_model
 from deltaplane_services.broker_embedded import EmbeddedBroker
 from deltaplane_services.processors.merger import MergerProcessor
@@ -58,10 +58,18 @@ class _Worker:
 
 
 def take_source(
-    definition: StreamDefinition, broker: EmbeddedBroker, source: Source, writer: str, now: int
+    definition: StreamDefinition,
+    broker: EmbeddedBroker,
+    source: Source,
+    writer: str,
+    now: int,
+    topics: TopicIds = UNKNOWN_TOPICS,
 ) -> WorkerProcessor:
-    """A worker that has claimed a source and knows where to read on. Raises DeltaGap and OffsetOutOfRange."""
-    processor = WorkerProcessor(definition, source, writer)
+    """A worker that has claimed a source and knows where to read on.
+
+    Raises :class:`DeltaGap`, :class:`LogReplaced` and :class:`OffsetOutOfRange`.
+    """
+    processor = WorkerProcessor(definition, source, writer, topics)
     claimed_at = broker.append(processor.claim(), now)
     checkpoint, offset = newest_checkpoint(
         definition, source, broker.fetch_topic(CHECKPOINTS), broker.end(DELTAS, source.partition)
@@ -69,6 +77,7 @@ def take_source(
     # No later than the checkpoint: a delta that retention has eaten cannot be made up for.
     deltas = broker.fetch(DELTAS, source.partition, offset)
     resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at), claimed_at)
+    processor.check_ends(broker.end(SAMPLES, source.partition), broker.end(RETIREMENTS, source.partition))
     processor.skip_to(
         max(resume.samples, broker.begin(SAMPLES, source.partition)),
         max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),

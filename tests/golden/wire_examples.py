@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from deltaplane.candidates import Blend, Candidates, Choice, Trials
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
+from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model, SourcePosition
 from deltaplane.moments import Moments
@@ -118,6 +118,8 @@ STATISTICS = Statistics(
 SCORES = Confusion({("DOWN", "UP"): 3, ("UP", "UP"): 2**40})
 
 CLAIM = Claim(SOURCE, "worker-0.1.3", STREAM)
+TOPICS = TopicIds("q8sTzmHzQbSRlHrKCEbTZA", "0ZtXnlGPQXmWkqVbIGAKng")
+CLAIM_ANCHORED = replace(CLAIM, topics=TOPICS)
 ORDER = SourceOrder(SOURCE, barred=True, reason="contract ended", stream_fingerprint=STREAM)
 DELTA = Delta(
     source=SOURCE,
@@ -154,6 +156,7 @@ CHECKPOINT = Checkpoint(
     stream_fingerprint=STREAM,
 )
 CHECKPOINT_LABELLED = replace(CHECKPOINT, state=replace(CHECKPOINT.state, labels=("SIDEWAYS", "UP", "DOWN")))
+CHECKPOINT_ANCHORED = replace(CHECKPOINT, state=replace(CHECKPOINT.state, topics=TOPICS))
 
 
 def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> Model:
@@ -262,6 +265,7 @@ EXAMPLES = {
             for name, value in (("retirement", BY_ID), ("retirement_by_content", BY_CONTENT))
         ),
         Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
+        Example("claim_anchored", "anchored", CLAIM_ANCHORED, lambda: write_claim(CLAIM_ANCHORED), _read_deltas),
         Example("source_order", "source_order", ORDER, lambda: write_source_order(ORDER), _read_deltas),
         *(
             Example(name, schema, value, partial(write_delta, value), _read_deltas)
@@ -282,6 +286,7 @@ EXAMPLES = {
             for name, schema, value in (
                 ("checkpoint", "checkpoint", CHECKPOINT),
                 ("checkpoint_labelled", "labelled", CHECKPOINT_LABELLED),
+                ("checkpoint_anchored", "anchored", CHECKPOINT_ANCHORED),
             )
         ),
         *(

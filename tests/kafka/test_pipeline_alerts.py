@@ -38,6 +38,7 @@ from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
 from kafka.test_pipeline_metrics import free_ports
+from kafka.test_topics_made_anew import make_anew
 
 FACTOR = 30
 PACE = "500ms"
@@ -317,6 +318,16 @@ def test_more_records_than_the_workers_can_read_make_the_lag_grow(scene: Scene) 
     scene.fires("DeltaplaneLagGrowing", topic="samples", site="local")
     scene.feed.weather = CALM
     scene.silent("DeltaplaneLagGrowing")
+
+
+def test_a_topic_that_is_made_anew_sets_its_sources_aside_until_they_begin_anew(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneSourceSetAside")
+    make_anew(scene.stream.settings.cluster("site").broker, scene.stream, ["retirements"])
+    scene.fires("DeltaplaneSourceSetAside", stream=scene.name, site="local")
+    scene.stream.run("source", "remove", "local")
+    scene.stream.run("source", "admit", "local")
+    scene.silent("DeltaplaneSourceSetAside")
 
 
 def test_mergers_with_different_solver_settings_are_told_apart_while_one_stands_by(

@@ -255,6 +255,7 @@ class Described:
 
     def __init__(self, topic_id: object) -> None:
         self.topic_id = topic_id
+        self.partitions = [object()]
 
 
 def kafka_error(code: int) -> KafkaException:

@@ -9,12 +9,13 @@ from unittest import mock
 
 from deltaplane import delta
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, Verdict
+from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds, Verdict
 from deltaplane.known_sums import KnownSums
 from deltaplane.model import Model
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Refusal, Samples, admit
 from deltaplane.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane_services.processors.worker import WorkerProcessor
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
@@ -134,6 +135,12 @@ def _takes_misplaced_samples() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _waits_for_what_is_not_there() -> Iterator[None]:
+    with mock.patch.object(WorkerProcessor, "read_to", return_value=None):
+        yield
+
+
+@contextlib.contextmanager
 def _admits_any_event_time() -> Iterator[None]:
     def admitting(
         samples: Samples, definition: StreamDefinition, known: Collection[str], *, partition: int
@@ -172,8 +179,22 @@ def _trims(rule: Callable[..., TrimPoint | Untouched]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _takes_offsets_as_they_come() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for module in ("deltaplane_services.processors.worker", "simulation.world"):
+            stack.enter_context(mock.patch(f"{module}.check_order", return_value=0))
+        yield
+
+
+@contextlib.contextmanager
 def _takes_misplaced_retirements() -> Iterator[None]:
     with mock.patch("deltaplane_services.processors.intake.refused_for_its_place", return_value=False):
+        yield
+
+
+@contextlib.contextmanager
+def _takes_topics_by_their_names() -> Iterator[None]:
+    with mock.patch.object(TopicIds, "differ", return_value=[]):
         yield
 
 
@@ -191,6 +212,8 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "lets go of retirements that are remembered": lambda: _trims(_lets_go_of_retirements),
     "takes misplaced samples": _takes_misplaced_samples,
     "takes misplaced retirements": _takes_misplaced_retirements,
+    "waits for what is not there": _waits_for_what_is_not_there,
+    "takes offsets as they come": _takes_offsets_as_they_come,
 }
 """Ways to break the rule, by name."""
 
@@ -199,6 +222,7 @@ BREAKS_OF_ORDERS: dict[str, Callable[[], contextlib.AbstractContextManager[None]
     "takes what a removed source says": lambda: _with_rule(_takes_what_a_removed_source_says),
     "keeps the rows of a removed source": lambda: _with_rule(_keeps_the_rows_of_a_removed_source),
     "lets a source in where it was": lambda: _with_rule(_lets_a_source_in_where_it_was),
+    "takes topics by their names": _takes_topics_by_their_names,
 }
 """Ways that only histories with orders can show."""
 

@@ -89,6 +89,34 @@ class Producer:
             self._send(self._place(row.id), [row], now, single=self.random.random() < 0.5)
         self.did["flood of labels"] += 1
 
+    def forget(self, topic: str) -> None:
+        """A topic was deleted, and what was in it; its dead letters are those of other records."""
+        (self.sent if topic == SAMPLES else self.retired).clear()
+        self.letters = {key: kind for key, kind in self.letters.items() if not key.startswith(f"{topic}-".encode())}
+        if topic == SAMPLES:
+            self.labels.clear()
+
+    def never_sent(self, topic: str, now: int) -> list[bytes]:
+        """Records that would count, of a transaction that is aborted."""
+        fingerprint = self.definition.data_fingerprint
+        if topic == RETIREMENTS:
+            ids = [row.id for row in self._rows[-3:]]
+            return [write_retirement(Retirement(one, "never", 0, now), fingerprint) for one in ids]
+        rows = [replace(row, label="x", time=now) for row in self._rows[-3:]]
+        return [write_sample(row.id, row.time, row.label, row.values, fingerprint) for row in rows]
+
+    def superseded(self, partition: int, before: int) -> list[int]:
+        """Offsets of records of one good row whose id came again in another such record, all below ``before``."""
+        good = [
+            record
+            for record in self.sent.get(partition, [])
+            if record.offset < before
+            and len(record.samples) == 1
+            and origin_key(SAMPLES, partition, record.offset, 0) not in self.letters
+        ]
+        last = {record.samples.ids[0]: record.offset for record in good}
+        return [record.offset for record in good if last[record.samples.ids[0]] > record.offset]
+
     # Samples ---------------------------------------------------------------------------------------------------------
 
     def _samples(self, now: int) -> None:
@@ -237,6 +265,13 @@ class Producer:
             value = good + b"\0"
         elif way == "wrong topic":
             value = retirement if topic == SAMPLES else sample
+        self._spoil(topic, partition, value, kind, now)
+        self.did[f"poison {way}"] += 1
+
+    def tombstone(self, partition: int, now: int) -> None:
+        """A record without a value, as compacted topics have them."""
+        self._spoil(SAMPLES, partition, None, "bad record", now)
+
+    def _spoil(self, topic: str, partition: int, value: bytes | None, kind: str, now: int) -> None:
         offset = self.broker.append(Outgoing(topic, partition, None, value), now)
         self.letters[origin_key(topic, partition, offset)] = kind
-        self.did[f"poison {way}"] += 1

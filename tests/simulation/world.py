@@ -12,8 +12,9 @@ from random import Random
 
 from deltaplane import trimming
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Delta, Source, SourceState, Tile, Verdict, accept
-from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.delta import Delta, Source, SourceState, Tile, TopicIds, Verdict, accept
+from deltaplane.errors import DefinitionMismatch, LogDisorder, StateMismatch, WireError
+from deltaplane.log_order import check_order
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_delta, write_model
@@ -67,6 +68,12 @@ FAULTS = (
     "flood of new labels",
     "model with a watermark years ahead",
     "model that says a source is years ahead",
+    "mark of a transaction",
+    "aborted transaction",
+    "older version compacted away",
+    "tombstone compacted away",
+    "offsets that do not ascend",
+    "offset beyond the end",
 )
 """Everything that can go wrong here; a test demands that each does."""
 
@@ -82,11 +89,41 @@ class Accepted:
 
 
 class RememberingBroker(EmbeddedBroker):
-    """The embedded broker, and a copy of every record it ever got, whatever retention and compaction did since."""
+    """The embedded broker, and a copy of every record it ever got, whatever retention and compaction did since.
+
+    Offsets of ``hidden`` records, by topic and partition, are gaps to everyone who reads.
+    """
 
     def __init__(self, partitions: int) -> None:
         super().__init__(partitions)
         self.everything: defaultdict[tuple[str, int], list[Record]] = defaultdict(list)
+        self.hidden: defaultdict[tuple[str, int], set[int]] = defaultdict(set)
+        self.topic_ids = TopicIds("samples 0", "retirements 0")
+
+    def make_anew(self, topic: str) -> None:
+        """Delete a topic, and make one of the same name: its offsets begin at 0 again."""
+        for partition in range(self.partitions):
+            self._logs[topic, partition] = type(self._logs[topic, partition])(topic, partition, compacted=False)
+            self.everything[topic, partition], self.hidden[topic, partition] = [], set()
+        number = int(getattr(self.topic_ids, topic).split()[-1]) + 1
+        self.topic_ids = self.topic_ids._replace(**{topic: f"{topic} {number}"})
+
+    def hide(self, topic: str, partition: int, offset: int) -> None:
+        """Make a gap of a record."""
+        self.hidden[topic, partition].add(offset)
+
+    def fetch(self, topic: str, partition: int, offset: int, most: int = 2**31) -> list[Record]:
+        """At most ``most`` records from ``offset`` on, over all gaps. Raises :class:`OffsetOutOfRange`."""
+        hidden = self.hidden[topic, partition]
+        if not hidden:
+            return super().fetch(topic, partition, offset, most)
+        return [record for record in super().fetch(topic, partition, offset) if record.offset not in hidden][:most]
+
+    def read_to(self, topic: str, partition: int) -> int:
+        """The offset behind the last record that is no gap."""
+        hidden = self.hidden[topic, partition]
+        shown = (record.offset for record in reversed(self.everything[topic, partition]))
+        return next((offset + 1 for offset in shown if offset not in hidden), 0)
 
     def append(self, outgoing: Outgoing, log_time: int) -> int:
         """Append and remember."""
@@ -140,6 +177,7 @@ class World:
             (self.delayed_delta_arrives, 3),
             (self.odd_delta, 1),
             (self.forged_model, 1),
+            (self.gap, 4),
         )
         chosen = self.random.choices([action for action, _ in actions], [weight for _, weight in actions], k=events)
         for action in chosen:
@@ -153,6 +191,13 @@ class World:
         self.old_mergers.clear()
         while self.delayed:
             self.delayed_delta_arrives()
+        for partition in self.workers:
+            if self.random.random() < 0.2:
+                # A rebuild up to a record that is not there any more, and nothing comes behind it.
+                self.producer.tombstone(partition, self.now)
+                self.poll(partition, 2**31, faults=False)
+                self.compact(partition)
+                self.workers[partition] = self.new_worker(partition)
         quiet = 0
         while quiet < 3:
             ends = self.ends()
@@ -175,12 +220,49 @@ class World:
             self.fault("flood of new labels")
             self.producer.flood(self.now)
 
+    def gap(self) -> None:
+        """Somebody's transaction leaves a mark in a log, or more than that; or compaction takes a record out."""
+        topic, partition = self.random.choice((SAMPLES, RETIREMENTS)), self.random.choice(list(self.workers))
+        way = self.random.random()
+        if way < 0.4:
+            self.fault("mark of a transaction")
+            self.broker.hide(topic, partition, self.broker.append(Outgoing(topic, partition, None, b"mark"), self.now))
+        elif way < 0.7:
+            self.fault("aborted transaction")
+            for value in (*self.producer.never_sent(topic, self.now), b"mark"):
+                offset = self.broker.append(Outgoing(topic, partition, b"aborted", value), self.now)
+                self.broker.hide(topic, partition, offset)
+        elif way < 0.8:
+            self.producer.tombstone(partition, self.now)
+        else:
+            self.compact(partition)
+
+    def compact(self, partition: int) -> None:
+        """Compaction takes out what a source has read already: tombstones, and rows that have a younger version.
+
+        What is compacted before it is read, and rows of windows that count, are missed: there compaction is a mistake.
+        """
+        read_to = self.truth(partition)[-1].state.samples_position
+        records = [record for record in self.broker.everything[SAMPLES, partition] if record.offset < read_to]
+        hidden = self.broker.hidden[SAMPLES, partition]
+        tombstones = [r.offset for r in records if r.value is None and r.offset not in hidden]
+        if tombstones:
+            self.fault("tombstone compacted away")
+            self.broker.hide(SAMPLES, partition, tombstones[-1])
+        if any(window.kind != "all" for window in self.definition.ladder.windows):
+            return
+        older = self.producer.superseded(partition, read_to)
+        if older:
+            self.fault("older version compacted away")
+            self.broker.hide(SAMPLES, partition, self.random.choice(older))
+
     # Workers ---------------------------------------------------------------------------------------------------------
 
     def new_worker(self, partition: int) -> WorkerProcessor:
         """Another life of a worker."""
         self.lives += 1
-        return take_source(self.definition, self.broker, Source(SITE, partition), f"life {self.lives}", self.now)
+        source, topics = Source(SITE, partition), self.broker.topic_ids
+        return take_source(self.definition, self.broker, source, f"life {self.lives}", self.now, topics)
 
     def worker_polls(self) -> None:
         """Some worker reads on, and may die of it."""
@@ -222,14 +304,30 @@ class World:
         try:
             samples = self.broker.fetch(SAMPLES, partition, samples_at, most)
             retirements = self.broker.fetch(RETIREMENTS, partition, retirements_at, most_retirements)
-        except OffsetOutOfRange:
+            handed = self.out_of_order(samples) if not whole and self.random.random() < 0.03 else samples
+            check_order(SAMPLES, (r.offset for r in handed), samples_at, self.broker.end(SAMPLES, partition))
+            output = processor.process(handed, retirements)
+        except (OffsetOutOfRange, LogDisorder):
             return None
-        output = processor.process(samples, retirements)
+        if len(samples) < most and len(retirements) < most_retirements:
+            processor.read_to(self.broker.end(SAMPLES, partition), self.broker.end(RETIREMENTS, partition))
         if output.then:
             delta = read_claim_or_delta(output.then[0].value, self.definition.dimension)
             assert isinstance(delta, Delta)
             self.outputs[partition, delta.writer, delta.tile.sequence] = output
         return output
+
+    def out_of_order(self, samples: list[Record]) -> list[Record]:
+        """The same records, as a client hands them over that believes a batch with made-up offsets inside."""
+        if len(samples) > 1 and self.random.random() < 0.7:
+            self.fault("offsets that do not ascend")
+            at = self.random.randrange(1, len(samples))
+            offset = samples[self.random.randrange(at)].offset
+            return [*samples[:at], samples[at]._replace(offset=offset), *samples[at + 1 :]]
+        if samples:
+            self.fault("offset beyond the end")
+            return [*samples[:-1], samples[-1]._replace(offset=samples[-1].offset + 1_000_000)]
+        return samples
 
     def die(self, partition: int, output: Output) -> None:
         """A worker dies somewhere in the middle of what it publishes; or is only thought to be dead."""

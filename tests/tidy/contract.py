@@ -14,6 +14,7 @@ from tidy.sources import PACKAGES, ROOTS, Source
 
 CORE_ORDER = (
     "errors",
+    "log_order",
     "limits",
     "grid",
     "refit",

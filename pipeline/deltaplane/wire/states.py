@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltaplane import limits
-from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile
+from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.records import Checkpoint
 from deltaplane.wire.blends import trials_fields, trials_of
-from deltaplane.wire.frame import Fields, read_record, write_record
+from deltaplane.wire.frame import Fields, header, read_record, write_record
 from deltaplane.wire.parts import (
     check_name,
     check_positions,
@@ -39,10 +39,29 @@ def _read_labelled(data: bytes | None, within: str, others: Sequence[str]) -> tu
     return name, fields, labels
 
 
+def _write_anchored(topics: TopicIds, message: bytes) -> bytes:
+    """A message, in the company of the identifiers of its topics where they are known."""
+    if not any(topics):
+        return message
+    named = {"samples_topic_id": topics.samples, "retirements_topic_id": topics.retirements}
+    return write_record("anchored", {**named, "message": message})
+
+
+def _read_anchored(data: bytes | None) -> tuple[bytes | None, TopicIds | None]:
+    """(message, topics) of a message that may be in the company of the identifiers of its topics; None if it is not."""
+    if data is None or not data.startswith(header("anchored")):
+        return data, None
+    name, fields = read_record(data, ("anchored",))
+    topics = TopicIds(fields["samples_topic_id"], fields["retirements_topic_id"])
+    for one in topics:
+        check_name(name, "a topic's identifier", one, limits.NAME_BYTES)
+    return fields["message"], topics
+
+
 def write_claim(claim: Claim) -> bytes:
-    """One ``Claim`` message."""
+    """One ``Claim`` message, in an ``Anchored`` where the topics are known."""
     fields = {"stream_fingerprint": claim.stream_fingerprint, "writer": claim.writer}
-    return write_record("claim", fields | source_fields(claim.source))
+    return _write_anchored(claim.topics, write_record("claim", fields | source_fields(claim.source)))
 
 
 def write_source_order(order: SourceOrder) -> bytes:
@@ -74,13 +93,17 @@ def write_delta(delta: Delta) -> bytes:
 
 def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | SourceOrder:
     """What a message of the deltas topic holds, for statistics of D = ``dimension``. Raises :class:`WireError`."""
-    name, fields, labels = _read_labelled(data, "delta", ("claim", "source_order"))
+    data, topics = _read_anchored(data)
+    if topics is None:
+        name, fields, labels = _read_labelled(data, "delta", ("claim", "source_order"))
+    else:
+        (name, fields), labels = read_record(data, ("claim",)), ()
     source = source_of(name, fields)
     if name == "source_order":
         return SourceOrder(source, fields["barred"], fields["reason"], fields["stream_fingerprint"])
     check_name(name, "a writer", fields["writer"], limits.NAME_BYTES)
     if name == "claim":
-        return Claim(source, fields["writer"], fields["stream_fingerprint"])
+        return Claim(source, fields["writer"], fields["stream_fingerprint"], topics or TopicIds())
     check_positions(name, fields, ("sequence",), ("samples_from", "samples_to"), ("retirements_from", "retirements_to"))
     return Delta(
         source=source,
@@ -119,11 +142,12 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
             "next_offset": checkpoint.next_offset,
         },
     )
-    return _write_labelled(state.labels, message)
+    return _write_anchored(state.topics, _write_labelled(state.labels, message))
 
 
 def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
     """The ``Checkpoint`` of a message. Raises :class:`WireError`."""
+    data, topics = _read_anchored(data)
     name, fields, labels = _read_labelled(data, "checkpoint", ())
     positions = ("sequence", "samples_position", "retirements_position", "next_offset")
     check_positions(name, fields, *((key,) for key in positions))
@@ -141,5 +165,6 @@ def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
         dropped=counts_of(name, fields, "dropped"),
         barred=fields["barred"],
         labels=labels,
+        topics=topics or TopicIds(),
     )
     return Checkpoint(state, fields["next_offset"], fields["stream_fingerprint"])

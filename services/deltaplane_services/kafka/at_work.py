@@ -12,13 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from deltaplane import limits
-from deltaplane_services.processors.records import Record
+from deltaplane_services.kafka.reading import Reading
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker import WorkerProcessor
 
 
 @dataclass
 class SourceAtWork:
     """Its state, the number of the tile that it publishes next, and the topics of which no more is read for now.
+
+    ``readings``: by topic, how far the client has come since it was last told where to read.
 
     Samples and retirements from ``rebuild_to`` on wait in memory, ``held_bytes`` of them by topic.
     """
@@ -28,6 +31,7 @@ class SourceAtWork:
     rebuild_to: tuple[int, int]
     held_back: frozenset[str] = frozenset()
     held_bytes: Counter[str] = field(default_factory=Counter)
+    readings: dict[str, Reading] = field(default_factory=lambda: {topic: Reading() for topic in (SAMPLES, RETIREMENTS)})
 
     def hold(self, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
         """Take note of what came; whether other topics are held back now than before."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltaplane.delta import SourceState
-from deltaplane.errors import DeltaGap, SourceBarred, StateMismatch
+from deltaplane.errors import DeltaGap, LogDisorder, SourceBarred, StateMismatch
 from deltaplane.model import Model, SourcePosition
 from deltaplane.statistics import Statistics
 from deltaplane_services.kafka.accepted import NothingToAudit, nothing_of, readable_checkpoints, state_at
@@ -91,7 +91,8 @@ def _rebuilt(
     try:
         # Where no rows are held a worker goes on from the accepted statistics; an audit adds them all up again.
         processor.restore(accepted if definition.ladder.keep_rows else nothing_of(settings, source))
-        begins = [site.bounds(topic, source.partition)[0] for topic in (SAMPLES, RETIREMENTS)]
+        bounds = [site.bounds(topic, source.partition) for topic in (SAMPLES, RETIREMENTS)]
+        begins, ends = [begin for begin, _ in bounds], [end for _, end in bounds]
         if not definition.ladder.keep_rows and max(begins):
             raise DeltaGap(
                 f"source {source}: the log begins at samples {begins[0]} and retirements {begins[1]}, and a window over"
@@ -105,7 +106,9 @@ def _rebuilt(
             processor.process(batch, [])
         for batch in in_batches(site.read(RETIREMENTS, source.partition, retirements_at, position.retirements)):
             processor.process([], batch)
-    except (StateMismatch, DeltaGap, SourceBarred) as found:
+        processor.read_to(min(ends[0], position.samples), min(ends[1], position.retirements))
+        processor.process([], [])
+    except (StateMismatch, DeltaGap, LogDisorder, SourceBarred) as found:
         return processor.partition.statistics, str(found)
     statistics, fault = processor.partition.statistics, None
     if not processor.serving or processor.position != (position.samples, position.retirements):

@@ -19,8 +19,9 @@ from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger import MergerClients
 from deltaplane_services.kafka.scorer import WATCHED, ScorerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
-from deltaplane_services.kafka.worker import WorkerClients
+from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.kafka_properties import ClusterName, client_refused
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
 from deltaplane_services.settings import ServiceSettings
 
 logger = logging.getLogger(__name__)
@@ -74,11 +75,13 @@ def _unheard(error: KafkaError) -> None:
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> WorkerClients:
     """Samples and retirements are consumed on the site's cluster, deltas go to the central one."""
     return WorkerClients(
-        consumer=lambda: _member(settings, "site", WORKERS, settings.knobs.instance),
+        consumer=lambda: _member(settings, "site", WORKERS, settings.knobs.instance, {"enable.partition.eof": True}),
         site_publisher=lambda: publisher(settings, "site", on_delivered),
         central_publisher=lambda: publisher(settings, "central", on_delivered),
         site_reader=lambda: reader(settings, "site"),
         central_reader=lambda: reader(settings, "central"),
+        site_watch=lambda: topic_watch(settings, "site", (SAMPLES, RETIREMENTS)),
+        central_watch=lambda: topic_watch(settings, "central", (DELTAS, MODELS)),
         party=_party(settings, "site", WORKERS),
     )
 
@@ -89,6 +92,7 @@ def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
         consumer=lambda: _member(settings, "central", MERGERS, ""),
         publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
+        watch=lambda: topic_watch(settings, "central", (DELTAS, CHECKPOINTS, MODELS)),
         party=_party(settings, "central", MERGERS),
     )
 
@@ -104,9 +108,11 @@ def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
     )
 
 
-def _member(settings: ServiceSettings, cluster: ClusterName, group: str, instance: str) -> Consumer:
+def _member(
+    settings: ServiceSettings, cluster: ClusterName, group: str, instance: str, more: Mapping[str, Any] | None = None
+) -> Consumer:
     properties = settings.consumer_properties(cluster, group_name(settings, group), instance)
-    return _made(Consumer, properties, cluster)
+    return _made(Consumer, {**properties, **(more or {})}, cluster)
 
 
 def _party(settings: ServiceSettings, cluster: ClusterName, group: str) -> Party:

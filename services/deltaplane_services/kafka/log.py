@@ -301,7 +301,7 @@ class LogReader:
                     offset = message.offset()
                     assert offset is not None, "a record, the end of a partition and a bad batch have an offset"
                     # The end is an event of its own: compaction may leave a gap there, which no record shows.
-                    if offset >= stop or _is_end(message):
+                    if offset >= stop or is_end(message):
                         return
                     yield self._record(message, self._assign)
                     if offset + 1 >= stop:
@@ -318,10 +318,10 @@ class LogReader:
     def _heard(self, most: int, timeout_seconds: float) -> Iterator[Message]:
         """What one poll brings, without what passes by itself; errors that do not are raised."""
         messages = self._consumer.consume(most, timeout=timeout_seconds)
-        if any(message.error() is None or _is_end(message) for message in messages):
+        if any(message.error() is None or is_end(message) for message in messages):
             self._alone_since = None
         for message in once(messages):
-            if _is_end(message) or does_not_unpack(message):
+            if is_end(message) or does_not_unpack(message):
                 yield message
             elif not is_passing(message) and not _is_of_group(message):
                 raise_if_error(message, self._party)
@@ -351,7 +351,7 @@ class LogReader:
         return [
             self._record(message, self._seek)
             for message in list(self._heard(most, timeout_seconds))
-            if not _is_end(message)
+            if not is_end(message)
         ]
 
     def _seek(self, places: list[TopicPartition]) -> None:
@@ -389,7 +389,8 @@ def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str
     return lags
 
 
-def _is_end(message: Message) -> bool:
+def is_end(message: Message) -> bool:
+    """Whether a message says that the end of its partition has been reached, at its offset."""
     error = message.error()
     return error is not None and error.name() == "_PARTITION_EOF"
 

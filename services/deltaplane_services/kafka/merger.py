@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.errors import DefinitionMismatch, DeltaGap
+from deltaplane.errors import DefinitionMismatch, DeltaGap, LogReplaced
+from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower, readable_model
 from deltaplane_services.kafka.log import (
@@ -28,6 +29,8 @@ from deltaplane_services.kafka.log import (
 )
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.source_topics import SourceTopics
+from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.metrics_export import MergerMetrics
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Output, Record
@@ -48,6 +51,7 @@ class MergerClients:
     consumer: Callable[[], Consumer]
     publisher: Callable[[], Publisher]
     reader: Callable[[], LogReader]
+    watch: Callable[[], TopicWatch]
     party: Party = ANYBODY
 
 
@@ -72,6 +76,7 @@ class MergerService:
         self._pace = pace
         self._publisher = clients.publisher()
         self._reader = clients.reader()
+        self._topics = SourceTopics(definition, (clients.watch(),), (DELTAS, CHECKPOINTS, MODELS))
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._clocks = ClockWarnings(definition)
@@ -110,7 +115,11 @@ class MergerService:
             self._reader.follow([])
 
     def _begin(self) -> MergerProcessor:
-        """Go on where the checkpoints leave off. Raises :class:`DeltaGap` where deltas behind them are gone."""
+        """Go on where the checkpoints leave off.
+
+        Raises :class:`DeltaGap` where deltas behind them are gone, :class:`LogReplaced` where the newest model has read
+        deltas that are not there.
+        """
         processor = MergerProcessor(self.definition)
         _, end = self._reader.bounds(CHECKPOINTS, 0)
         written = list(self._reader.read(CHECKPOINTS, 0, 0, end))
@@ -120,7 +129,9 @@ class MergerService:
             logger.warning(
                 "%d records of checkpoints are passed over: none of this stream's", len(written) - len(checkpoints)
             )
-        newest = ModelFollower(self._reader, self.definition, self._watch.refused_model).newest
+        follower = ModelFollower(self._reader, self.definition, self._watch.refused_model)
+        newest = follower.newest
+        check_deltas_are_there(self.definition, follower.model, lambda at: self._reader.bounds(DELTAS, at)[1])
         resume = processor.restore(checkpoints, [] if newest is None else [newest])
         if processor.solver_changed is not None:
             logger.warning(
@@ -176,6 +187,11 @@ class MergerService:
             if not is_passing(message):
                 raise_if_error(message, self._clients.party)
         if self._has_place:
+            if replaced := self._topics.look():
+                raise LogReplaced(
+                    f"{self.definition.name}: the topics {', '.join(replaced)} were deleted and made again while this"
+                    " merger worked on them; it ends here. Started again, it says what to do"
+                )
             if self.processor is None:
                 self.processor = self._begin()
             self._work(self.processor, most, timeout_seconds)

@@ -32,14 +32,16 @@ _Descriptions = Mapping[str, "Future[TopicDescription]"]
 class TopicWatch:
     """Watches topics by their full names, through clients from ``make``.
 
-    ``ids``: the id of each topic that there is, as far as brokers tell ids; ``missing``: the topics that there are not.
-    Both are what the last answer said. ``silence`` is why there was none since, or None.
+    ``ids``: the id of each topic that there is, as far as brokers tell ids, and ``partitions``: how many it has;
+    ``missing``: the topics that there are not. These are what the last answer said. ``silence`` is why there was none
+    since, or None.
     """
 
     def __init__(
         self, make: Callable[[], AdminClient], topics: Sequence[str], clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.ids: dict[str, str] = {}
+        self.partitions: dict[str, int] = {}
         self.missing: frozenset[str] = frozenset()
         self.silence: str | None = None
         self._make, self._topics, self._clock = make, list(topics), clock
@@ -59,11 +61,20 @@ class TopicWatch:
             self._ask_at = self._clock() + ASK_SECONDS
             self._take(answered)
 
+    def ask_now(self, seconds: float) -> None:
+        """Ask, and wait so long for an answer; what is not answered by then is what it was."""
+        until = time.monotonic() + seconds
+        self._ask_at = self._clock()
+        self.turn()
+        while self._asked is not None and self._client is not None and time.monotonic() < until:
+            self._client.poll(0.01)
+            self.turn()
+
     def _take(self, answered: _Descriptions) -> None:
-        ids, missing, silence = {}, set(), None
+        ids, partitions, missing, silence = {}, {}, set(), None
         for topic, future in answered.items():
             try:
-                told = str(future.result().topic_id)
+                described = future.result()
             except KafkaException as fault:
                 error = fault.args[0] if fault.args else None
                 name = error.name() if isinstance(error, KafkaError) else ""
@@ -72,11 +83,12 @@ class TopicWatch:
                 elif name in _NO_ANSWER:
                     silence = f"{error.str()} ({name})" if isinstance(error, KafkaError) else str(fault)
             else:
-                if told not in _NO_ID:
+                partitions[topic] = len(described.partitions)
+                if (told := str(described.topic_id)) not in _NO_ID:
                     ids[topic] = told
         self.silence = silence
         if silence is None:
-            self.ids, self.missing = ids, frozenset(missing)
+            self.ids, self.partitions, self.missing = ids, partitions, frozenset(missing)
         else:
             # A client that has lost its brokers may not find back to them: see LogReader.
             self._client, self._ask_at = None, self._clock()

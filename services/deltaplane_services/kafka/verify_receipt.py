@@ -129,5 +129,9 @@ def _replayed(
     retirements = list(site.read(RETIREMENTS, source.partition, retirements_at, place.retirements_to))
     processor.hear(tile.rebuild.watermark)
     output = processor.process(samples, retirements)
+    if not processor.serving:
+        # The last record before the tile may be one that compaction has taken out.
+        processor.read_to(place.samples_from, place.retirements_from)
+        output = processor.process([], [])
     written = [read_receipt(one.value) for one in output.first if one.topic == RECEIPTS]
     return next((one for one in written if one.offset == receipt.offset), None)

@@ -7,51 +7,46 @@ was accepted. If that is exactly what this process has in memory, it goes on wit
 
 The group's callbacks only take note. Claims and rebuilds are made between polls, one source at a time, so that a
 failure among them never leaves the client with an assignment of its own making, and the group is not kept waiting.
+
+What keeps one source from being served keeps no other from it: it is set aside, and tried again (set_aside.py).
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source, SourceState
-from deltaplane.errors import DeltaGap, DeltaplaneError
+from deltaplane.delta import Source
+from deltaplane.errors import DeltaplaneError, LogReplaced, SourceBarred
+from deltaplane.model import Model
 from deltaplane_services.arenas import give_back_what_is_free
+from deltaplane_services.kafka.arrivals import Arrivals, sorted_poll
 from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.claiming import Claims
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import (
     DeliveryFailed,
-    LogReader,
     LogUnavailable,
-    Publisher,
-    is_passing,
     known_lags,
-    raise_if_error,
-    record_of,
 )
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
-from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
+from deltaplane_services.kafka.membership import MembershipLost, NotAllowed, refuse_fatal
+from deltaplane_services.kafka.recoveries import RECOVERIES_IN_A_ROW, Recoveries
+from deltaplane_services.kafka.set_aside import SetAside
+from deltaplane_services.kafka.source_topics import SourceTopics
+from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
+from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.metrics_export import WorkerMetrics
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Output, Record
-from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
+from deltaplane_services.processors.records import DELTAS, RETIREMENTS, SAMPLES, Output
 from deltaplane_services.processors.worker import WorkerProcessor
 
 logger = logging.getLogger(__name__)
-RECOVERIES_IN_A_ROW = 30
-"""Failures without a calm minute between them, after which a worker gives up and exits: about ten minutes."""
-
-CALM_SECONDS = 60.0
-SHORTEST_PAUSE_SECONDS = 0.2
-LONGEST_PAUSE_SECONDS = 10.0
-"""Between one attempt and the next; each pause is twice the one before."""
-
 REVOCATION_FLUSH_SECONDS = 3.0
 """The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
 
@@ -62,26 +57,11 @@ BYTES_AT_ONCE = 2 * 2**20
 """About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
 
 
-@dataclass(frozen=True)
-class WorkerClients:
-    """Makes the clients of a worker: the site's consumer and publisher, the central publisher and reader.
-
-    Publishers are made anew after a failed delivery, since an idempotent producer that has failed stays failed.
-    """
-
-    consumer: Callable[[], Consumer]
-    site_publisher: Callable[[], Publisher]
-    central_publisher: Callable[[], Publisher]
-    site_reader: Callable[[], LogReader]
-    central_reader: Callable[[], LogReader]
-    party: Party = ANYBODY
-
-
 class Worker:
     """One worker process: ``step`` is one turn of its loop. All of Kafka is touched from the thread that calls it.
 
-    A partition that the group has assigned is either being worked on, or waits to be claimed. The state of one that was
-    taken away is kept until the group has said who gets it.
+    A partition that the group has assigned is either being worked on, or waits to be claimed; it may have to wait, set
+    aside. The state of one that was taken away is kept until the group has said who gets it.
     """
 
     def __init__(
@@ -95,15 +75,20 @@ class Worker:
         self.definition = definition
         self._watch = watch or WorkerMetrics(definition, site)
         self._clocks = ClockWarnings(definition)
-        # Whether the consumer stands before a batch that does not unpack.
-        self._go_on = False
         self._site, self._name, self._clients = site, name, clients
         self._lives = 0
         self._sources: dict[int, SourceAtWork] = {}
         self._waiting: list[int] = []
         self._kept: dict[int, SourceAtWork] = {}
-        self._failures, self._failed_at, self._try_at = 0, float("-inf"), 0.0
-        self._gaps: dict[tuple[str, int], tuple[int, int]] = {}
+        self._aside = SetAside()
+        self._central_watch = clients.central_watch()
+        watches = clients.site_watch(), self._central_watch
+        self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
+        # Whether the client is to be told anew where to read, before it is polled again.
+        self._must_read_on = False
+        # Tiles of each partition's source in the newest model.
+        self._sequences: dict[int, int] = {}
+        self._recoveries = Recoveries()
         # Bytes of a record lately; large until known otherwise.
         self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
@@ -120,6 +105,7 @@ class Worker:
     def _connect(self) -> None:
         self._site_publisher, self._publisher = self._clients.site_publisher(), self._clients.central_publisher()
         self._site_log, self._log = self._clients.site_reader(), self._clients.central_reader()
+        self._claims = Claims(self.definition, self._publisher, self._log, self._site_log)
 
     def _topic(self, topic: str) -> str:
         return f"{self.definition.name}.{topic}"
@@ -133,8 +119,10 @@ class Worker:
             topic: {place.partition for place in places if place.topic == self._topic(topic)}
             for topic in (SAMPLES, RETIREMENTS)
         }
-        self._waiting = sorted(of[SAMPLES] & of[RETIREMENTS])
+        # Partitions that were added to the topics of a running stream are none of its own.
+        self._waiting = sorted(of[SAMPLES] & of[RETIREMENTS] & set(range(self.definition.partitions)))
         self._keep_only(self._waiting)
+        self._aside.keep_only(self._waiting)
         logger.info("assigned partitions %s", self._waiting)
         if torn := sorted(of[SAMPLES] ^ of[RETIREMENTS]):
             logger.error(
@@ -160,10 +148,10 @@ class Worker:
 
     def _give_up(self, places: Sequence[TopicPartition]) -> None:
         partitions = {place.partition for place in places}
-        self._set_aside(partitions)
+        self._stop_work_on(partitions)
         self._waiting = [partition for partition in self._waiting if partition not in partitions]
 
-    def _set_aside(self, partitions: Iterable[int]) -> None:
+    def _stop_work_on(self, partitions: Iterable[int]) -> None:
         """Stop work on some sources. Their states are kept: whether they still hold, the next claim finds out."""
         for partition in partitions:
             if partition in self._sources:
@@ -183,7 +171,7 @@ class Worker:
         """Claim a source and put it to work where the log says that it stands."""
         kept = self._kept.get(partition)
         if kept is not None:
-            _, before = self._claim(kept.processor)
+            _, before = self._claims.claim(kept.processor, self._model)
             del self._kept[partition]
             if (before.owner, before.sequence) == (kept.processor.writer, kept.next_tile):
                 # Nobody else's delta was accepted since, and all of its own were: the state in memory is the state.
@@ -191,54 +179,39 @@ class Worker:
                 self._work_on(partition, kept)
                 return
         self._lives += 1
-        processor = WorkerProcessor(self.definition, Source(self._site, partition), f"{self._name}.{self._lives}")
-        claim, before = self._claim(processor)
-        accepted = accepted_state(self.definition, before, [claim], claim.offset)
-        resume = processor.restore(accepted, claim.offset)
-        processor.skip_to(
-            max(resume.samples, self._site_log.bounds(SAMPLES, partition)[0]),
-            max(resume.retirements, self._site_log.bounds(RETIREMENTS, partition)[0]),
-        )
-        logger.info(
-            "claimed %s as %s at tile %d, reading samples from %d, retirements from %d",
-            processor.source,
-            processor.writer,
-            accepted.sequence,
-            *processor.position,
-        )
-        rebuild_to = accepted.samples_position, accepted.retirements_position
-        self._work_on(partition, SourceAtWork(processor, accepted.sequence, rebuild_to))
-
-    def _claim(self, processor: WorkerProcessor) -> tuple[Record, SourceState]:
-        """Append a claim: that record, and the accepted state of the source just before it."""
-        claim, source = processor.claim(), processor.source
-        offset = self._publisher.publish_and_wait(claim)
-        _, end = self._log.bounds(CHECKPOINTS, 0)
-        written = list(self._log.read(CHECKPOINTS, 0, 0, end))
-        low, high = self._log.bounds(DELTAS, claim.partition)
-        checkpoint, start = newest_checkpoint(self.definition, source, written, high)
-        if 0 < start < low:
-            raise DeltaGap(
-                f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{claim.partition}, the log"
-                f" begins at {low}; retention has eaten deltas that no checkpoint holds: run a merger, and raise it"
-            )
-        deltas = self._log.read(DELTAS, claim.partition, start, offset)
-        before = accepted_state(self.definition, checkpoint, deltas, offset)
-        return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
+        self._topics.look(ANSWER_SECONDS)
+        source, writer = Source(self._site, partition), f"{self._name}.{self._lives}"
+        processor = WorkerProcessor(self.definition, source, writer, self._topics.ids)
+        self._work_on(partition, self._claims.take(processor, self._model))
 
     def _work_on(self, partition: int, source: SourceAtWork) -> None:
         self._show_model([source])
         self._sources[partition] = source
         self._waiting.remove(partition)
+        self._aside.take(partition, time.monotonic())
         self._read_on()
+
+    def _put_aside(self, partition: int, fault: Exception) -> None:
+        """Leave a source alone for a while. Its state in memory is not to be trusted any more."""
+        self._sources.pop(partition, None)
+        self._kept.pop(partition, None)
+        self._waiting = sorted({*self._waiting, partition})
+        removed, passing = isinstance(fault, SourceBarred), isinstance(fault, LogUnavailable)
+        again = partition in self._aside.reasons
+        pause = self._aside.put(partition, str(fault), time.monotonic(), passing=passing, removed=removed)
+        log = logger.info if removed or again else logger.error
+        source = Source(self._site, partition)
+        log("source %s is set aside, the others go on; next try in %.0f s: %s", source, pause, fault)
+        self._read_on()
+        give_back_what_is_free()
 
     # Work ------------------------------------------------------------------------------------------------------------
 
     def step(self, most: int, timeout_seconds: float) -> None:
         """Poll once, process what came.
 
-        What may pass (a broker away, a delivery that failed) is waited out. Raises it where it has not passed in ten
-        minutes, :class:`DeltaGap` where the log has lost what is needed, :class:`MembershipLost`, :class:`NotAllowed`.
+        What may pass (a broker away, a failed delivery) is waited out; a source that cannot be served is set aside.
+        Raises what has not passed in ten minutes, :class:`MembershipLost`, and :class:`NotAllowed`.
         """
         try:
             try:
@@ -251,93 +224,105 @@ class Worker:
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
         began = time.monotonic()
-        may_take = bool(self._waiting) and began >= self._try_at
+        if self._must_read_on:
+            self._assign()
+        due = next((p for p in self._waiting if self._aside.may_try(p, began)), None)
+        may_take = due is not None and began >= self._recoveries.try_at
         most = max(1, min(most, int(BYTES_AT_ONCE / self._record_bytes)))
         messages = self._member.consume(most, 0.0 if may_take else timeout_seconds)
-        # Looked at before anything can fail: that the group has shut this member out is said once, and never again.
-        batches = self._sorted(messages)
+        # Sorted before anything else can fail: that the group has shut this member out is said once, and never again.
+        poll = sorted_poll(messages, self.definition.name, self._site_log.batch_ends, self._clients.party)
+        self._record_bytes = poll.record_bytes or self._record_bytes
         self._see_models()
+        self._watch_topics()
         if time.monotonic() - began > timeout_seconds + SLEPT_SECONDS:
             logger.warning("this process slept for %.1f s; polling again first", time.monotonic() - began)
             self._read_on()
             return
         for partition, source in list(self._sources.items()):
-            samples, retirements = batches.get(partition, ([], []))
-            if self._is_torn(source, samples, retirements):
-                continue
-            output = source.processor.process(samples, retirements)
-            self._watch.delta(source.processor, source.next_tile, samples, output)
-            # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
-            source.next_tile += len(output.then)
-            self._publish(output)
-            if source.hold(samples, retirements):
-                self._read_on()
+            with self._alone(partition):
+                self._work(source, poll.of.get(partition) or Arrivals())
         self._publisher.check()
-        if self._go_on:
-            self._go_on = False
+        if poll.go_on:
             self._read_on()
-        if may_take and self._waiting:
+        if may_take and due is not None and due in self._waiting:
             # One at a time, and a poll in between: the group may have thought better of it.
-            self._take(self._waiting[0])
+            with self._alone(due):
+                self._take(due)
 
-    def _sorted(self, messages: Sequence[Message]) -> dict[int, tuple[list[Record], list[Record]]]:
-        """Partition to its (samples, retirements) of one poll; those of partitions not worked on are left out."""
-        batches: dict[int, tuple[list[Record], list[Record]]] = {}
-        refuse_fatal((message.error() for message in messages), self._clients.party)
-        size = 0
-        for message in once(messages):
-            error = message.error()
-            if error is not None and is_passing(message):
-                continue
-            record = record_of(message, self.definition.name)
-            if error is not None and does_not_unpack(message):
-                place = self._site_log.batch_ends.behind(message)
-                logger.warning("%s: offsets %d to %d do not unpack", place.topic, record.offset, place.offset - 1)
-                record, self._go_on = stand_in(record), True
-            elif error is not None:
-                raise_if_error(message, self._clients.party)
-            size += len(record.value or b"")
-            if record.partition in self._sources:
-                batches.setdefault(record.partition, ([], []))[record.topic == RETIREMENTS].append(record)
-        if messages:
-            self._record_bytes = max(1.0, size / len(messages))
-        return batches
+    @contextlib.contextmanager
+    def _alone(self, partition: int) -> Iterator[None]:
+        """Set a source aside for what is its own fault. What concerns all of this process is raised."""
+        try:
+            yield
+        except (DeliveryFailed, MembershipLost, NotAllowed, KafkaException):
+            raise
+        except DeltaplaneError as fault:
+            self._put_aside(partition, fault)
+        except Exception as fault:
+            logger.exception("source %s/%d: this should not have happened; please report it", self._site, partition)
+            self._put_aside(partition, fault)
 
-    def _is_torn(self, source: SourceAtWork, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
-        """Whether records are missing before or among those that came; if so, they are asked for again.
+    def _work(self, source: SourceAtWork, came: Arrivals) -> None:
+        """Put what came through a source, and publish what it makes of it. Raises what is wrong with the source."""
+        if came.fault is not None:
+            raise came.fault
+        samples, retirements = came.records[SAMPLES], came.records[RETIREMENTS]
+        if any(not source.readings[topic].hear(of, self._end(source, topic)) for topic, of in came.records.items()):
+            logger.info("%s: the first record lies beyond what was asked for; asking again", source.processor.source)
+            self._read_on()
+            return
+        output = source.processor.process(samples, retirements)
+        if came.ends:
+            source.processor.read_to(came.ends.get(SAMPLES, 0), came.ends.get(RETIREMENTS, 0))
+        self._watch.delta(source.processor, source.next_tile, samples, output)
+        # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
+        source.next_tile += len(output.then)
+        self._publish(output)
+        if source.hold(samples, retirements):
+            self._read_on()
 
-        A poll may hold records that were fetched for an earlier assignment. A gap that is still there when it is asked
-        for again is one of the log (retention, or another producer's transactions), and no loss.
-        """
-        for topic, expected, records in (
-            (SAMPLES, source.processor.position[0], samples),
-            (RETIREMENTS, source.processor.position[1], retirements),
-        ):
-            next_offset = expected
-            for record in records:
-                gap = (next_offset, record.offset)
-                if record.offset > next_offset and self._gaps.get((topic, record.partition)) != gap:
-                    logger.info("%s-%d: expected offset %d, got %d; asking again", topic, record.partition, *gap)
-                    self._gaps[topic, record.partition] = gap
-                    self._read_on()
-                    return True
-                next_offset = max(next_offset, record.offset + 1)
-        return False
+    def _end(self, source: SourceAtWork, topic: str) -> int | None:
+        """Where a log ends, as far as the client has heard; None where it has not. It asks no broker."""
+        place = TopicPartition(self._topic(topic), source.processor.source.partition)
+        _, end = self._member.client.get_watermark_offsets(place, cached=True)
+        return end if end >= 0 else None
+
+    def _watch_topics(self) -> None:
+        """Set every source aside that is read from a topic which is another one now."""
+        for topic in self._topics.look():
+            for partition in list(self._sources):
+                self._put_aside(partition, LogReplaced(f"the topic {topic} was deleted and made again while in use"))
+                self._aside.try_now(partition)
 
     def _read_on(self) -> None:
-        """Read every source that is worked on from its position; assigning anew drops what was fetched ahead."""
-        # Outside its group a worker has no sources, and the client is busy getting back into it.
-        if self._member.joined:
-            self._member.client.assign([place for source in self._sources.values() for place in self._places(source)])
+        """Read every source that is worked on from its position, from the next poll on.
 
-    def _places(self, source: SourceAtWork) -> list[TopicPartition]:
+        Not at once: other sources have yet to take what came with the last poll.
+        """
+        self._must_read_on = True
+
+    def _assign(self) -> None:
+        """Tell the client where to read every source that is worked on; this drops what it has fetched ahead."""
+        self._must_read_on = False
+        # Outside its group a worker has no sources, and the client is busy getting back into it.
+        if not self._member.joined:
+            return
+        places = []
+        for source in self._sources.values():
+            for topic, place in self._places(source).items():
+                source.readings[topic].ask(place.offset)
+                places.append(place)
+        self._member.client.assign(places)
+
+    def _places(self, source: SourceAtWork) -> dict[str, TopicPartition]:
+        """Where to read on, by topic; topics that are held back are left out."""
         partition, (samples, retirements) = source.processor.source.partition, source.processor.position
-        places = [
-            TopicPartition(self._topic(topic), partition, position)
+        return {
+            topic: self._site_log.batch_ends.from_there(TopicPartition(self._topic(topic), partition, position))
             for topic, position in ((RETIREMENTS, retirements), (SAMPLES, samples))
             if topic not in source.held_back
-        ]
-        return [self._site_log.batch_ends.from_there(place) for place in places]
+        }
 
     def _publish(self, output: Output) -> None:
         if output.first:
@@ -352,13 +337,8 @@ class Worker:
         A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
         topic, among it that a partition does not exist.
         """
-        now, calm = time.monotonic(), time.monotonic() - self._failed_at > CALM_SECONDS
-        self._failures, self._failed_at = 1 if calm else self._failures + 1, now
-        if self._failures > RECOVERIES_IN_A_ROW:
-            raise fault
-        pause = min(SHORTEST_PAUSE_SECONDS * 2 ** (self._failures - 1), LONGEST_PAUSE_SECONDS)
-        self._try_at = now + pause
-        left = f"failure {self._failures} of {RECOVERIES_IN_A_ROW}"
+        pause = self._recoveries.fail(fault, time.monotonic())
+        left = f"failure {self._recoveries.count} of {RECOVERIES_IN_A_ROW}"
         logger.warning("%s; claiming again in %.1f s (%s)", fault, pause, left)
         self._site_publisher.abandon()
         self._publisher.abandon()
@@ -369,17 +349,22 @@ class Worker:
     def _wait_for_claim(self, partitions: Iterable[int]) -> None:
         """Stop work on some sources until they have been claimed again."""
         self._waiting = sorted({*self._waiting, *(lost := list(partitions))})
-        self._set_aside(lost)
+        self._stop_work_on(lost)
         self._read_on()
 
     # Models ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _model(self) -> Model | None:
+        """The newest model of the models topic; None where there is none, or the topic is not what it was."""
+        return None if self._models is None or self._models.stale is not None else self._models.model
 
     def _see_models(self) -> None:
         """Show the newest model to every source, and claim again what somebody else has claimed since."""
         if self._models is None:
             reader = self._clients.central_reader()
             try:
-                self._models = ModelFollower(reader, self.definition, self._watch.refused_model)
+                self._models = ModelFollower(reader, self.definition, self._watch.refused_model, self._central_watch)
             except BaseException:
                 reader.close()
                 raise
@@ -392,6 +377,7 @@ class Worker:
         if model is None or not found:
             return
         self._show_model(self._sources.values())
+        self._see_orders(model)
         stolen = [partition for partition, source in self._sources.items() if source.processor.fenced]
         if stolen:
             logger.warning("partitions %s: another writer has claimed them after this one; claiming again", stolen)
@@ -401,7 +387,15 @@ class Worker:
         """Show some sources the newest model, if there is one, and when it was appended to its topic."""
         if self._models is not None and self._models.model is not None and self._models.newest is not None:
             for source in sources:
-                source.processor.see_model(self._models.model, self._models.newest.log_time)
+                source.processor.see_model(self._models.model, self._models.newest.log_time, newest=True)
+
+    def _see_orders(self, model: Model) -> None:
+        """Try a source that is set aside at once, where a model shows that something was done about it."""
+        mine = {at.source.partition: at.sequence for at in model.positions if at.source.site == self._site}
+        for partition, sequence in mine.items():
+            if self._sequences.get(partition, sequence) != sequence:
+                self._aside.try_now(partition)
+        self._sequences = mine
 
     # End -------------------------------------------------------------------------------------------------------------
 
@@ -417,14 +411,21 @@ class Worker:
 
     def tell(self) -> None:
         """Tell the metrics where every source stands; after every turn."""
-        self._watch.turn(self.sources, self._waiting, joined=self._member.joined)
+        self._watch.turn(
+            self.sources,
+            set(self._waiting) - self._aside.reasons.keys(),
+            joined=self._member.joined,
+            aside=self._aside.reasons,
+            removed=self._aside.removed,
+            topics=self._topics.faults(),
+        )
         self._clocks.tell(self.sources.values())
-        places = [place for source in self._sources.values() for place in self._places(source)]
+        places = [place for source in self._sources.values() for place in self._places(source).values()]
         self._watch.lags(known_lags(self._member.client, places, self.definition.name))
 
     def commit_positions(self) -> None:
         """Tell the group how far each source is: for lag metrics only, correctness never looks at it."""
-        places = [place for source in self._sources.values() for place in self._places(source)]
+        places = [place for source in self._sources.values() for place in self._places(source).values()]
         if places:
             try:
                 self._member.client.commit(offsets=places, asynchronous=True)

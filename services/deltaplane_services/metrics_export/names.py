@@ -281,6 +281,12 @@ REBUILDING = Metric(
     "For how long a source has been waiting to be claimed and rebuilt; 0 where it is in service.",
     ("site", "partition"),
 )
+SET_ASIDE = Metric(
+    "deltaplane_source_set_aside",
+    "gauge",
+    "1 while a worker has set a source aside, since something keeps it from being served; 0 for its other sources.",
+    ("site", "partition"),
+)
 REBUILD_SECONDS = Metric(
     "deltaplane_rebuild_duration_seconds",
     "histogram",
@@ -395,6 +401,7 @@ PROCESS = (
     LOG_BEGIN,
     SOLVE_SECONDS,
     REBUILDING,
+    SET_ASIDE,
     REBUILD_SECONDS,
     ROWS_HELD,
     EVENT_TIME_AHEAD,

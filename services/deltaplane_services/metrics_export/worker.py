@@ -49,6 +49,7 @@ class _Held:
     rows: Mapping[int, int] = field(default_factory=dict)
     ahead: Mapping[int, float] = field(default_factory=dict)
     rounding: Sequence[npt.NDArray[np.float64]] = ()
+    aside: Mapping[int, bool] = field(default_factory=dict)
 
 
 class WorkerMetrics(ServiceMetrics):
@@ -67,8 +68,22 @@ class WorkerMetrics(ServiceMetrics):
         for made in (self._rebuilds, self._delta_bytes, self._to_model):
             made.labels(self._stream)
 
-    def turn(self, sources: Mapping[int, WorkerProcessor], waiting: Collection[int], *, joined: bool) -> None:
-        """One turn is over: sources worked on by partition, partitions to be claimed, and membership of the group."""
+    def turn(
+        self,
+        sources: Mapping[int, WorkerProcessor],
+        waiting: Collection[int],
+        *,
+        joined: bool,
+        aside: Mapping[int, str] | None = None,
+        removed: Collection[int] = (),
+        topics: Collection[str] = (),
+    ) -> None:
+        """One turn is over: sources worked on by partition, partitions to be claimed, and membership of the group.
+
+        ``aside``: why each source that is set aside is; ``removed``: those of them that are no part of the stream.
+        ``topics``: what is wrong with the topics.
+        """
+        aside = aside or {}
         now = self._clock()
         serving = {partition for partition, source in sources.items() if source.serving}
         before = self._held.rebuild_since
@@ -85,10 +100,12 @@ class WorkerMetrics(ServiceMetrics):
                 if (ahead := source.clock.ahead_milliseconds) is not None
             },
             rounding=[source.rounding_error for source in sources.values()],
+            aside=dict.fromkeys([*since, *serving, *removed], False) | dict.fromkeys(aside.keys() - set(removed), True),
         )
         for source in sources.values():
             self._count_odd_times(source)
-        self.turned(_readiness(since, serving, joined=joined))
+        faults = [*topics, *(f"source {self._site}/{p} is set aside: {aside[p]}" for p in aside if p not in removed)]
+        self.turned(_readiness(since, serving, removed, faults, joined=joined))
 
     def _count_odd_times(self, source: WorkerProcessor) -> None:
         """Add up over the lives of sources, which come and go, what each counts for itself."""
@@ -140,6 +157,10 @@ class WorkerMetrics(ServiceMetrics):
         timed = self._definition.ladder.timed
         yield single(names.MAX_SKEW, stream, self._definition.max_skew_milliseconds / 1000.0 if timed else math.inf)
         yield single(names.LIKE_SECONDS, stream, self._like_seconds)
+        set_aside: list[tuple[Labels, float]] = [
+            ((self._site, str(partition)), float(is_aside)) for partition, is_aside in sorted(held.aside.items())
+        ]
+        yield family(names.SET_ASIDE, stream, set_aside)
         if held.rounding:
             errors = np.max(held.rounding, axis=0)
             named = zip(self._definition.features[: names.MOST_FEATURES], errors, strict=False)
@@ -149,11 +170,21 @@ class WorkerMetrics(ServiceMetrics):
             yield from made.collect()
 
 
-def _readiness(rebuilding: Collection[int], serving: Collection[int], *, joined: bool) -> State:
+def _readiness(
+    rebuilding: Collection[int],
+    serving: Collection[int],
+    removed: Collection[int],
+    faults: Sequence[str],
+    *,
+    joined: bool,
+) -> State:
     if not joined:
         return State(good=False, why="worker: not a member of the group yet")
+    if faults:
+        return State(good=False, why="\n".join([f"worker: serving partitions {sorted(serving)}, but:", *faults]))
     if rebuilding:
         return State(good=False, why=f"worker: rebuilding partitions {sorted(rebuilding)}, serving {sorted(serving)}")
-    if not serving:
+    gone = f"; removed from the stream: {sorted(removed)}" if removed else ""
+    if not serving and not removed:
         return State(good=True, why="worker: standing by, all partitions are with other workers")
-    return State(good=True, why=f"worker: serving partitions {sorted(serving)}")
+    return State(good=True, why=f"worker: serving partitions {sorted(serving)}{gone}")

@@ -19,9 +19,10 @@ import numpy.typing as npt
 
 from deltaplane.candidates import Trials
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.errors import DeltaGap, SourceBarred
+from deltaplane.delta import UNKNOWN_TOPICS, Claim, Delta, Rebuild, Source, SourceState, Tile, TopicIds
+from deltaplane.errors import DeltaGap, LogReplaced, SourceBarred
 from deltaplane.event_times import unit_in_words
+from deltaplane.log_order import check_order
 from deltaplane.metrics import Confusion
 from deltaplane.model import Model
 from deltaplane.outcomes import SampleOutcome
@@ -35,6 +36,8 @@ from deltaplane_services.processors.intake import Batch, EventClock, Intake, row
 from deltaplane_services.processors.records import (
     DELTAS,
     RECEIPTS,
+    RETIREMENTS,
+    SAMPLES,
     Encoding,
     Outgoing,
     Output,
@@ -63,12 +66,18 @@ class ResumeFrom:
 
 
 class WorkerProcessor:
-    """One source's state in one worker's life; ``writer`` must never have been used before."""
+    """One source's state in one worker's life; ``writer`` must never have been used before.
 
-    def __init__(self, definition: StreamDefinition, source: Source, writer: str) -> None:
+    ``topics``: those that this life reads, where the brokers tell their identifiers.
+    """
+
+    def __init__(
+        self, definition: StreamDefinition, source: Source, writer: str, topics: TopicIds = UNKNOWN_TOPICS
+    ) -> None:
         self.definition = definition
         self.source = source
         self.writer = writer
+        self._topics = topics
         self.partition = Partition(definition, source.partition)
         self._intake = Intake(definition, source.partition)
         self._accepted: SourceState | None = None
@@ -80,6 +89,8 @@ class WorkerProcessor:
         self._retirements_covered = 0
         self._samples_position = 0
         self._retirements_position = 0
+        # Below these offsets the logs hold nothing more: what lies between them and the positions are gaps.
+        self._read_to = (0, 0)
         # Records that came before the refill was over: what follows them may be fetched already.
         self._held_samples: list[Record] = []
         self._held_retirements: list[Record] = []
@@ -96,18 +107,26 @@ class WorkerProcessor:
 
     def claim(self) -> Outgoing:
         """The record that makes this writer the owner of its source."""
-        claim = Claim(self.source, self.writer, self.definition.stream_fingerprint)
+        claim = Claim(self.source, self.writer, self.definition.stream_fingerprint, self._topics)
         return Outgoing(DELTAS, self.source.partition, source_key(self.source), write_claim(claim))
 
     def restore(self, accepted: SourceState, claimed_at: int = 0) -> ResumeFrom:
         """Begin at the accepted state of the source, as it was at this writer's claim, which lies at ``claimed_at``.
 
-        Raises :class:`SourceBarred` where the source was removed from the stream.
+        Raises :class:`SourceBarred` where the source was removed from the stream, :class:`LogReplaced` where the state
+        was read from other topics than this life reads.
         """
         if accepted.barred:
             raise SourceBarred(
                 f"source {self.source}: it was removed from stream {self.definition.name!r}, nothing of it is accepted;"
                 f" stop this worker, or let the source in again with: deltaplane source admit {self.source}"
+            )
+        if accepted.begun and (other := accepted.topics.differ(self._topics)):
+            raise LogReplaced(
+                f"source {self.source}: its state was read from other topics than there are now under the names"
+                f" {' and '.join(other)}, up to offset {accepted.samples_position} of samples and"
+                f" {accepted.retirements_position} of retirements; they were deleted and made again."
+                f" {self._begin_anew()}"
             )
         self._accepted = accepted
         self._claimed_at = claimed_at
@@ -164,8 +183,8 @@ class WorkerProcessor:
         """The next offsets of samples and retirements that ``process`` expects."""
         samples, retirements = self._held_samples, self._held_retirements
         return (
-            samples[-1].offset + 1 if samples else self._samples_position,
-            retirements[-1].offset + 1 if retirements else self._retirements_position,
+            max(self._read_to[0], samples[-1].offset + 1 if samples else self._samples_position),
+            max(self._read_to[1], retirements[-1].offset + 1 if retirements else self._retirements_position),
         )
 
     def skip_to(self, samples: int, retirements: int) -> None:
@@ -175,27 +194,48 @@ class WorkerProcessor:
         """
         accepted = self._state()
         needed = accepted.rebuild.window_from if self.definition.ladder.keep_rows else accepted.samples_position
-        begun = accepted.samples_position or accepted.retirements_position
-        if begun and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
+        if accepted.begun and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
             eaten = "live rows" if samples > needed else "retirements of ids that stay retired"
             raise DeltaGap(
                 f"source {self.source}: a rebuild needs samples from offset {needed} and retirements from offset"
                 f" {accepted.rebuild.retirements_window_from}, the log begins at {samples} and {retirements};"
-                f" retention has eaten {eaten}: set it to what deltaplane topics check expects, and start the stream"
-                " anew"
+                f" retention has eaten {eaten}. {self._begin_anew()}; and set retention to what deltaplane topics check"
+                " expects"
             )
         self._samples_position = max(self._samples_position, samples)
         self._retirements_position = max(self._retirements_position, retirements)
         if self._refilling:
             self._finish_refill_if_there()
 
-    def see_model(self, model: Model, log_time: int) -> None:
+    def check_ends(self, samples: int, retirements: int) -> None:
+        """Raise :class:`LogReplaced` where the logs end, at these offsets, before what the accepted state has read."""
+        accepted = self._state()
+        for topic, end, read_to in (
+            (SAMPLES, samples, accepted.samples_position),
+            (RETIREMENTS, retirements, accepted.retirements_position),
+        ):
+            if end < read_to:
+                raise LogReplaced(
+                    f"source {self.source}: its state has read {topic} up to offset {read_to}, the log ends at {end};"
+                    f" the topic was deleted and made again, or has lost its end. {self._begin_anew()}"
+                )
+
+    def _begin_anew(self) -> str:
+        """What to do where a log cannot give back what the state was made of."""
+        name = self.source
+        return (
+            f"To go on with what the log has now, let the source begin anew: deltaplane source remove {name}, then"
+            f" deltaplane source admit {name}"
+        )
+
+    def see_model(self, model: Model, log_time: int, *, newest: bool = False) -> None:
         """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored.
 
         ``log_time`` is when its record was appended, in milliseconds: a watermark that no row can have made by then is
-        passed over, and counted in ``ignored_watermarks``.
+        passed over, and counted in ``ignored_watermarks``. ``newest``: whoever shows the model knows that it is the
+        newest. Of a models topic that began anew its version is low.
         """
-        if not model.replaces(self._model):
+        if not newest and not model.replaces(self._model):
             return
         self._model = model
         if not self.definition.ladder.timed:
@@ -214,17 +254,17 @@ class WorkerProcessor:
     def process(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
         """Apply the next records of both logs, each in order, and emit at most one delta.
 
-        Records below the position are skipped, so that a fetch may repeat itself.
+        Records below the position are skipped, so that a fetch may repeat itself. Raises :class:`LogDisorder`.
         """
         next_sample, next_retirement = self.position
-        samples = [record for record in samples if record.offset >= next_sample]
-        retirements = [record for record in retirements if record.offset >= next_retirement]
+        samples = [*self._held_samples, *self._new(samples, next_sample)]
+        retirements = [*self._held_retirements, *self._new(retirements, next_retirement)]
         if self._refilling:
-            self._refill([*self._held_samples, *samples], [*self._held_retirements, *retirements])
+            self._refill(samples, retirements)
             if self._refilling:
                 return Output()
             samples, retirements = self._held_samples, self._held_retirements
-            self._held_samples, self._held_retirements = [], []
+        self._held_samples, self._held_retirements = [], []
         expires = self.definition.ladder.timed and self._watermark > self._delta_watermark
         if not samples and not retirements and not expires:
             return Output()
@@ -234,6 +274,28 @@ class WorkerProcessor:
         quality = score(self._model, batch.samples, [note.row for note in step.sample_notes])
         batch.counts.update(step.counts)
         return self._emit(batch, step, quality, samples, retirements)
+
+    def _new(self, records: Sequence[Record], position: int) -> list[Record]:
+        """Those of some records that lie at a position or beyond, in the order of their offsets."""
+        new = [record for record in records if record.offset >= position]
+        if new:
+            check_order(f"{new[0].topic}-{self.source.partition}", (record.offset for record in new), position)
+        return new
+
+    def read_to(self, samples: int, retirements: int) -> None:
+        """Learn that all has come that the logs hold below these offsets: the last of them may be gaps.
+
+        A rebuild waits for no record that is not there: the last one before the accepted position may be one that
+        compaction has taken out since.
+        """
+        self._read_to = max(self._read_to[0], samples), max(self._read_to[1], retirements)
+        if self._refilling:
+            accepted = self._state()
+            if samples >= accepted.samples_position:
+                self._samples_position = max(self._samples_position, accepted.samples_position)
+            if retirements >= accepted.retirements_position:
+                self._retirements_position = max(self._retirements_position, accepted.retirements_position)
+            self._finish_refill_if_there()
 
     def _refill(self, samples: Sequence[Record], retirements: Sequence[Record]) -> None:
         """Put what lies before the accepted position back into the window, and hold what lies after it."""

@@ -1,0 +1,81 @@
+"""What one poll of a worker brought, sorted by partition: records, ends of logs, and errors of a partition's own."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import Message
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane_services.kafka.log import is_end, is_passing, raise_if_error, record_of
+from deltaplane_services.kafka.membership import NotAllowed, Party, refuse_fatal
+from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Arrivals:
+    """Of one partition. ``ends``: of a topic whose end the client has reached, the offset of the end."""
+
+    records: dict[str, list[Record]] = field(default_factory=lambda: {SAMPLES: [], RETIREMENTS: []})
+    ends: dict[str, int] = field(default_factory=dict)
+    fault: DeltaplaneError | None = None
+
+
+@dataclass
+class Poll:
+    """All that one poll brought. ``go_on``: the client stands before a batch that does not unpack.
+
+    ``record_bytes``: of a record, on average; None where there was none.
+    """
+
+    of: dict[int, Arrivals] = field(default_factory=dict)
+    go_on: bool = False
+    record_bytes: float | None = None
+
+    def add(self, message: Message, prefix: str, batch_ends: BatchEnds, party: Party) -> int:
+        """Sort a message in, and return the bytes of its record. Raises what an error says of the whole client."""
+        partition, offset = message.partition(), message.offset()
+        topic = (message.topic() or "").removeprefix(f"{prefix}.")
+        # An error is looked at before anything else of its message: it may have neither offset nor partition.
+        if message.error() is None or does_not_unpack(message):
+            record = record_of(message, prefix)
+            if does_not_unpack(message):
+                place = batch_ends.behind(message)
+                logger.warning("%s: offsets %d to %d do not unpack", place.topic, record.offset, place.offset - 1)
+                record, self.go_on = stand_in(record), True
+            self.of.setdefault(record.partition, Arrivals()).records[record.topic].append(record)
+            return len(record.value or b"")
+        if is_end(message) and partition is not None and offset is not None:
+            self.of.setdefault(partition, Arrivals()).ends[topic] = offset
+        elif not is_passing(message):
+            try:
+                raise_if_error(message, party)
+            except NotAllowed:
+                raise
+            except DeltaplaneError as fault:
+                if partition is None or partition < 0 or topic not in (SAMPLES, RETIREMENTS):
+                    raise
+                self.of.setdefault(partition, Arrivals()).fault = fault
+        return 0
+
+
+def sorted_poll(messages: Sequence[Message], prefix: str, batch_ends: BatchEnds, party: Party) -> Poll:
+    """What the messages of one poll are, by partition; ``prefix`` is the stream's name.
+
+    Raises :class:`LogUnavailable` for an error that is of no one partition, :class:`NotAllowed`, and
+    :class:`MembershipLost`.
+    """
+    refuse_fatal((message.error() for message in messages), party)
+    poll, sizes = Poll(), []
+    for message in once(messages):
+        size = poll.add(message, prefix, batch_ends, party)
+        if message.error() is None:
+            sizes.append(size)
+    if sizes:
+        poll.record_bytes = max(1.0, sum(sizes) / len(sizes))
+    return poll

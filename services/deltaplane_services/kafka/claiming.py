@@ -1,0 +1,98 @@
+"""Taking a source over: a claim in the deltas topic, and the state that the log says the source is in.
+
+What a claim finds is held against what the logs have: a state that has read further than a log reaches, or that was
+read from another topic of the same name, is no state of these logs.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import SourceState
+from deltaplane.errors import DeltaGap, LogReplaced
+from deltaplane.model import Model
+from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.log import LogReader, Publisher
+from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
+from deltaplane_services.processors.worker import WorkerProcessor
+
+logger = logging.getLogger(__name__)
+
+
+def check_deltas_are_there(definition: StreamDefinition, model: Model | None, end_of: Callable[[int], int]) -> None:
+    """Raise :class:`LogReplaced` where a model has read deltas that their log does not have.
+
+    ``end_of``: the end of a partition of the deltas topic, found after the model was read.
+    """
+    for position in () if model is None else model.positions:
+        partition = position.source.partition % definition.partitions
+        if position.read_to > (end := end_of(partition)):
+            name = definition.name
+            raise LogReplaced(
+                f"source {position.source}: the newest model has read {name}.{DELTAS}-{partition} up to offset"
+                f" {position.read_to}, the log ends at {end}; the topic was made anew, or has lost its end."
+                f" The samples are the state: stop the stream's services, delete the topics {name}.{DELTAS},"
+                f" {name}.{CHECKPOINTS} and {name}.models, make them with deltaplane topics create, and start the"
+                " services; they read the samples topics again from their beginning"
+            )
+
+
+@dataclass(frozen=True)
+class Claims:
+    """Claims sources of a stream. ``publisher`` and ``log`` are of the central cluster, ``site_log`` of the site's."""
+
+    definition: StreamDefinition
+    publisher: Publisher
+    log: LogReader
+    site_log: LogReader
+
+    def claim(self, processor: WorkerProcessor, model: Model | None) -> tuple[Record, SourceState]:
+        """Append a claim: that record, and the accepted state of the source just before it.
+
+        ``model``: the newest that is known. Raises :class:`DeltaGap` where deltas are gone that no checkpoint holds,
+        :class:`LogReplaced` where the model has read deltas that are not there.
+        """
+        claim, source = processor.claim(), processor.source
+        # Before anything is appended: a log that grew by claims alone would at last be as long as it was.
+        check_deltas_are_there(self.definition, model, lambda partition: self.log.bounds(DELTAS, partition)[1])
+        offset = self.publisher.publish_and_wait(claim)
+        _, end = self.log.bounds(CHECKPOINTS, 0)
+        written = list(self.log.read(CHECKPOINTS, 0, 0, end))
+        low, high = self.log.bounds(DELTAS, claim.partition)
+        checkpoint, start = newest_checkpoint(self.definition, source, written, high)
+        if 0 < start < low:
+            raise DeltaGap(
+                f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{claim.partition}, the log"
+                f" begins at {low}; retention has eaten deltas that no checkpoint holds: run a merger, and raise it"
+            )
+        deltas = self.log.read(DELTAS, claim.partition, start, offset)
+        before = accepted_state(self.definition, checkpoint, deltas, offset)
+        return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
+
+    def take(self, processor: WorkerProcessor, model: Model | None) -> SourceAtWork:
+        """Claim a source for a new life; its state as the log has it, to be rebuilt from there.
+
+        ``model``: the newest that is known. Raises :class:`SourceBarred` for a source that was removed,
+        :class:`LogReplaced` where its state is none of these logs, and :class:`DeltaGap` where they have lost what a
+        rebuild needs.
+        """
+        source = processor.source
+        claim, before = self.claim(processor, model)
+        accepted = accepted_state(self.definition, before, [claim], claim.offset)
+        resume = processor.restore(accepted, claim.offset)
+        samples, retirements = (self.site_log.bounds(topic, source.partition) for topic in (SAMPLES, RETIREMENTS))
+        processor.check_ends(samples[1], retirements[1])
+        processor.skip_to(max(resume.samples, samples[0]), max(resume.retirements, retirements[0]))
+        logger.info(
+            "claimed %s as %s at tile %d, reading samples from %d, retirements from %d",
+            source,
+            processor.writer,
+            accepted.sequence,
+            *processor.position,
+        )
+        rebuild_to = accepted.samples_position, accepted.retirements_position
+        return SourceAtWork(processor, accepted.sequence, rebuild_to)

@@ -1,0 +1,62 @@
+"""The topics that a worker or a merger depends on: whether they are still those that it began with, and as wide.
+
+A topic that is deleted and made again goes by the same name, and a client goes on reading at the offset where it was:
+the first rows of the new log would be passed over without a word. And partitions that are added to a topic take ids
+away from those that hold their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.delta import TopicIds
+from deltaplane_services.kafka.topic_watch import TopicWatch
+from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, TOPICS
+
+
+class SourceTopics:
+    """Topics of one stream, seen through ``watches``, one a cluster; ``topics`` are their names without the prefix."""
+
+    def __init__(self, definition: StreamDefinition, watches: Sequence[TopicWatch], topics: Iterable[str]) -> None:
+        self._definition = definition
+        self._watches = watches
+        self._names = {topic: f"{definition.name}.{topic}" for topic in topics}
+        self._known: dict[str, str] = {}
+
+    @property
+    def ids(self) -> TopicIds:
+        """The identifiers of samples and retirements, where they are known."""
+        return TopicIds(self._known.get(SAMPLES, ""), self._known.get(RETIREMENTS, ""))
+
+    def look(self, answer_within_seconds: float = 0.0) -> list[str]:
+        """The topics that are found to be others than they were; asks now and then, and never waits longer than said.
+
+        With ``answer_within_seconds`` it asks now.
+        """
+        changed = []
+        for watch in self._watches:
+            if answer_within_seconds:
+                watch.ask_now(answer_within_seconds)
+            else:
+                watch.turn()
+            for topic, name in self._names.items():
+                if name in watch.ids and watch.ids[name] != self._known.get(topic):
+                    if topic in self._known:
+                        changed.append(topic)
+                    self._known[topic] = watch.ids[name]
+        return changed
+
+    def faults(self) -> list[str]:
+        """What is wrong with topics that have another number of partitions than the stream, and what to do."""
+        found = []
+        for watch in self._watches:
+            for topic, name in self._names.items():
+                expected = 1 if TOPICS[topic].single else self._definition.partitions
+                if (partitions := watch.partitions.get(name, expected)) != expected:
+                    found.append(
+                        f"topic {name} has {partitions} partitions, the stream {expected}: ids now go to partitions"
+                        " that hold none of their rows. Stop the producers, copy the stream to one of more partitions"
+                        " (deltaplane repartition), and let them write to that"
+                    )
+        return found

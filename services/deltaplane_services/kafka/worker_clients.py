@@ -1,0 +1,29 @@
+"""What a worker talks to Kafka through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer
+
+from deltaplane_services.kafka.log import LogReader, Publisher
+from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.topic_watch import TopicWatch
+
+
+@dataclass(frozen=True)
+class WorkerClients:
+    """Makes the clients of a worker: the site's consumer and publisher, the central publisher and reader.
+
+    Publishers are made anew after a failed delivery, since an idempotent producer that has failed stays failed.
+    """
+
+    consumer: Callable[[], Consumer]
+    site_publisher: Callable[[], Publisher]
+    central_publisher: Callable[[], Publisher]
+    site_reader: Callable[[], LogReader]
+    central_reader: Callable[[], LogReader]
+    site_watch: Callable[[], TopicWatch]
+    central_watch: Callable[[], TopicWatch]
+    party: Party = ANYBODY
