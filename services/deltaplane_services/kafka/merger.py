@@ -186,12 +186,15 @@ class MergerService:
         for message in self._election.consume(100, 0.0 if self._has_place else timeout_seconds):
             if not is_passing(message):
                 raise_if_error(message, self._clients.party)
-        if self._has_place:
-            if replaced := self._topics.look():
+        if replaced := self._topics.look():
+            if self.processor is not None:
                 raise LogReplaced(
                     f"{self.definition.name}: the topics {', '.join(replaced)} were deleted and made again while this"
                     " merger worked on them; it ends here. Started again, it says what to do"
                 )
+            # The group has no place to give while its topic is away, and a client asks for it again in minutes only.
+            self._election.join_anew()
+        if self._has_place:
             if self.processor is None:
                 self.processor = self._begin()
             self._work(self.processor, most, timeout_seconds)
@@ -258,6 +261,7 @@ class MergerService:
     def tell(self) -> None:
         """Tell the metrics where this merger stands; after every turn."""
         processor = self.processor
+        self._watch.topics(self._topics.faults())
         self._watch.turn(
             None if processor is None else processor.verdicts,
             joined=self._election.joined,

@@ -48,9 +48,13 @@ class SourceTopics:
         return changed
 
     def faults(self) -> list[str]:
-        """What is wrong with topics that have another number of partitions than the stream, and what to do."""
+        """What keeps services from all or some of their work, and what to do: brokers, and topics that do not fit."""
         found = []
         for watch in self._watches:
+            if watch.silence is not None:
+                found.append(f"no broker answers: {watch.silence}")
+            if gone := watch.missing & set(self._names.values()):
+                found.append(f"missing: {', '.join(sorted(gone))}; make the topics with: deltaplane topics create")
             for topic, name in self._names.items():
                 expected = 1 if TOPICS[topic].single else self._definition.partitions
                 if (partitions := watch.partitions.get(name, expected)) != expected:

@@ -30,11 +30,7 @@ from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.claiming import Claims
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import (
-    DeliveryFailed,
-    LogUnavailable,
-    known_lags,
-)
+from deltaplane_services.kafka.log import DeliveryFailed, LogUnavailable, known_lags
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import MembershipLost, NotAllowed, refuse_fatal
 from deltaplane_services.kafka.recoveries import RECOVERIES_IN_A_ROW, Recoveries
@@ -285,20 +281,23 @@ class Worker:
     def _end(self, source: SourceAtWork, topic: str) -> int | None:
         """Where a log ends, as far as the client has heard; None where it has not. It asks no broker."""
         place = TopicPartition(self._topic(topic), source.processor.source.partition)
-        _, end = self._member.client.get_watermark_offsets(place, cached=True)
+        end = self._member.client.get_watermark_offsets(place, cached=True)[1]
         return end if end >= 0 else None
 
     def _watch_topics(self) -> None:
         """Set every source aside that is read from a topic which is another one now."""
-        for topic in self._topics.look():
-            for partition in list(self._sources):
-                self._put_aside(partition, LogReplaced(f"the topic {topic} was deleted and made again while in use"))
-                self._aside.try_now(partition)
+        replaced = self._topics.look()
+        if replaced and not self._sources and not self._waiting:
+            # The group has nothing to give while topics are away, and a client asks for them again in minutes only.
+            self._member.join_anew()
+        for partition in list(self._sources) if replaced else ():
+            self._put_aside(partition, LogReplaced(f"{', '.join(replaced)}: deleted and made again while in use"))
+            self._aside.try_now(partition)
 
     def _read_on(self) -> None:
         """Read every source that is worked on from its position, from the next poll on.
 
-        Not at once: other sources have yet to take what came with the last poll.
+        Not at once: others have yet to take what came with this one.
         """
         self._must_read_on = True
 
@@ -371,13 +370,12 @@ class Worker:
             found = [] if self._models.model is None else [self._models.model]
         else:
             found = self._models.poll(500, 0.0)
+        if not found:
+            return
         for newer in found:
             self._watch.model(newer)
-        model = self._models.model
-        if model is None or not found:
-            return
         self._show_model(self._sources.values())
-        self._see_orders(model)
+        self._see_orders(found[-1])
         stolen = [partition for partition, source in self._sources.items() if source.processor.fenced]
         if stolen:
             logger.warning("partitions %s: another writer has claimed them after this one; claiming again", stolen)
@@ -391,11 +389,11 @@ class Worker:
 
     def _see_orders(self, model: Model) -> None:
         """Try a source that is set aside at once, where a model shows that something was done about it."""
-        mine = {at.source.partition: at.sequence for at in model.positions if at.source.site == self._site}
-        for partition, sequence in mine.items():
-            if self._sequences.get(partition, sequence) != sequence:
+        before = self._sequences
+        self._sequences = {at.source.partition: at.sequence for at in model.positions if at.source.site == self._site}
+        for partition, sequence in self._sequences.items():
+            if before.get(partition, sequence) != sequence:
                 self._aside.try_now(partition)
-        self._sequences = mine
 
     # End -------------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ does. One that is elected is ready once it has read all that was there when it b
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client.metrics_core import Metric as Family
 
@@ -39,6 +39,7 @@ class MergerMetrics(ServiceMetrics):
         self._trimmed: Mapping[tuple[str, int], int] = {}
         self._log_begins: Mapping[tuple[str, int], int] = {}
         self._elected = False
+        self._faults: list[str] = []
         self._verdicts: Mapping[Verdict, int] = {}
         self._void_trials = 0
         self._solver = solver_digest(definition)
@@ -61,7 +62,14 @@ class MergerMetrics(ServiceMetrics):
         self._void_trials = void_trials
         self._ignored_watermarks = max(self._ignored_watermarks, ignored_watermarks)
         self.stream.hidden = not self._elected
-        self.turned(self._readiness(joined=joined, has_place=has_place, caught_up=caught_up))
+        readiness = self._readiness(joined=joined, has_place=has_place, caught_up=caught_up)
+        if self._faults:
+            readiness = State(good=False, why="\n".join([f"{readiness.why}, but:", *self._faults]))
+        self.turned(readiness)
+
+    def topics(self, faults: Sequence[str]) -> None:
+        """What is wrong with brokers and topics, from the next turn on."""
+        self._faults = list(faults)
 
     def _readiness(self, *, joined: bool, has_place: bool, caught_up: bool) -> State:
         if not joined:
