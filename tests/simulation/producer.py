@@ -93,8 +93,7 @@ class Producer:
         """A topic was deleted, and what was in it; its dead letters are those of other records."""
         (self.sent if topic == SAMPLES else self.retired).clear()
         self.letters = {key: kind for key, kind in self.letters.items() if not key.startswith(f"{topic}-".encode())}
-        if topic == SAMPLES:
-            self.labels.clear()
+        (self.labels if topic == SAMPLES else self.astray).clear()
 
     def never_sent(self, topic: str, now: int) -> list[bytes]:
         """Records that would count, of a transaction that is aborted."""
