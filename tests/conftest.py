@@ -8,8 +8,10 @@ else each run draws its own, and sees what no run saw before. ``--hypothesis-see
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
+from collections.abc import Iterator
 
 import hypothesis
 import pytest
@@ -68,3 +70,13 @@ def group_of(nodeid: str) -> str:
     """
     file = nodeid.partition("::")[0]
     return "brokers" if file.startswith(("tests/kafka/", "tests/dashboards/")) else file
+
+
+@pytest.fixture(autouse=True)
+def _log_as_before() -> Iterator[None]:
+    """A command that a test runs in this process logs as it likes; the next test hears what it always would."""
+    root = logging.getLogger()
+    before = root.level, list(root.handlers)
+    yield
+    root.setLevel(before[0])
+    root.handlers[:] = before[1]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +33,7 @@ from deltaplane.prior import prior_of, prior_table
 from deltaplane.solver import Plane
 from deltaplane.tables import (
     Tables,
+    canonical_json,
     check_keys,
     check_text,
     flag,
@@ -152,8 +152,8 @@ class StreamDefinition:
         self._check_choices()
         self._check_classes()
         self.message_size.check()
-        object.__setattr__(self, "data_fingerprint", _fingerprint(self._data_settings()))
-        object.__setattr__(self, "stream_fingerprint", _fingerprint(self._data_settings() | self._stream_settings()))
+        object.__setattr__(self, "data_fingerprint", _fingerprint(self.data_settings()))
+        object.__setattr__(self, "stream_fingerprint", _fingerprint(self.data_settings() | self._stream_settings()))
 
     def partition_of(self, sample_id: str) -> int:
         """The partition of samples and retirements with this id."""
@@ -273,7 +273,8 @@ class StreamDefinition:
         choices = len(self.choices_tried) if self.automatic else 0
         return MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
 
-    def _data_settings(self) -> dict[str, Any]:
+    def data_settings(self) -> dict[str, Any]:
+        """What the data fingerprint is the hash of: see :func:`canonical_json`."""
         return {
             "features": list(self.features),
             "steps": [step.hex() for step in self.grid.steps.tolist()],
@@ -431,5 +432,4 @@ def _solver(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
 
 
 def _fingerprint(settings: Mapping[str, Any]) -> bytes:
-    text = json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-    return hashlib.sha256(text.encode()).digest()[:FINGERPRINT_BYTES]
+    return hashlib.sha256(canonical_json(settings).encode()).digest()[:FINGERPRINT_BYTES]

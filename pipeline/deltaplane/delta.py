@@ -194,7 +194,8 @@ def accept(
         raise DefinitionMismatch(
             f"source {record.source}: expected deltas of stream definition {stream_fingerprint.hex()}, got"
             f" {record.stream_fingerprint.hex()} from {getattr(record, 'writer', 'an operator')!r};"
-            " give every worker the same definition"
+            " give every worker the same definition",
+            record.stream_fingerprint,
         )
     if isinstance(record, SourceOrder):
         return _obey(state, record)

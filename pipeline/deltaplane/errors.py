@@ -15,7 +15,11 @@ class DefinitionError(DeltaplaneError):
 
 
 class DefinitionMismatch(DeltaplaneError):
-    """A message or a stored state was made under another stream definition."""
+    """A message or a stored state was made under another stream definition: one with the fingerprint ``came``."""
+
+    def __init__(self, text: str, came: bytes = b"") -> None:
+        super().__init__(text)
+        self.came = came
 
 
 class WireError(DeltaplaneError):

@@ -164,6 +164,9 @@ ROW_BYTES = 256
 """Bytes of a batch that the dead letter of one of its rows repeats: that of the whole record would be a megabyte of
 letters for the rows of one batch, and more."""
 
+ROW_REASON_BYTES = 400
+"""Bytes of the reason of a refused row of a batch, in UTF-8: its letter has less than a kilobyte."""
+
 REASON_CHARACTERS = 1000
 """Characters of a reason. What is refused has a say in it: names, labels, ids."""
 

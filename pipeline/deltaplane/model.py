@@ -19,7 +19,6 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Source
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.metrics import Confusion
-from deltaplane.older_defaults import line_to_add
 from deltaplane.options import SolverOptions
 from deltaplane.solver import Plane
 from deltaplane.window import NO_WATERMARK
@@ -97,7 +96,8 @@ class Model:
             raise DefinitionMismatch(
                 f"stream {definition.name!r}: its models are of stream definition {self.stream_fingerprint.hex()},"
                 f" expected {definition.stream_fingerprint.hex()}; use the definition that the stream was made with, or"
-                f" give the new one another name{line_to_add(definition, self.stream_fingerprint)}"
+                " give the new one another name",
+                self.stream_fingerprint,
             )
         planes = [] if self.plane is None else [self.plane.weights]
         planes += [] if self.blend is None else [candidates.weights for candidates in self.blend.of.values()]

@@ -1,11 +1,12 @@
 """What stands in the tables of a definition file, checked: each function takes a parsed value and says where it stood.
 
-All raise :class:`DefinitionError` with the place, what was expected and what came.
+All but the last raise :class:`DefinitionError` with the place, what was expected and what came.
 """
 
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -116,3 +117,8 @@ def check_text(value: str, what: str, limit_bytes: int) -> None:
         raise DefinitionError(f"{what} must be a Unicode text, got {value!r} ({fault.reason})") from fault
     if not 1 <= size <= limit_bytes:
         raise DefinitionError(f"{what} must have 1 to {limit_bytes} bytes in UTF-8, got {size} ({value[:50]!r})")
+
+
+def canonical_json(settings: Mapping[str, Any]) -> str:
+    """The one JSON text of some settings: keys in order, nothing between them, ASCII alone. Fingerprints hash it."""
+    return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True)

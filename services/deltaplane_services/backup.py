@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ import fastavro
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.output_files import PRIVATE, OutputFile
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.regroup import Labels
 
@@ -64,11 +64,13 @@ class BadBackup(DeltaplaneError):
 
 
 class BackupWriter:
-    """Writes a backup, which takes its place only when it is whole and safely on the disk."""
+    """Writes a backup, which takes its place only when it is whole and safely on the disk, for its owner alone.
+
+    Raises :class:`OutputRefused` where it cannot be written.
+    """
 
     def __init__(self, path: Path, definition: StreamDefinition) -> None:
-        self._path, self._partial = path, path.with_name(f"{path.name}.partial")
-        self._file = self._partial.open("wb")
+        self._output = OutputFile(path, "backup", PRIVATE)
         self._definition = definition
         self._writer: Any = None
         self.records = 0
@@ -79,7 +81,7 @@ class BackupWriter:
         metadata = {DEFINITION: json.dumps(self._definition.to_tables())}
         if named:
             metadata[LABELS] = json.dumps(named)
-        self._writer = fastavro.write.Writer(self._file, SCHEMA, codec="deflate", metadata=metadata)
+        self._writer = fastavro.write.Writer(self._output.file, SCHEMA, codec="deflate", metadata=metadata)
 
     def add(self, records: Sequence[Record]) -> None:
         """Write some records."""
@@ -95,10 +97,7 @@ class BackupWriter:
         last = Record(END, 0, self.records, 0, None, None if digest is None else digest.encode())
         self._writer.write(_fields_of(last))
         self._writer.flush()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        self._partial.replace(self._path)
+        self._output.keep()
 
     def __enter__(self) -> Self:
         return self
@@ -106,8 +105,7 @@ class BackupWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
-        self._partial.unlink(missing_ok=True)
+        self._output.__exit__(kind, error, trace)
 
 
 class Backup:

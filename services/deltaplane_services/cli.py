@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,12 +16,15 @@ from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli_access import topics_acls
 from deltaplane_services.cli_compare import compare
 from deltaplane_services.cli_copy import register as register_copy
+from deltaplane_services.cli_definition import definition_app
 from deltaplane_services.cli_grid import grid_app
 from deltaplane_services.cli_kafka import register
+from deltaplane_services.cli_options import SEED, SPEED, within
 from deltaplane_services.cli_retire import register as register_retire
 from deltaplane_services.cli_sources import source_app
 from deltaplane_services.cli_top import live
 from deltaplane_services.cli_topics import topics_app
+from deltaplane_services.output_files import NO_ROOM
 from deltaplane_services.plain import plain
 
 if TYPE_CHECKING:
@@ -135,19 +140,29 @@ def replay(
     ] = None,
     chunk: Annotated[
         int,
-        typer.Option(help="Rows between two models: test, then train. With 1, row by row.", rich_help_panel=RUN),
+        typer.Option(
+            callback=within(1, 2**31),
+            help="Rows between two models: test, then train. With 1, row by row.",
+            rich_help_panel=RUN,
+        ),
     ] = 100,
     speed: Annotated[
-        float | None, typer.Option(help="Rows per second; as fast as it goes by default.", rich_help_panel=RUN)
+        float | None,
+        typer.Option(callback=SPEED, help="Rows per second; as fast as it goes by default.", rich_help_panel=RUN),
     ] = None,
     imbalance: Annotated[
         str | None,
         typer.Option(help="Thin out rows to negatives:positives by row, e.g. '0:1,20000:20'.", rich_help_panel=RUN),
     ] = None,
     retire_fraction: Annotated[
-        float, typer.Option(help="Part of the samples to retire by id at random later moments.", rich_help_panel=RUN)
+        float,
+        typer.Option(
+            callback=within(0, 1),
+            help="Part of the samples to retire by id at random later moments.",
+            rich_help_panel=RUN,
+        ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=RUN)] = 0,
+    seed: Annotated[int, typer.Option(callback=SEED, help="Seed of everything random.", rich_help_panel=RUN)] = 0,
     verify: Annotated[
         bool,
         typer.Option(
@@ -160,7 +175,9 @@ def replay(
             help="HOST:PORT of a Kafka cluster to run on, with topics and services of its own.", rich_help_panel=KAFKA
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(help="Workers to start on Kafka.", rich_help_panel=KAFKA)] = 1,
+    workers: Annotated[
+        int, typer.Option(callback=within(1, 1024), help="Workers to start on Kafka.", rich_help_panel=KAFKA)
+    ] = 1,
     services: Annotated[
         bool, typer.Option("--services/--no-services", help="Start them, or use those that run.", rich_help_panel=KAFKA)
     ] = True,
@@ -184,7 +201,10 @@ def replay(
         Path | None, typer.Option(help="Write its pictures to a directory, as PNG and SVG.", rich_help_panel=RUN)
     ] = None,
     retired_ids: Annotated[
-        Path | None, typer.Option(help="Write the ids that were retired to a file, one a line.", rich_help_panel=RUN)
+        Path | None,
+        typer.Option(
+            help="Write the retired ids to a file, a line each; in JSON what is no line.", rich_help_panel=RUN
+        ),
     ] = None,
     write_definition: Annotated[
         Path | None,
@@ -195,6 +215,7 @@ def replay(
 
     deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
     """
+    from deltaplane_services.output_files import check_output, write_text
     from deltaplane_services.replay.console import Console
     from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions, lay_over, load_tables, read_prior
     from deltaplane_services.replay.run import embedded
@@ -204,6 +225,8 @@ def replay(
     from deltaplane_services.report.record import run_of
 
     check_outputs(report, plots)
+    for asked, what in ((json_to, "json"), (retired_ids, "retired-ids"), (write_definition, "write-definition")):
+        check_output(None if asked is None or asked == "-" else Path(asked), what)
     tables = load_tables(definition)
     tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
     tables = lay_over(tables, "classes", positive=positive)
@@ -239,7 +262,7 @@ def replay(
     if report is not None or plots is not None:
         draw(run_of(plain_summary(result), file), report, plots)
     if write_definition is not None:
-        write_definition.write_text(definition_text(result), "utf-8")
+        write_text(write_definition, definition_text(result), "write-definition")
     if result.verification is not None and not result.verification.passed:
         raise typer.Exit(1)
     if result.ended_early is not None:
@@ -315,16 +338,28 @@ register_copy(app)
 register_retire(app)
 app.add_typer(source_app, name="source")
 app.add_typer(grid_app, name="grid")
+app.add_typer(definition_app, name="definition")
 
 
 def main() -> None:
     """Run the command line; a failure that Deltaplane knows is a message and exit code 2, never a traceback."""
     _add_plugins(sys.argv[1:])
     try:
-        app()
+        try:
+            app()
+        finally:
+            # What the disk, or whoever reads, does not take is found out here and not at the very end.
+            sys.stdout.flush()
     except DeltaplaneError as fault:
         typer.secho(plain(f"deltaplane: {fault}", keep="\n"), fg=typer.colors.RED, err=True)
         sys.exit(2)
+    except OSError as fault:
+        if fault.filename is not None or fault.errno not in {*NO_ROOM, errno.EPIPE}:
+            raise
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - open for what is left of this process.
+        if fault.errno != errno.EPIPE:
+            typer.secho(f"deltaplane: standard output cannot be written: {fault.strerror}", fg="red", err=True)
+        sys.exit(1 if fault.errno == errno.EPIPE else 2)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.cli_options import (
+    SECONDS,
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    KafkaProperty,
+    Site,
+    check,
+    resolve,
+    tell_secrets,
+)
 from deltaplane_services.plain import echo
 
 if TYPE_CHECKING:
@@ -17,8 +27,10 @@ if TYPE_CHECKING:
     from deltaplane_services.kafka.copying import Copied
     from deltaplane_services.settings import ServiceSettings
 
-Idle = Annotated[float, typer.Option(help="Seconds without a new record after which copying ends.")]
-Wait = Annotated[float, typer.Option(help="Seconds to wait for the new stream's model to have the same digest.")]
+Idle = Annotated[float, typer.Option(callback=SECONDS, help="Seconds without a new record after which copying ends.")]
+Wait = Annotated[
+    float, typer.Option(callback=SECONDS, help="Seconds to wait for the new stream's model to have the same digest.")
+]
 Target = Annotated[Path, typer.Option("--to", help="Definition of the new stream; its topics are made.")]
 
 
@@ -53,7 +65,8 @@ def copy(
     old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     new = resolve(to, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     check(old, "auditor")
-    _copy(old, new, Copying(idle_seconds, wait, regrid=regrid, whole_log=whole_log))
+    digest = _copied(old, new, Copying(idle_seconds, wait, regrid=regrid, whole_log=whole_log))
+    _compare(old.definition, new, digest, wait)
 
 
 def repartition(
@@ -73,19 +86,30 @@ def repartition(
     With windows of time, or over everything, the digest is the same after. A window of a count of rows shares them by
     partition, so with others it holds other rows.
     """
+    from deltaplane_services.output_files import check_output, mode_of, write_text
     from deltaplane_services.replay.options import load_tables
     from deltaplane_services.replay.toml import as_toml
+    from deltaplane_services.settings import without_secrets_of
 
     old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     if out.exists():
         raise DefinitionError(f"repartition: {str(out)!r} is there already; name a file that is not")
     tables = load_tables(definition)
-    check(old, "auditor")
     tables |= {"name": name or f"{old.definition.name}-{partitions}", "partitions": partitions}
-    out.write_text(as_toml(tables), "utf-8")
-    new = resolve(out, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    _copy(old, new, Copying(idle_seconds, wait))
+    new = resolve(out, tables, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    public, secrets = without_secrets_of(tables)
+    check_output(out, "repartition")
+    check(old, "auditor")
+    # Written first: whoever starts the services of the new stream meanwhile needs it.
+    write_text(out, as_toml(public), "repartition", mode_of(definition))
+    try:
+        digest = _copied(old, new, Copying(idle_seconds, wait))
+    except BaseException:
+        out.unlink(missing_ok=True)
+        raise
     typer.echo(f"definition of the new stream: {out}")
+    tell_secrets(secrets, out)
+    _compare(old.definition, new, digest, wait)
 
 
 def backup(
@@ -148,7 +172,8 @@ class Copying:
     whole_log: bool = False
 
 
-def _copy(old: ServiceSettings, new: ServiceSettings, how: Copying) -> None:
+def _copied(old: ServiceSettings, new: ServiceSettings, how: Copying) -> str | None:
+    """Copy a stream: the digest that the new one must have, where there is one."""
     from deltaplane_services.kafka.copying import copy_stream
     from deltaplane_services.processors.regroup import Regroup
 
@@ -156,7 +181,7 @@ def _copy(old: ServiceSettings, new: ServiceSettings, how: Copying) -> None:
     _make_topics(new, how.wait)
     copied: Copied = copy_stream(old, new, regroup, how.idle_seconds, whole_log=how.whole_log)
     _tell(copied.counts)
-    _compare(old.definition, new, None if copied.model is None else copied.model.digest, how.wait)
+    return None if copied.model is None else copied.model.digest
 
 
 def _make_topics(settings: ServiceSettings, wait: float) -> None:

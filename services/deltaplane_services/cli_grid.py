@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.cli_options import (
+    SECONDS,
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    KafkaProperty,
+    Site,
+    check,
+    resolve,
+    tell_secrets,
+)
 
 grid_app = typer.Typer(help="The grid that a stream's values are placed on.", no_args_is_help=True)
 
@@ -29,7 +39,9 @@ def refit(
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
-    idle_seconds: Annotated[float, typer.Option(help="Seconds without a new record after which reading ends.")] = 1.0,
+    idle_seconds: Annotated[
+        float, typer.Option(callback=SECONDS, help="Seconds without a new record after which reading ends.")
+    ] = 1.0,
 ) -> None:
     """Fit a wider grid where values have outgrown the old one, for a new stream that takes over the window.
 
@@ -37,14 +49,17 @@ def refit(
     file. Features that have not outgrown their grid keep it. Nothing of the running stream is changed.
     """
     from deltaplane_services.kafka.copying import pass_live_log
+    from deltaplane_services.output_files import check_output, mode_of, write_text
     from deltaplane_services.refitting import RowsSeen, check_new, refitted_tables, rows_of_file
     from deltaplane_services.replay.options import load_tables
     from deltaplane_services.replay.toml import as_toml
+    from deltaplane_services.settings import without_secrets_of
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     old, tables = settings.definition, load_tables(definition)
     new_name = name or f"{old.name}-refit"
     check_new(out, new_name, old)
+    check_output(out, "grid refit")
     if source is None:
         check(settings, "auditor")
         seen = RowsSeen(old)
@@ -52,7 +67,8 @@ def refit(
     else:
         seen = rows_of_file(source, tables, old)
     found = seen.refit()
-    out.write_text(as_toml(refitted_tables(tables, old, found, new_name)), "utf-8")
+    public, secrets = without_secrets_of(refitted_tables(tables, old, found, new_name))
+    write_text(out, as_toml(public), "grid refit", mode_of(definition))
     for one in found.outgrown:
         typer.echo(
             f"{one.feature}: {one.rows:,} rows were outside ({one.old_range[0]:g}, {one.old_range[1]:g}); now"
@@ -65,3 +81,4 @@ def refit(
         f"\n  deltaplane worker --definition {out} …; deltaplane merger --definition {out} …"
         f"\n  deltaplane audit --definition {out}; then point producers and scorers at {new_name}"
     )
+    tell_secrets(secrets, out)

@@ -7,22 +7,26 @@ from typing import Annotated
 
 import typer
 
+from deltaplane import limits
 from deltaplane_services.arenas import keep_few_arenas
 from deltaplane_services.cli_options import (
+    SECONDS,
+    SEED,
+    SPEED,
     Broker,
     CentralBroker,
     DefinitionFile,
+    Flags,
     KafkaProperty,
     Site,
     check,
     log_at,
     resolve,
+    with_settings,
+    within,
 )
 from deltaplane_services.cli_topics import topics_app
 from deltaplane_services.plain import echo, json_text
-
-LogLevel = Annotated[str | None, typer.Option(help="debug, info, warning or error.")]
-Instance = Annotated[str | None, typer.Option(help="Fixed name of this process: a quick restart keeps its partitions.")]
 
 model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=True)
 
@@ -38,14 +42,15 @@ def register(app: typer.Typer) -> None:
 # Services ------------------------------------------------------------------------------------------------------------
 
 
+@with_settings("worker")
 def worker(
     definition: DefinitionFile,
     broker: Broker = None,
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
-    instance: Instance = None,
-    log_level: LogLevel = None,
+    *,
+    flags: Flags,
 ) -> None:
     """Keep the windows of some partitions and publish their deltas."""
     from deltaplane_services.health import serving
@@ -55,15 +60,7 @@ def worker(
     from deltaplane_services.kafka.worker import Worker
     from deltaplane_services.metrics_export import WorkerMetrics
 
-    settings = resolve(
-        definition,
-        broker=broker,
-        central_broker=central_broker,
-        site=site,
-        kafka=kafka,
-        instance=instance,
-        log_level=log_level,
-    )
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
     log_at(settings.knobs.log_level)
     keep_few_arenas()
     check(settings, "worker")
@@ -83,14 +80,15 @@ def worker(
         run(service, settings.knobs, each_turn)
 
 
+@with_settings("merger")
 def merger(
     definition: DefinitionFile,
     broker: Broker = None,
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
-    refresh_seconds: Annotated[float | None, typer.Option(help="Solve at most once in this time.")] = None,
-    log_level: LogLevel = None,
+    *,
+    flags: Flags,
 ) -> None:
     """Add the deltas of all sources and publish the model. Run several: one is elected, the others stand by."""
     from deltaplane_services.health import serving
@@ -101,15 +99,7 @@ def merger(
     from deltaplane_services.kafka.unsafe_topics import topics_watched
     from deltaplane_services.metrics_export import MergerMetrics
 
-    settings = resolve(
-        definition,
-        broker=broker,
-        central_broker=central_broker,
-        site=site,
-        kafka=kafka,
-        refresh_seconds=refresh_seconds,
-        log_level=log_level,
-    )
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
     log_at(settings.knobs.log_level)
     keep_few_arenas()
     check(settings, "merger")
@@ -122,14 +112,15 @@ def merger(
             run(service, knobs, service.tell)
 
 
+@with_settings("scorer")
 def scorer(
     definition: DefinitionFile,
     broker: Broker = None,
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
-    instance: Instance = None,
-    log_level: LogLevel = None,
+    *,
+    flags: Flags,
 ) -> None:
     """Answer queries with predictions of the newest model."""
     from deltaplane_services.health import serving
@@ -139,15 +130,7 @@ def scorer(
     from deltaplane_services.kafka.unsafe_topics import topics_watched
     from deltaplane_services.metrics_export import ScorerMetrics
 
-    settings = resolve(
-        definition,
-        broker=broker,
-        central_broker=central_broker,
-        site=site,
-        kafka=kafka,
-        instance=instance,
-        log_level=log_level,
-    )
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
     log_at(settings.knobs.log_level)
     keep_few_arenas()
     check(settings, "scorer")
@@ -167,14 +150,27 @@ def produce(
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
-    speed: Annotated[float | None, typer.Option(help="Rows per second; as fast as it goes by default.")] = None,
-    batch: Annotated[int, typer.Option(help="Rows of one SampleBatch message.")] = 500,
+    speed: Annotated[
+        float | None, typer.Option(callback=SPEED, help="Rows per second; as fast as it goes by default.")
+    ] = None,
+    batch: Annotated[
+        int, typer.Option(callback=within(1, limits.BATCH_ROWS), help="Rows of one SampleBatch message.")
+    ] = 500,
     retire_fraction: Annotated[
-        float, typer.Option(help="Part of the samples to retire at random later moments.")
+        float, typer.Option(callback=within(0, 1), help="Part of the samples to retire at random later moments.")
     ] = 0.0,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.")] = 0,
+    seed: Annotated[int, typer.Option(callback=SEED, help="Seed of everything random.")] = 0,
+    within_seconds: Annotated[
+        float,
+        typer.Option(
+            "--within", callback=SECONDS, help="Seconds after which rows of a pipe go out, full batch or not."
+        ),
+    ] = 0.5,
 ) -> None:
-    """Publish the rows of a file as samples; the definition says how its columns are read."""
+    """Publish the rows of a file, or of a pipe as they come, as samples; the definition says how its columns are read.
+
+    Rows without a column of ids (input.id) get FILE:LINE:HASH, so that a file sent twice counts once.
+    """
     from deltaplane_services.access import WRITE
     from deltaplane_services.kafka.produce import produce as run_produce
     from deltaplane_services.kafka.start import check_topics
@@ -193,13 +189,15 @@ def produce(
         retire_fraction=retire_fraction,
         seed=seed,
     )
-    produced = run_produce(settings, options)
+    produced = run_produce(settings, options, within_seconds)
     typer.echo(
         f"{produced.rows:,} rows and {produced.retirements:,} retirements published in {produced.seconds:.2f} s"
         f" ({produced.rows / max(produced.seconds, 1e-9):,.0f} rows/s), {produced.refused:,} rows refused"
     )
     for item in produced.first_refused:
         echo(f"line {item.line_number:,}: {item.reason}", typer.colors.YELLOW, err=True)
+    if produced.interrupted:
+        raise typer.Exit(130)
 
 
 # Models --------------------------------------------------------------------------------------------------------------

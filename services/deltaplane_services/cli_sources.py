@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, check, resolve
+from deltaplane_services.cli_options import (
+    SECONDS,
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    KafkaProperty,
+    check,
+    resolve,
+)
 from deltaplane_services.plain import echo
 
 if TYPE_CHECKING:
@@ -16,7 +24,8 @@ source_app = typer.Typer(help="List a stream's sources, remove one exactly, let 
 
 Target = Annotated[str, typer.Argument(help="SITE/PARTITION, or SITE for all of a site.", metavar="SOURCE")]
 Reason = Annotated[str, typer.Option(help="Why, for the record.")]
-Wait = Annotated[float, typer.Option(help="Seconds to wait for a model that shows it.")]
+Wait = Annotated[float, typer.Option(callback=SECONDS, help="Seconds to wait for a model that shows it.")]
+Force = Annotated[bool, typer.Option("--force", help="Also for a source of which nothing was ever heard.")]
 
 
 @source_app.command("list")
@@ -43,13 +52,17 @@ def source_remove(
     kafka: KafkaProperty = None,
     reason: Reason = "asked for",
     wait: Wait = 30.0,
+    force: Force = False,
 ) -> None:
     """Take out exactly what a source has put in, and accept nothing of it any more."""
-    from deltaplane_services.kafka.sources import order_sources, sources_named
+    from deltaplane_services.kafka.models import model_if_any
+    from deltaplane_services.kafka.sources import order_sources, refuse_unheard_of, sources_named
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     sources = sources_named(source, settings.definition.partitions)
     check(settings, "operator")
+    if not force:
+        refuse_unheard_of(sources, model_if_any(settings), source)
     _show(order_sources(settings, sources, barred=True, reason=reason, wait_seconds=wait))
 
 
@@ -62,13 +75,17 @@ def source_admit(
     kafka: KafkaProperty = None,
     reason: Reason = "asked for",
     wait: Wait = 30.0,
+    force: Force = False,
 ) -> None:
     """Accept a removed source again, from the beginning of what its log still holds."""
-    from deltaplane_services.kafka.sources import order_sources, sources_named
+    from deltaplane_services.kafka.models import model_if_any
+    from deltaplane_services.kafka.sources import order_sources, refuse_unheard_of, sources_named
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
     sources = sources_named(source, settings.definition.partitions)
     check(settings, "operator")
+    if not force:
+        refuse_unheard_of(sources, model_if_any(settings), source)
     _show(order_sources(settings, sources, barred=False, reason=reason, wait_seconds=wait))
 
 

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from deltaplane_services.cli_options import within
+
 
 def live(
     at: Annotated[
@@ -18,7 +20,7 @@ def live(
             help="Where a service has its metrics; may be repeated, also with commas. Default: 127.0.0.1:9108.",
         ),
     ] = None,
-    interval_seconds: Annotated[float, typer.Option(min=0.1, max=60.0, help="Time between two frames.")] = 1.0,
+    interval_seconds: Annotated[float, typer.Option(callback=within(0.1, 60.0), help="Time between two frames.")] = 1.0,
     stream: Annotated[str | None, typer.Option(help="Which stream, where the services are of several.")] = None,
     once: Annotated[
         bool, typer.Option("--once", help="Print one frame, with rates over one interval; exit code 1 if none answers.")
@@ -31,8 +33,8 @@ def live(
     """
     from rich.console import Console
 
+    from deltaplane_services.knobs import Knobs
     from deltaplane_services.plain import json_text
-    from deltaplane_services.settings import Knobs
     from deltaplane_services.top.draw import draw
     from deltaplane_services.top.frame import frame_of
     from deltaplane_services.top.gather import Address, Gatherer

@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, check, resolve
+from deltaplane_services.cli_options import (
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    Flags,
+    KafkaProperty,
+    Site,
+    check,
+    resolve,
+    with_settings,
+)
 from deltaplane_services.plain import echo, json_text
 
 if TYPE_CHECKING:
@@ -18,13 +28,15 @@ topics_app = typer.Typer(help="Make, check and trim a stream's topics.", no_args
 
 
 @topics_app.command("create")
+@with_settings("topics create")
 def topics_create(
     definition: DefinitionFile,
     broker: Broker = None,
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
-    replication_factor: Annotated[int | None, typer.Option(help="Replicas; the broker's default by default.")] = None,
+    *,
+    flags: Flags,
 ) -> None:
     """Make the topics that are missing, and say what is wrong with all; exit code 1 if that may cost rows.
 
@@ -32,14 +44,7 @@ def topics_create(
     """
     from deltaplane_services.topics import create_topics
 
-    settings = resolve(
-        definition,
-        broker=broker,
-        central_broker=central_broker,
-        site=site,
-        kafka=kafka,
-        replication_factor=replication_factor,
-    )
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
     report = create_topics(settings)
     for name in report.created:
         typer.echo(f"created {name}")
@@ -47,17 +52,20 @@ def topics_create(
 
 
 @topics_app.command("check")
+@with_settings("topics check")
 def topics_check(
     definition: DefinitionFile,
     broker: Broker = None,
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
+    *,
+    flags: Flags,
 ) -> None:
     """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if that may cost rows."""
     from deltaplane_services.topics import check_topics
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
     _show_findings(check_topics(settings))
 
 

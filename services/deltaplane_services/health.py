@@ -16,6 +16,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -26,15 +27,19 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.settings import Knobs
+from deltaplane_services.knobs import Knobs
 
 logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 5.0
-"""How long a client may take to ask, and to take the answer."""
+"""How long a client may take to ask, from its first byte to its last; and again to take the answer."""
 
 MOST_REQUESTS = 8
-"""Requests answered at once. More are hung up on, whoever they come from."""
+"""Connections at once. One more takes the place of whoever has been asking for longest, or is hung up on where all are
+being answered."""
+
+ROOM_SECONDS = 0.2
+"""How long the thread of a connection that was hung up on may take to end."""
 
 PLAIN = "text/plain; charset=utf-8"
 
@@ -120,6 +125,10 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, answers: Answers) -> None:
         self.answers = answers
         self._places = threading.BoundedSemaphore(MOST_REQUESTS)
+        # Until when each connection may last, those that are still asking apart, in the order in which they came.
+        self._asking: dict[socket.socket, float] = {}
+        self._answering: dict[socket.socket, float] = {}
+        self._lock = threading.Lock()
         family, _, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
         self.address_family = family
         super().__init__(place[:2], _Handler)  # type: ignore[arg-type]
@@ -130,17 +139,42 @@ class _Server(ThreadingHTTPServer):
         self.server_name, self.server_port = "deltaplane", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, if there is one to be had."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        """Answer in a thread. Who only pretends to ask does not keep others from being answered."""
+        if not self._places.acquire(blocking=False):
+            self._hang_up_on_the_slowest()
+            if not self._places.acquire(timeout=ROOM_SECONDS):
+                self.shutdown_request(request)
+                return
+        with self._lock:
+            self._asking[request] = time.monotonic() + REQUEST_SECONDS
+        super().process_request(request, client_address)
+
+    def _hang_up_on_the_slowest(self) -> None:
+        with self._lock:
+            if slowest := next(iter(self._asking), None):
+                _hang_up(slowest)
+
+    def service_actions(self) -> None:
+        """Hang up on whoever has taken too long; called by the serving thread, several times a second."""
+        now = time.monotonic()
+        with self._lock:
+            for late in [one for held in (self._asking, self._answering) for one, until in held.items() if now > until]:
+                _hang_up(late)
+
+    def answers_now(self, request: socket.socket) -> None:
+        """A connection has asked its question."""
+        with self._lock:
+            self._asking.pop(request, None)
+            self._answering[request] = time.monotonic() + REQUEST_SECONDS
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """Answer, and make room for another."""
         try:
             super().process_request_thread(request, client_address)
         finally:
+            with self._lock:
+                self._asking.pop(request, None)
+                self._answering.pop(request, None)
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -151,11 +185,23 @@ class _Server(ThreadingHTTPServer):
         logger.log(level, "request from %s was not answered", client_address, exc_info=fault)
 
 
+def _hang_up(connection: socket.socket) -> None:
+    """End a connection, so that the thread that waits for it ends."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     timeout = REQUEST_SECONDS
     server_version = "deltaplane"
     sys_version = ""
+
+    def parse_request(self) -> bool:
+        """Take the question in, all of it."""
+        whole = super().parse_request()
+        self.server.answers_now(self.connection)
+        return whole
 
     def do_GET(self) -> None:
         """Answer one of the three paths."""

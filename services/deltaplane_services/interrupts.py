@@ -41,6 +41,11 @@ class Interrupts:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    @property
+    def heard(self) -> bool:
+        """Whether a signal has come since interrupts are held."""
+        return self._heard
+
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         """Do a piece of work that must be whole: an interrupt is raised at its end, only a second one at once."""

@@ -158,13 +158,25 @@ def redacted(properties: Mapping[str, Any]) -> dict[str, Any]:
     return {name: properties[name] if name in SHOWN else HIDDEN for name in sorted(properties)}
 
 
+def may_be_shown(name: str) -> bool:
+    """Whether the value of a property, of one cluster or of both, is known to be no secret."""
+    scope, _, rest = name.partition(".")
+    of_all = rest if scope in ("site", "central") else name
+    return ALIASES.get(of_all, of_all) in SHOWN
+
+
+def may_be_property(name: str) -> bool:
+    """Whether a text is written as names of librdkafka's properties are."""
+    return _NAME.fullmatch(name) is not None or name in _NAMES_WITHOUT_DOT
+
+
 def property_name(text: str, where: str) -> str:
     """The one name of the property that ``text`` names. Raises :class:`DefinitionError`.
 
     A text that cannot be a name is not repeated in the message: it may be a piece of a secret.
     """
     name = text.strip()
-    if not _NAME.fullmatch(name) and name not in _NAMES_WITHOUT_DOT:
+    if not may_be_property(name):
         raise DefinitionError(
             f"{where}: expected the name of a librdkafka property (security.protocol, acks, ...), got a text of"
             f" {len(text)} characters that is none; it is not shown, since it may be part of a secret"

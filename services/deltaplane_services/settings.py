@@ -17,16 +17,15 @@ Properties of librdkafka go to all clients, or with ``site.`` or ``central.`` in
     [kafka] "security.protocol" = "SSL"      [kafka.site], [kafka.central]
 
 In the name of a variable an underscore stands for a dot. What cannot be written so is a property with an underscore in
-its own name (log_level): use DELTAPLANE_KAFKA_PROPERTIES. A variable that is empty counts as not set. Any other
-variable that begins with DELTAPLANE_ is refused, so that a misspelt one is not silently without effect; left alone are
-DELTAPLANE_DEFINITION, DELTAPLANE_TEST_…, and what Kubernetes sets for a service that happens to be named deltaplane.
+its own name (log_level): use DELTAPLANE_KAFKA_PROPERTIES. A variable that is empty counts as not set. Any other one
+that begins with DELTAPLANE_ may be somebody else's: it stops nothing, and is warned of, since it may be misspelt. Left
+alone are DELTAPLANE_DEFINITION, DELTAPLANE_TEST_…, and what Kubernetes sets for a service named deltaplane.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -36,6 +35,7 @@ from deltaplane.definition import NAME, StreamDefinition
 from deltaplane.errors import DefinitionError
 from deltaplane_services import kafka_properties as kafka
 from deltaplane_services.kafka_properties import ClusterName, KafkaProperties, Membership
+from deltaplane_services.knobs import HOST_AND_PORT, Knobs, check_range
 
 PREFIX = "DELTAPLANE_"
 SERVICE_TABLES = ("service", "kafka")
@@ -44,76 +44,6 @@ SERVICE_TABLES = ("service", "kafka")
 _IGNORED_VARIABLES = re.compile(
     r"DEFINITION|TEST_.*|(.*_)?(SERVICE_HOST|SERVICE_PORT(_.*)?|PORT|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)"
 )
-_INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_HOST_AND_PORT = re.compile(r"(?:[A-Z_]+://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
-
-
-LOG_LEVELS = ("debug", "info", "warning", "error")
-
-
-def _knob(default: Any, low: float = -math.inf, high: float = math.inf, choices: tuple[str, ...] = ()) -> Any:
-    return field(default=default, metadata={"low": low, "high": high, "choices": choices})
-
-
-@dataclass(frozen=True)
-class Knobs:
-    """What an operator may have to turn; every other choice is made."""
-
-    instance: str = _knob("")
-    """Name of this process among its like, for static group membership: with it a restart within the session keeps its
-    partitions. Must differ between processes; ``{hostname}`` is replaced. Default: none, places are given away."""
-
-    metrics_address: str = _knob("127.0.0.1:9108")
-    """HOST:PORT of /metrics, /healthz and /readyz. Default: this machine only."""
-
-    log_level: str = _knob("info", choices=LOG_LEVELS)
-    """How much is said on standard error: debug, info, warning or error."""
-
-    refresh_seconds: float = _knob(0.1, 0.0, 3600.0)
-    """The merger solves at most once in this time. Longer is less work, and later models."""
-
-    checkpoint_seconds: float = _knob(10.0, 0.1, 3600.0)
-    """The merger writes checkpoints at most once in this time. Longer is less written, and a slower restart."""
-
-    poll_records: int = _knob(1000, 1, 10_000)
-    """Records taken from a source at once. More is more rows a second, and later deltas."""
-
-    poll_timeout_seconds: float = _knob(0.05, 0.001, 10.0)
-    """How long to wait for so many records. It adds to how old a delta is when the input is thin."""
-
-    session_timeout_milliseconds: int = _knob(6000, 1000, 1_800_000)
-    """How long a silent worker keeps its partitions. Brokers allow no less than their group.min.session.timeout.ms."""
-
-    shutdown_timeout_seconds: float = _knob(30.0, 1.0, 600.0)
-    """How long a service may take to end before it ends itself by force. Stay below what the supervisor allows."""
-
-    worst_lag_seconds: float = _knob(604_800.0, 60.0, 315_360_000.0)
-    """How long the slowest reader may stand still before retention may take what it has not read. Default: a week."""
-
-    trim_seconds: float = _knob(600.0, 0.0, 2_592_000.0)
-    """How often the elected merger lets go of samples and retirements that no window needs, where brokers allow it.
-    What goes is found one turn and let go of in the next. 0: never. See ``deltaplane topics trim``."""
-
-    replication_factor: int = _knob(-1, -1, 100)
-    """Replicas of the topics that are created; -1 leaves it to the brokers. Use 3 wherever loss matters."""
-
-    def __post_init__(self) -> None:
-        for knob in dataclasses.fields(self):
-            _check_range(knob, getattr(self, knob.name), knob.name)
-        if self.replication_factor == 0:
-            raise DefinitionError("replication_factor: expected -1 (as the brokers have it) or 1 and more, got 0")
-        if self.instance and not _INSTANCE.fullmatch(self.instance):
-            raise DefinitionError(
-                f"instance: expected at most 249 letters, digits, '.', '_' and '-', got {self.instance[:50]!r}"
-            )
-        self.metrics_host_and_port()
-
-    def metrics_host_and_port(self) -> tuple[str, int]:
-        """Where /metrics listens."""
-        match = _HOST_AND_PORT.fullmatch(self.metrics_address)
-        if match is None or int(match[2]) > 65_535 or "://" in self.metrics_address:
-            raise DefinitionError(f"metrics_address: expected HOST:PORT, got {self.metrics_address[:100]!r}")
-        return match[1].strip("[]"), int(match[2])
 
 
 @dataclass(frozen=True)
@@ -134,6 +64,8 @@ class ServiceSettings:
     site_cluster: Cluster
     central_cluster: Cluster
     knobs: Knobs = field(default_factory=Knobs)
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What was passed over: variables that look like settings and are none."""
 
     def __post_init__(self) -> None:
         if not NAME.fullmatch(self.site):
@@ -180,6 +112,7 @@ class _Given:
 
     settings: dict[str, tuple[Any, str]] = field(default_factory=dict)
     properties: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    strange: list[str] = field(default_factory=list)
 
 
 def resolve_settings(
@@ -190,7 +123,7 @@ def resolve_settings(
     ``flags``: setting name → value (None is not given); ``kafka`` is a list of ``KEY=VALUE``. ``tables``: a parsed
     ``deltaplane.toml`` with the whole definition. ``hostname``: what ``{hostname}`` in ``instance`` stands for.
     """
-    definition = StreamDefinition.from_tables({key: tables[key] for key in tables if key not in SERVICE_TABLES})
+    definition = definition_of(tables)
     layers = (_from_tables(tables), _from_environment(environment), _from_flags(flags))
     found: dict[str, tuple[Any, str]] = {}
     for layer in layers:
@@ -207,7 +140,35 @@ def resolve_settings(
         site_cluster=Cluster("site", broker, _properties_of("site", layers, definition)),
         central_cluster=Cluster("central", central, _properties_of("central", layers, definition)),
         knobs=Knobs(**knobs),
+        warnings=tuple(warning for layer in layers for warning in layer.strange),
     )
+
+
+def definition_of(tables: Mapping[str, Any]) -> StreamDefinition:
+    """The stream definition in a parsed ``deltaplane.toml``. Raises :class:`DefinitionError`."""
+    return StreamDefinition.from_tables({key: tables[key] for key in tables if key not in SERVICE_TABLES})
+
+
+def without_secrets_of(tables: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The tables of a definition file without properties that may be secrets, and the names of these."""
+    hidden: list[str] = []
+
+    def shown(table: Mapping[str, Any], before: str) -> dict[str, Any]:
+        kept: dict[str, Any] = {}
+        for key, value in table.items():
+            name = f"{before}{key}"
+            if isinstance(value, Mapping):
+                if inner := shown(value, f"{name}."):
+                    kept[key] = inner
+            elif kafka.may_be_shown(name):
+                kept[key] = value
+            else:
+                hidden.append(f"kafka.{name}")
+        return kept
+
+    given = tables.get("kafka")
+    public = {key: value for key, value in tables.items() if key != "kafka"}
+    return (public | {"kafka": shown(given, "")} if isinstance(given, Mapping) else public), hidden
 
 
 # Where settings come from --------------------------------------------------------------------------------------------
@@ -240,11 +201,22 @@ def _from_environment(environment: Mapping[str, str]) -> _Given:
         if rest == "KAFKA_PROPERTIES":
             for number, item in enumerate(_split(ours[name]), start=1):
                 _put(given, item, f"{name}, property {number}")
-        elif rest.startswith("KAFKA_"):
+        elif rest.startswith("KAFKA_") and kafka.may_be_property(rest.removeprefix("KAFKA_").lower().replace("_", ".")):
             _put_property(given, rest.removeprefix("KAFKA_").lower().replace("_", "."), ours[name], name)
+        elif rest.lower() in SETTING_NAMES:
+            given.settings[rest.lower()] = (ours[name], name)
         else:
-            given.settings[_known(rest.lower(), name)] = (ours[name], name)
+            given.strange.append(_no_setting(name))
     return given
+
+
+def _no_setting(variable: str) -> str:
+    """What to say of a variable of somebody else's, or a misspelt one: nothing is stopped for it."""
+    known = [*map(str.upper, SETTING_NAMES), "KAFKA_PROPERTIES", "DEFINITION"]
+    close = difflib.get_close_matches(variable.removeprefix(PREFIX), known, n=1)
+    others = ", ".join(f"{PREFIX}{name}" for name in known)
+    hint = f"if {PREFIX}{close[0]} is meant, set that" if close else f"known are {others} and {PREFIX}KAFKA_…"
+    return f"{variable}: there is no such setting, and it is passed over; {hint}"
 
 
 def _from_tables(tables: Mapping[str, Any]) -> _Given:
@@ -331,23 +303,15 @@ def _knob_value(name: str, value: Any, where: str) -> Any:
         converted = kind(value)
     except (ValueError, OverflowError):
         raise DefinitionError(f"{where}: expected {wanted}, got {str(value)[:50]!r}") from None
-    _check_range(knob, converted, where)
+    check_range(knob, converted, where)
     return converted
-
-
-def _check_range(knob: dataclasses.Field[Any], value: Any, where: str) -> None:
-    low, high, choices = knob.metadata["low"], knob.metadata["high"], knob.metadata["choices"]
-    if choices and value not in choices:
-        raise DefinitionError(f"{where}: expected one of {', '.join(choices)}, got {str(value)[:50]!r}")
-    if not isinstance(value, str) and not low <= value <= high:
-        raise DefinitionError(f"{where}: expected from {low:g} to {high:g}, got {str(value)[:50]}")
 
 
 def _broker(value: Any, where: str) -> str:
     """Bootstrap servers: ``HOST:PORT``, several with commas between."""
     servers = [server.strip() for server in str(value).split(",")]
     for server in servers:
-        match = _HOST_AND_PORT.fullmatch(server)
+        match = HOST_AND_PORT.fullmatch(server)
         if match is None or not 0 < int(match[2]) < 65_536:
             shown = (
                 "a text with an @ in it (credentials belong into the properties sasl.…)"

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, Top
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services import kafka_properties as kafka
+from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.settings import Cluster
 from deltaplane_services.topic_plans import (
     BROKER_SETTINGS,
@@ -66,7 +67,7 @@ class Administration:
         self.cluster = cluster
         self.timeout_seconds = timeout_seconds
         self.properties = kafka.admin(cluster.broker, cluster.properties)
-        self._last_error = ""
+        self._last_error, self._turned_away = "", False
         try:
             properties: dict[str, Any] = {**self.properties, "error_cb": self._note, "log_level": 0}
             self.client = AdminClient(properties)
@@ -78,14 +79,20 @@ class Administration:
         # "All brokers are down" says less than the error before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_error:  # noqa: SLF001
             self._last_error = error.str()
+        # What a password or a certificate is refused for does not pass by itself.
+        self._turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
 
     def _reach(self) -> None:
+        answer = self.client.describe_cluster(request_timeout=self.timeout_seconds)
+        while not answer.done() and not self._turned_away:
+            self.client.poll(0.05)
         try:
-            described = self.client.describe_cluster(request_timeout=self.timeout_seconds).result()
+            described = answer.result(0.0 if self._turned_away else None)
             self.brokers = [node.id for node in described.nodes]
-        except KafkaException as fault:
+        except (KafkaException, TimeoutError) as fault:
             self.client.poll(0)
-            said = kafka.without_secrets(self._last_error or text_of(fault), self.properties)
+            plain = text_of(fault) if isinstance(fault, KafkaException) else str(fault)
+            said = kafka.without_secrets(with_cause(self._last_error or plain, self.properties), self.properties)
             raise DeltaplaneError(
                 f"kafka: the {self.cluster.name} cluster at {self.cluster.broker} does not answer within"
                 f" {self.timeout_seconds:g} seconds: {said}; check that it runs, its address (--broker,"

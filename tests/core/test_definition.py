@@ -21,8 +21,8 @@ from deltaplane.errors import DefinitionError
 from deltaplane.grid import Grid
 from deltaplane.ladder import Window, WindowKind, WindowLadder
 from deltaplane.metrics import Confusion
+from deltaplane.mismatch import explained
 from deltaplane.moments import Moments
-from deltaplane.older_defaults import line_to_add
 from deltaplane.options import SolverOptions
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
@@ -439,19 +439,19 @@ def test_the_partitioner_is_part_of_the_fingerprint_only_where_there_are_several
 
 
 def test_the_definition_of_a_stream_of_an_earlier_version_is_told_which_lines_it_lacks() -> None:
+    def said(here: StreamDefinition, there: StreamDefinition) -> str:
+        return explained(here, there.stream_fingerprint.hex(), None)
+
     now = StreamDefinition.from_tables(TABLES)
     before = dataclasses.replace(now, partitioner="crc32")
-    assert 'add the line partitioner = "crc32" at the top' in line_to_add(now, before.stream_fingerprint)
-    assert line_to_add(before, before.stream_fingerprint) == ""
-    assert line_to_add(before, now.stream_fingerprint) == ""
-    assert line_to_add(now, b"\0" * 16) == ""
-    one = StreamDefinition.from_tables({**TABLES, "partitions": 1})
-    assert line_to_add(one, one.stream_fingerprint) == ""
+    assert 'add the line partitioner = "crc32" at the top' in said(now, before)
+    assert "is not known" in said(before, now), "what it was made with was never the default"
     # A stream of several partitions with a window of time lacks both lines.
     timed = {key: value for key, value in TABLES.items() if key != "max_skew"} | {"window": {"length": "1h"}}
     both = StreamDefinition.from_tables({**timed, "max_skew": "1d", "partitioner": "crc32"})
-    words = line_to_add(StreamDefinition.from_tables(timed), both.stream_fingerprint)
-    assert 'add the lines max_skew = "1d" and partitioner = "crc32" at the top of the definition' in words
+    words = said(StreamDefinition.from_tables(timed), both)
+    assert 'add the line partitioner = "crc32" at the top of the definition' in words
+    assert 'add the line max_skew = "1d" at the top of the definition' in words
 
 
 def test_an_automatic_ladder_ends_with_its_longest_window_and_leaves_every_partition_some_rows() -> None:
@@ -581,8 +581,10 @@ def test_a_max_skew_that_is_declared_means_what_it_meant() -> None:
 
 def test_a_stream_of_before_is_told_the_line_that_its_definition_lacks() -> None:
     before, now = timed("1h", max_skew="1d"), timed("1h")
-    assert 'add the line max_skew = "1d"' in line_to_add(now, before.stream_fingerprint)
-    assert line_to_add(now, now.stream_fingerprint) == ""
-    assert line_to_add(before, now.stream_fingerprint) == ""
-    assert line_to_add(now, timed("2h", max_skew="1d").stream_fingerprint) == ""
-    assert line_to_add(timed("20000"), before.stream_fingerprint) == ""
+    assert 'add the line max_skew = "1d"' in explained(now, before.stream_fingerprint.hex(), None)
+    for here, there in (
+        (before, now),
+        (now, timed("2h", max_skew="1d")),
+        (timed("20000"), before),
+    ):
+        assert "add the line" not in explained(here, there.stream_fingerprint.hex(), None)

@@ -17,7 +17,6 @@ from deltaplane.wire import read_model, write_model
 from golden.wire_examples import MODEL, MODEL_BLENDED, MODEL_OF_THREE, MODEL_REFUSED, PLANE, with_fields
 from strategies_streams import definition_of
 
-DAY = 86_400_000
 STREAM = definition_of("7d", features=2, classes=ClassDefinition(("DOWN", "UP"), "UP"))
 NARROW = replace(PLANE, weights=PLANE.weights[:, :1])
 
@@ -35,11 +34,6 @@ def test_a_model_of_the_stream_is_taken(model: Model) -> None:
     ("model", "error", "words"),
     [
         (MODEL, DefinitionMismatch, "use the definition that the stream was made with"),
-        (
-            replace(MODEL, stream_fingerprint=replace(STREAM, max_skew_milliseconds=DAY).stream_fingerprint),
-            DefinitionMismatch,
-            'add the line max_skew = "1d"',
-        ),
         (of_stream(MODEL, plane=NARROW), WireError, r"model 18: expected planes over 2 features, got \[1\]"),
         (of_stream(MODEL_OF_THREE), WireError, "expected planes of up to 2 classes, got 3"),
         (of_stream(MODEL, watermark=2**62), WireError, "expected a watermark below"),

@@ -212,7 +212,7 @@ def test_a_batch_that_was_read_shares_no_memory_with_what_was_written() -> None:
     ],
 )
 def test_a_record_of_another_definition_is_refused_by_both_fingerprints(read: Callable[[], Any]) -> None:
-    with pytest.raises(DefinitionMismatch, match=f"expected stream definition {STREAM.hex()}, got {DATA.hex()}"):
+    with pytest.raises(DefinitionMismatch, match=f"expected data fingerprint {STREAM.hex()}, got {DATA.hex()}"):
         read()
 
 

@@ -79,11 +79,11 @@ def test_bytes_after_the_record_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        (None, "got a null value; publish the record itself"),
-        (b"", r"got 0 bytes beginning \(empty\)"),
+        (None, r"got a null value \(a tombstone\); publish the record itself"),
+        (b"", "got an empty value; publish the record itself"),
         (b"\xc3\x01", "got 2 bytes beginning c301"),
-        (b'{"id": "1"}' * 5, "in Avro single-object encoding, got 55 bytes beginning 7b22"),
-        (b"\xc3\x01" + bytes(100), "got 102 bytes beginning c3010000000000000000; encode with the schemas"),
+        (b'{"id": "1"}' * 5, r"in Avro single-object encoding, got JSON \(55 bytes\); send Avro"),
+        (b"\xc3\x01" + bytes(100), "got 102 bytes beginning c3010000000000000000, the mark of a schema that this"),
     ],
 )
 def test_what_is_no_record_is_refused(reader: str, data: Bytes, words: str) -> None:

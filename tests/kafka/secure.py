@@ -135,14 +135,19 @@ def _binding(kind: Any, acl: Mapping[str, Any], operation: AclOperation) -> Any:
     )
 
 
-def certified(directory: Path, password: str) -> tuple[Path, Path]:
-    """A new key store with a key for this machine, and its certificate in PEM; keytool lies beside java."""
+def certified(
+    directory: Path, password: str, name: str = "ip:127.0.0.1", begins: str = "-0d", days: int = 2
+) -> tuple[Path, Path]:
+    """A new key store with a key for this machine, and its certificate in PEM; keytool lies beside java.
+
+    ``name``: what the certificate is for; ``begins`` and ``days``: from when on it is valid, as keytool has it.
+    """
     java = Path(find_java()[0]).resolve()
     store, certificate = directory / "broker.p12", directory / "broker.pem"
     of_store = ["-alias", "broker", "-keystore", str(store), "-storepass", password]
-    make = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=test broker", "-validity", "2"]
+    make = ["-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-dname", "CN=test broker"]
     for arguments in (
-        [*make, "-ext", "san=ip:127.0.0.1", "-storetype", "PKCS12", *of_store],
+        [*make, "-startdate", begins, "-validity", str(days), "-ext", f"san={name}", "-storetype", "PKCS12", *of_store],
         ["-exportcert", "-rfc", "-file", str(certificate), *of_store],
     ):
         # Two short lives of Java: compiling well what runs once takes longer than running it.

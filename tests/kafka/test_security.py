@@ -152,7 +152,7 @@ def test_the_whole_pipeline_runs_with_one_principal_for_each_role(guarded: Guard
     predictions.close()
 
     assert guarded.run("auditor", "audit").endswith("equal\n")
-    assert "elsewhere/0: removed" in guarded.run("operator", "source", "remove", "elsewhere/0")
+    assert "elsewhere/0: removed" in guarded.run("operator", "source", "remove", "elsewhere/0", "--force")
 
 
 def test_the_brokers_give_each_role_what_the_table_says_and_no_more(guarded: Guarded) -> None:

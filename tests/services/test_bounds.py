@@ -170,7 +170,7 @@ def test_a_source_that_is_rebuilt_holds_so_many_bytes_and_no_more(
 def test_an_error_that_comes_again_and_again_is_one_line_of_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, now = _ErrorLog("site"), [0.0]
+    log, now = _ErrorLog("site", {}), [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     with caplog.at_level(logging.WARNING):
         for number in range(1000):

@@ -19,8 +19,9 @@ import typer.main
 from ruamel.yaml import YAML
 
 from deltaplane_services.cli import app
+from deltaplane_services.knobs import Knobs
 from deltaplane_services.replay.options import load_tables
-from deltaplane_services.settings import SETTING_NAMES, Knobs, ServiceSettings, resolve_settings
+from deltaplane_services.settings import SETTING_NAMES, ServiceSettings, resolve_settings
 
 TOP = Path(__file__).resolve().parents[2]
 COMPOSE_FILE = TOP / "compose.yaml"

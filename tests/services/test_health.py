@@ -5,16 +5,19 @@ from __future__ import annotations
 import http.client
 import logging
 import socket
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from deltaplane_services import health
 from deltaplane_services.health import MOST_REQUESTS, AddressTaken, Answers, HealthServer, State, serving
-from deltaplane_services.settings import Knobs
+from deltaplane_services.knobs import Knobs
 
 
 class Process:
@@ -83,18 +86,40 @@ def test_a_client_that_says_nothing_keeps_no_other_waiting(server: HealthServer)
         assert ask(server, "/healthz")[0] == 200
 
 
-def test_more_clients_than_there_is_room_for_are_hung_up_on_and_room_is_made_again(server: HealthServer) -> None:
+def connected(server: HealthServer, stack: ExitStack, count: int) -> list[socket.socket]:
     host, port = server.address.rsplit(":", 1)
+    return [stack.enter_context(socket.create_connection((host, int(port)), timeout=30)) for _ in range(count)]
+
+
+def test_clients_that_only_pretend_to_ask_keep_no_other_waiting_however_many_they_are(server: HealthServer) -> None:
     with ExitStack() as stack:
-        silent = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(MOST_REQUESTS)]
-        one_more = stack.enter_context(socket.create_connection((host, int(port))))
-        one_more.settimeout(30)
-        assert one_more.recv(1) == b""
-        for client in silent:
-            client.shutdown(socket.SHUT_WR)
-            client.settimeout(30)
-            assert client.recv(1) == b""
-    assert ask(server, "/healthz")[0] == 200
+        slow = connected(server, stack, 3 * MOST_REQUESTS)
+        for client in slow:
+            with suppress(OSError):
+                client.sendall(b"GET /hea")
+        assert [ask(server, "/healthz")[0] for _ in range(2 * MOST_REQUESTS)] == [200] * 2 * MOST_REQUESTS
+        threads = [thread.name for thread in threading.enumerate() if "process_request_thread" in thread.name]
+        assert len(threads) <= MOST_REQUESTS
+        assert slow[0].recv(1) == b"", "who came first has gone first"
+
+
+def test_a_client_that_drips_its_question_is_hung_up_on_in_time(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "REQUEST_SECONDS", 0.3)
+    with serving(Knobs(metrics_address="127.0.0.1:0"), process.answers) as server, ExitStack() as stack:
+        (client,) = connected(server, stack, 1)
+        client.settimeout(0.02)
+        deadline, heard = time.monotonic() + 30, None
+        while heard is None and time.monotonic() < deadline:
+            try:
+                client.sendall(b"x")
+                heard = client.recv(1)
+            except TimeoutError:
+                continue
+            except OSError:
+                heard = b""
+        assert heard == b"", "each byte alone came soon enough"
 
 
 class Broken(Collector):

@@ -15,7 +15,7 @@ SERVICE = """
 import ctypes, logging, os, signal, sys, time
 from deltaplane.errors import DeltaGap
 from deltaplane_services.kafka import life
-from deltaplane_services.settings import Knobs
+from deltaplane_services.knobs import Knobs
 
 def hang():
     # As the client does: in C, where Python runs no handler, and a signal ends nothing.

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from deltaplane.errors import DefinitionError
 from deltaplane_services import kafka_properties
+from deltaplane_services.cli import app
 from deltaplane_services.kafka_properties import ClusterName
-from deltaplane_services.settings import SETTING_NAMES, Knobs, ServiceSettings
+from deltaplane_services.knobs import Knobs
+from deltaplane_services.settings import SETTING_NAMES, ServiceSettings
 from services.settings_stream import resolve
 
 OTHER_VALUES: dict[str, list[Any]] = {
@@ -224,14 +231,83 @@ def test_a_buffer_too_small_for_the_largest_record_is_refused_with_the_size_it_n
             resolve({"kafka": [f"{name}={too_small}"]})
 
 
+# What is passed over -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("variable", "says"),
+    [
+        ("DELTAPLANE_BROKR", "if DELTAPLANE_BROKER is meant, set that"),
+        ("DELTAPLANE_REFRESH_SECS", "if DELTAPLANE_REFRESH_SECONDS is meant, set that"),
+        ("DELTAPLANE_DEFINITIONS", "if DELTAPLANE_DEFINITION is meant, set that"),
+        ("DELTAPLANE_KAFKA_VERSION", "there is no such setting, and it is passed over"),
+        ("DELTAPLANE_VERSION", "there is no such setting, and it is passed over"),
+        ("DELTAPLANE_", "known are DELTAPLANE_BROKER, "),
+    ],
+)
+def test_a_variable_of_somebody_else_stops_nothing_and_is_warned_of(variable: str, says: str) -> None:
+    settings = resolve({}, {variable: "x y z"})
+    assert settings == resolve()
+    (warning,) = settings.warnings
+    assert warning.startswith(f"{variable}: ")
+    assert says in warning
+    assert "x y z" not in warning, "what is in it may be a secret"
+
+
+def test_a_command_warns_of_a_strange_variable_once_and_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text('features.names = ["a"]\ngrid.steps = [1.0]\nwindow.length = 9\nsolver.C = 1.0\n', "utf-8")
+    result = CliRunner().invoke(
+        app, ["topics", "acls", "--definition", str(file), "--json"], env={"DELTAPLANE_TEAM_OF_OURS": "blue"}
+    )
+    assert result.exit_code == 0
+    assert result.stderr.count("DELTAPLANE_TEAM_OF_OURS: there is no such setting") == 1
+
+
+# By one declaration --------------------------------------------------------------------------------------------------
+
+
+def commands(group: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command with the words that call it."""
+    inner: dict[str, Any] = getattr(group, "commands", {})
+    for word, command in inner.items():
+        yield from commands(command, f"{name} {word}".strip())
+    if not inner:
+        yield name, group
+
+
+def test_every_setting_is_a_flag_of_each_command_that_heeds_it() -> None:
+    flags = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in commands(typer.main.get_command(app))
+    }
+    for knob in fields(Knobs):
+        heeded_by = knob.metadata["heeded_by"]
+        assert heeded_by, knob.name
+        for command in heeded_by:
+            assert f"--{knob.name.replace('_', '-')}" in flags[command], (command, knob.name)
+    asking = [name for name, options in flags.items() if "--definition" in options and "--broker" in options]
+    assert len(asking) > 15
+    for name in asking:
+        assert "--kafka" in flags[name], name
+        assert {"--central-broker"} <= flags[name] or name == "replay", name
+
+
+@pytest.mark.parametrize("name", [knob.name for knob in fields(Knobs)])
+def test_every_setting_is_a_flag_a_variable_and_a_key(name: str) -> None:
+    _, by_environment, _ = OTHER_VALUES[name]
+    by_flag = resolve({name: by_environment}).knobs
+    assert by_flag != Knobs()
+    assert resolve({}, {f"DELTAPLANE_{name.upper()}": str(by_environment)}).knobs == by_flag
+    assert resolve({}, {}, {"service": {name: by_environment}}).knobs == by_flag
+
+
 # What is refused -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("flags", "environment", "tables", "says"),
     [
-        ({}, {"DELTAPLANE_REFRESH": "1"}, {}, "DELTAPLANE_REFRESH: .*'refresh_seconds'"),
-        ({}, {"DELTAPLANE_BROKR": "a:1"}, {}, "DELTAPLANE_BROKR: .*'broker'"),
         ({}, {}, {"service": {"brokers": "a:1"}}, "service.brokers: .*'broker'"),
         ({"refreshing": 1}, {}, {}, "--refreshing: .*'refresh_seconds'"),
         ({}, {}, {"service": []}, r"service: expected a table \[service\]"),

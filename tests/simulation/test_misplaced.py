@@ -146,7 +146,7 @@ def test_a_stream_of_an_earlier_version_says_which_line_its_definition_lacks(beg
     runner.drain(NOW)
     runner.checkpoint(NOW)
     checkpoints, models = runner.broker.fetch_topic(CHECKPOINTS), runner.broker.fetch_topic(MODELS)
-    line = r'CRC-32 in an earlier version: .*add the line partitioner = "crc32" at the top of the definition'
+    line = r'what was the default once: .*add the line partitioner = "crc32" at the top of the definition'
     with pytest.raises(DefinitionMismatch, match=line):
         MergerProcessor(NEW).restore(*((checkpoints, ()) if begun_by == "checkpoint" else ((), models)))
     MergerProcessor(OLD).restore(checkpoints, models)

@@ -38,7 +38,7 @@ CORE_ORDER = (
     "prior",
     "placement",
     "definition",
-    "older_defaults",
+    "mismatch",
     "event_times",
     "sample",
     "ids",

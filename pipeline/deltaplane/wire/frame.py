@@ -16,6 +16,7 @@ import fastavro
 import deltaplane_schemas
 from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, LimitExceeded, WireError
+from deltaplane.wire.foreign import LOOK_BYTES, REGISTRY_HEADER_BYTES, is_text, registry_framing, what_came
 
 Fields: TypeAlias = dict[str, Any]
 """A decoded record: field name to value."""
@@ -65,17 +66,18 @@ def read_record(data: bytes | None, allowed: Iterable[str]) -> tuple[str, Fields
     allowed = tuple(allowed)
     expected = " or ".join(allowed)
     if data is None:
-        raise WireError(f"message: expected {expected}, got a null value; publish the record itself")
+        raise WireError(
+            f"message: expected {expected}, got a null value (a tombstone); publish the record itself: what is gone is"
+            " taken out by a retirement"
+        )
     if len(data) > limits.MESSAGE_BYTES:
         raise WireError(
             f"message: expected at most {limits.MESSAGE_BYTES:,} bytes, got {len(data):,}; send smaller batches"
         )
     name = _NAME_OF_HEADER.get(data[:HEADER_BYTES])
     if name is None:
-        raise WireError(
-            f"message: expected {expected} in Avro single-object encoding, got {len(data)} bytes beginning"
-            f" {data[:HEADER_BYTES].hex() or '(empty)'}; encode with the schemas of this version"
-        )
+        came, cure = _what_came(data, allowed)
+        raise WireError(f"message: expected {expected} in Avro single-object encoding, got {came}; {cure}")
     if name not in allowed:
         raise WireError(f"message: expected {expected}, got {name}; it was published to the wrong topic")
     stream = io.BytesIO(data)
@@ -93,10 +95,37 @@ def read_record(data: bytes | None, allowed: Iterable[str]) -> tuple[str, Fields
     return name, fields
 
 
+def _what_came(data: bytes, allowed: Iterable[str]) -> tuple[str, str]:
+    """As :func:`what_came`, and whether the record itself is one of ours that lacks nothing but the header."""
+    came, cure = what_came(data)
+    if is_text(data[:LOOK_BYTES]):
+        return came, cure
+    framed = registry_framing(data[:LOOK_BYTES]) is not None
+    for name in allowed:
+        put = f"put the 10 bytes {_HEADERS[name].hex()} in front of the record, and nothing else"
+        if _decodes(name, data):
+            return f"perhaps a {name} without its header ({len(data):,} bytes beginning {data[:10].hex()})", put
+        if framed and _decodes(name, data[REGISTRY_HEADER_BYTES:]):
+            return f"a {name} in {came}", put
+    return came, cure
+
+
+def _decodes(name: str, body: bytes) -> bool:
+    """Whether bytes are a whole record without a header. Long ones are not looked into."""
+    stream = io.BytesIO(body)
+    try:
+        if 16 < len(body) <= LOOK_BYTES:
+            fastavro.schemaless_reader(stream, _PARSED[name], None)
+    except Exception:  # noqa: BLE001 - as in read_record: the decoder raises whatever its C code runs into.
+        return False
+    return 0 < stream.tell() == len(body)
+
+
 def check_fingerprint(name: str, came: bytes, expected: bytes) -> None:
     """Raise :class:`DefinitionMismatch` where a record was made under another definition."""
     if came != expected:
         raise DefinitionMismatch(
-            f"{name}: expected stream definition {expected.hex()}, got {came.hex()};"
-            " give every process the same definition"
+            f"{name}: expected data fingerprint {expected.hex()}, got {came.hex()}; give every process the same"
+            " definition",
+            came,
         )

@@ -13,14 +13,16 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from deltaplane.mismatch import announcement
 from deltaplane_services.access import MERGERS, SCORERS, WORKERS, group_name
+from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.log import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, LogReader, Publisher, nobody
 from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger import MergerClients
 from deltaplane_services.kafka.scorer import WATCHED, ScorerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients
-from deltaplane_services.kafka_properties import ClusterName, client_refused
+from deltaplane_services.kafka_properties import ClusterName, client_refused, without_secrets
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
 from deltaplane_services.settings import ServiceSettings
 
@@ -44,14 +46,16 @@ def writer_name(settings: ServiceSettings) -> str:
 
 def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Delivered = nobody) -> Publisher:
     """A publisher to one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
-    name = settings.definition.name
-    return _made(lambda given: Publisher(given, name, on_delivered), settings.producer_properties(cluster), cluster)
+    name, announced = settings.definition.name, announcement(settings.definition)
+    properties = settings.producer_properties(cluster)
+    return _made(lambda given: Publisher(given, name, on_delivered, announcement=announced), properties, cluster)
 
 
 def sample_publisher(settings: ServiceSettings) -> Publisher:
     """A publisher of samples and retirements to the site's cluster. Raises as :func:`publisher` does."""
-    name, most = settings.definition.name, MOST_UNACKNOWLEDGED_SAMPLES
-    return _made(lambda given: Publisher(given, name, nobody, most), settings.producer_properties("site"), "site")
+    name, announced = settings.definition.name, announcement(settings.definition)
+    properties, most = settings.producer_properties("site"), MOST_UNACKNOWLEDGED_SAMPLES
+    return _made(lambda given: Publisher(given, name, nobody, most, announced), properties, "site")
 
 
 def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
@@ -121,7 +125,7 @@ def _party(settings: ServiceSettings, cluster: ClusterName, group: str) -> Party
 
 def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any], cluster: ClusterName) -> Client:
     """A client of these properties, whose errors come to our log."""
-    ours: dict[str, Any] = {"error_cb": _ErrorLog(cluster)}
+    ours: dict[str, Any] = {"error_cb": _ErrorLog(cluster, properties)}
     if "debug" not in properties:
         ours["log_level"] = CRITICAL
     try:
@@ -137,8 +141,9 @@ class _ErrorLog:
     times a second for as long as it lives, and each message differs from the one before it in the time it took.
     """
 
-    def __init__(self, cluster: ClusterName) -> None:
+    def __init__(self, cluster: ClusterName, properties: Mapping[str, Any]) -> None:
         self._cluster = cluster
+        self._properties = properties
         self._said: dict[str, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
@@ -149,4 +154,5 @@ class _ErrorLog:
         if len(self._said) >= MOST_REMEMBERED:
             self._said.clear()
         self._said[text] = now
-        logger.warning("%s cluster: %s (%s)", self._cluster, text, error.name())
+        said = without_secrets(with_cause(text, self._properties), self._properties)
+        logger.warning("%s cluster: %s (%s)", self._cluster, said, error.name())

@@ -22,6 +22,7 @@ from deltaplane.model import Model
 from deltaplane.wire import read_model
 from deltaplane_services.kafka.log import LogReader, LogUnavailable
 from deltaplane_services.kafka.topic_watch import TopicWatch
+from deltaplane_services.processors.announced import explained_mismatch
 from deltaplane_services.processors.records import MODELS, Record
 
 logger = logging.getLogger(__name__)
@@ -202,4 +203,6 @@ def readable_model(record: Record, definition: StreamDefinition) -> Model | None
     except WireError as fault:
         logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
         return None
+    except DefinitionMismatch as fault:
+        raise explained_mismatch(definition, record, fault) from None
     return model

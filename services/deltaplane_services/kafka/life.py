@@ -18,7 +18,7 @@ from typing import Protocol
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.interrupts import STOP_SIGNALS
-from deltaplane_services.settings import Knobs
+from deltaplane_services.knobs import Knobs
 
 logger = logging.getLogger(__name__)
 

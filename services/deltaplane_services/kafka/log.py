@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.kafka.announcing import Announcements, announced_by
 from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
 from deltaplane_services.processors.records import Outgoing, Record
@@ -79,6 +80,7 @@ def record_of(message: Message, prefix: str) -> Record:
         log_time=message.timestamp()[1],
         key=_bytes(message.key()),
         content=_bytes(message.value()),
+        announced=announced_by(message),
     )
 
 
@@ -89,7 +91,8 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 class Publisher:
     """An idempotent producer that remembers the first delivery that failed and refuses to go on after it.
 
-    It waits for acknowledgements once more than ``most_unacknowledged`` records are without one.
+    It waits for acknowledgements once more than ``most_unacknowledged`` records are without one. ``announcement`` goes
+    along with records that others judge by their definition.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class Publisher:
         prefix: str,
         on_delivered: Delivered = nobody,
         most_unacknowledged: int = MOST_UNACKNOWLEDGED,
+        announcement: bytes = b"",
     ) -> None:
         self._producer = Producer(dict(properties))
         self._on_delivered = on_delivered
@@ -106,6 +110,7 @@ class Publisher:
         self._party = Party.of(properties)
         self._failure: DeltaplaneError | None = None
         self._names: dict[str, str] = {}
+        self._announcements = Announcements(announcement)
 
     def publish(self, records: Iterable[Outgoing]) -> None:
         """Hand records over in order.
@@ -132,7 +137,7 @@ class Publisher:
                     key=record.key,
                     partition=record.partition,
                     on_delivery=self._delivered,
-                    headers=list(record.headers) or None,
+                    headers=[*record.headers, *self._announcements.beside(record.topic, record.partition)],
                 )
             except BufferError:
                 # The local queue is full: the network is the limit, so wait for it.
@@ -174,7 +179,12 @@ class Publisher:
         topic = f"{self._prefix}.{record.topic}"
         try:
             self._producer.produce(
-                topic, value=record.value, key=record.key, partition=record.partition, on_delivery=delivered
+                topic,
+                value=record.value,
+                key=record.key,
+                partition=record.partition,
+                on_delivery=delivered,
+                headers=self._announcements.always(),
             )
         except (BufferError, KafkaException) as fault:
             raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault

@@ -32,6 +32,7 @@ from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.metrics_export import MergerMetrics
+from deltaplane_services.processors.announced import other_definition
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Output, Record
 from deltaplane_services.processors.recovery import readable_checkpoint
@@ -127,7 +128,9 @@ class MergerService:
         checkpoints = [record for record in written if readable_checkpoint(self.definition, record, ends)]
         if len(checkpoints) < len(written):
             logger.warning(
-                "%d records of checkpoints are passed over: none of this stream's", len(written) - len(checkpoints)
+                "%d records of checkpoints are passed over: none of this stream's%s",
+                len(written) - len(checkpoints),
+                other_definition(self.definition, written),
             )
         follower = ModelFollower(self._reader, self.definition, self._watch.refused_model)
         newest = follower.newest

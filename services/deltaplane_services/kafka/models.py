@@ -31,10 +31,16 @@ class NoModel(DeltaplaneError):
 
 def newest_model(settings: ServiceSettings) -> Model:
     """The newest model. Raises :class:`NoModel` where there is none."""
+    model = model_if_any(settings)
+    if model is None:
+        raise NoModel(f"{settings.definition.name}.{MODELS} holds no model; is a merger running?")
+    return model
+
+
+def model_if_any(settings: ServiceSettings) -> Model | None:
+    """The newest model, or None before there is one."""
     follower = ModelFollower(reader(settings, "central"), settings.definition)
     follower.close()
-    if follower.model is None:
-        raise NoModel(f"{settings.definition.name}.{MODELS} holds no model; is a merger running?")
     return follower.model
 
 

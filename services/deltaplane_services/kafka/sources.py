@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 
 from deltaplane.delta import Source, SourceOrder
@@ -12,6 +13,8 @@ from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.kafka.models import follow_models
 from deltaplane_services.processors.records import DELTAS, Outgoing, source_key
 from deltaplane_services.settings import ServiceSettings
+
+MOST_LISTED = 12
 
 
 class NotInModel(DeltaplaneError):
@@ -28,6 +31,22 @@ def sources_named(text: str, partitions: int) -> list[Source]:
             f"source: expected SITE or SITE/PARTITION with a partition below {partitions}, got {text!r}"
         )
     return [Source(site, int(partition))]
+
+
+def refuse_unheard_of(sources: Sequence[Source], model: Model | None, named: str) -> None:
+    """Raise :class:`DefinitionError` where the newest model knows none of these sources: a misspelt name, most likely.
+
+    An order for a source that is yet to come has its use, but nobody should give it without knowing.
+    """
+    known = {} if model is None else {str(position.source): position.source.site for position in model.positions}
+    if known.keys() & {str(source) for source in sources}:
+        return
+    near = difflib.get_close_matches(named, [*known, *known.values()], n=1)
+    there = ", ".join(list(known)[:MOST_LISTED]) or "none yet"
+    raise DefinitionError(
+        f"source {named!r}: nothing was ever heard of it; {f'did you mean {near[0]!r}? ' if near else ''}the newest"
+        f" model knows {there}; where it is yet to come, and the order is to hold from its first row on, say --force"
+    )
 
 
 def order_sources(

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient, TopicDescription
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.access import ROLES, Operation
+from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogUnavailable
@@ -131,7 +132,7 @@ class _Described:
                 f"kafka: topic {name}: {error.str()}; make the stream's topics with: deltaplane topics create"
             ) from None
         said = error.str() if isinstance(error, KafkaError) else str(fault)
-        said = without_secrets(self._last_error or said, self._properties)
+        said = without_secrets(with_cause(self._last_error or said, self._properties), self._properties)
         raise LogUnavailable(
             f"kafka: no broker at {self._servers} tells of topic {name} within {ATTEMPTS * ANSWER_SECONDS:g} s: {said};"
             " check that it runs, its address (--broker, --central-broker), and the properties security.protocol,"

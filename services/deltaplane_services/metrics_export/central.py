@@ -58,6 +58,8 @@ class MergerMetrics(ServiceMetrics):
     ) -> None:
         """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
         self._elected = has_place and verdicts is not None
+        # One that is elected anew counts from the beginning.
+        self.took(max(0, sum((verdicts or {}).values()) - sum(self._verdicts.values())))
         self._verdicts = dict(verdicts or {})
         self._void_trials = void_trials
         self._ignored_watermarks = max(self._ignored_watermarks, ignored_watermarks)
@@ -148,7 +150,9 @@ class ScorerMetrics(ServiceMetrics):
 
     def answered(self, output: Output) -> None:
         """Queries were answered."""
-        self._predictions += sum(isinstance(one.meaning, Prediction) for one in output.then)
+        answered = sum(isinstance(one.meaning, Prediction) for one in output.then)
+        self._predictions += answered
+        self.took(answered)
         self.published(output.first)
 
     def collect(self) -> Iterator[Family]:

@@ -26,10 +26,26 @@ def family(metric: Metric, stream: str, values: Iterable[tuple[Labels, float]]) 
     """The series of a gauge or counter: label values without the stream's, and a value; NaN is left out."""
     kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     made = kind(metric.name, metric.help, labels=("stream", *metric.labels))
+    found: dict[Labels, float] = {}
     for labels, value in values:
         if not math.isnan(value):
-            made.add_metric((stream, *labels), value)
+            shown = tuple(map(label_text, labels))
+            # Two that are shown alike are one series, or no scrape would be taken any more.
+            found[shown] = found.get(shown, 0.0) + value
+    for shown, value in found.items():
+        made.add_metric((stream, *shown), value)
     return made
+
+
+def label_text(text: str) -> str:
+    """A label value as text for any terminal: what cannot be printed is written as its escape.
+
+    But for a line break, which the format of a scrape escapes by itself.
+    """
+    if text.isprintable():
+        return text
+    shown = (char if char.isprintable() or char == "\n" else char.encode("unicode_escape").decode() for char in text)
+    return "".join(shown)
 
 
 def single(metric: Metric, stream: str, value: float) -> Family:

@@ -6,6 +6,7 @@ they read is replaced, never changed, or is one of Prometheus's own histograms, 
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -16,11 +17,15 @@ from prometheus_client.registry import CollectorRegistry
 from deltaplane import __version__
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
+from deltaplane.records import DeadLetter
 from deltaplane.wire import read_dead_letter
 from deltaplane_services.health import Answers, State
 from deltaplane_services.metrics_export import names
 from deltaplane_services.metrics_export.families import Labels, family, histogram, single
 from deltaplane_services.processors.records import DEAD_LETTERS, Outgoing
+from deltaplane_services.refusal_log import RefusalLog
+
+logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 120.0
 """A loop that has not turned for so long has hung. A turn waits for a broker that is away, for 30 seconds at a time."""
@@ -49,6 +54,7 @@ class ServiceMetrics:
         self._lags: Mapping[tuple[str, int], int] = {}
         self._unsafe: Mapping[str, int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(names.DEAD_LETTER_REASONS, 0)
+        self._refusals = RefusalLog(definition.name)
         self._commits = histogram(names.COMMIT_SECONDS)
         prometheus_client.ProcessCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
@@ -61,6 +67,7 @@ class ServiceMetrics:
         self._turned = self._clock()
         self._turns += 1
         self._state = state
+        self._say_refusals()
 
     def delivered(self, topic: str, seconds: float) -> None:
         """A record is acknowledged, so many seconds after it was handed over; the topic with or without prefix."""
@@ -68,14 +75,24 @@ class ServiceMetrics:
         self._commits.labels(self._stream, topic).observe(max(0.0, seconds))
 
     def published(self, records: Iterable[Outgoing]) -> None:
-        """These records are to be published: dead letters among them are counted."""
-        for record in records:
-            if record.topic == DEAD_LETTERS:
-                self._dead_letters[_reason(record)] += 1
+        """These records are to be published: dead letters among them are counted, and said in the log in time."""
+        letters = [_letter(record) for record in records if record.topic == DEAD_LETTERS]
+        for letter in letters:
+            self._dead_letters[_reason(letter)] += 1
+        self._refusals.refused(letter for letter in letters if letter is not None)
+
+    def took(self, count: int) -> None:
+        """So many rows, retirements, queries or deltas came and were not refused."""
+        self._refusals.saw(count)
+
+    def _say_refusals(self, *, last: bool = False) -> None:
+        if line := self._refusals.line(self._clock(), last=last):
+            logger.warning("%s", line)
 
     def ends(self) -> None:
         """The service finishes, and takes on no more work."""
         self.turned(State(good=False, why=f"{self._role}: ending"))
+        self._say_refusals(last=True)
 
     def lags(self, lags: Mapping[tuple[str, int], int]) -> None:
         """How many records are still to be read, by topic (without the stream's prefix) and partition."""
@@ -130,10 +147,17 @@ class ServiceMetrics:
         yield from self._commits.collect()
 
 
-def _reason(record: Outgoing) -> str:
-    """Why a record became a dead letter, by the letter itself."""
+def _letter(record: Outgoing) -> DeadLetter | None:
+    """The dead letter that a record is, or None where it is none."""
+    if isinstance(record.meaning, DeadLetter):
+        return record.meaning
     try:
-        reason = names.word(read_dead_letter(record.value).kind)
+        return read_dead_letter(record.value)
     except DeltaplaneError:
-        return names.OTHER
+        return None
+
+
+def _reason(letter: DeadLetter | None) -> str:
+    """Why a record became a dead letter, as a label value."""
+    reason = names.OTHER if letter is None else names.word(letter.kind)
     return reason if reason in names.DEAD_LETTER_REASONS else names.OTHER

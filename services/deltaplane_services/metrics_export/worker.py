@@ -19,14 +19,21 @@ import numpy.typing as npt
 from prometheus_client.metrics_core import Metric as Family
 
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source
+from deltaplane.delta import Delta, Source
 from deltaplane.model import Model
+from deltaplane.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane_services.health import State
 from deltaplane_services.metrics_export import names
 from deltaplane_services.metrics_export.families import Labels, family, histogram, single
 from deltaplane_services.metrics_export.process import ServiceMetrics
 from deltaplane_services.processors.records import DELTAS, Output, Record
 from deltaplane_services.processors.worker import WorkerProcessor
+
+_TAKEN = (
+    *(str(outcome) for outcome in (SampleOutcome.APPLIED, SampleOutcome.DUPLICATE, SampleOutcome.ANNIHILATED)),
+    *(f"retirements {outcome}" for outcome in RetirementOutcome),
+)
+"""Keys of a delta's counts. Those that replaced another are among the applied."""
 
 MOST_WAITED_FOR = 10_000
 """Deltas of a source that are looked for in models; with no merger for longer, the oldest are not measured."""
@@ -120,6 +127,7 @@ class WorkerMetrics(ServiceMetrics):
         """A source made this output of these samples; its delta, if there is one, has this number."""
         self.published(output.first)
         deltas = [record for record in output.then if record.topic == DELTAS]
+        self.took(sum(_taken(record.meaning) for record in deltas))
         for record in deltas:
             self._delta_bytes.labels(self._stream).observe(len(record.value or b""))
         if deltas and samples:
@@ -168,6 +176,12 @@ class WorkerMetrics(ServiceMetrics):
             yield single(names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
         for made in (self._rebuilds, self._delta_bytes, self._to_model):
             yield from made.collect()
+
+
+def _taken(delta: object) -> int:
+    """Samples and retirements of a delta that are no dead letters."""
+    counts = delta.counts if isinstance(delta, Delta) else {}
+    return sum(counts.get(key, 0) for key in _TAKEN)
 
 
 def _readiness(

@@ -29,6 +29,7 @@ from deltaplane.sample import (
     why_misplaced,
 )
 from deltaplane.wire import read_retirement, single_samples
+from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.records import (
     RETIREMENTS,
     SAMPLES,
@@ -81,6 +82,7 @@ class Intake:
         self.labels: dict[str, None] = {}
         self.rounding_error = np.zeros(len(definition.features))
         self.clock = EventClock()
+        self._others = OtherDefinitions(definition)
         self._singles = single_samples(len(definition.features), definition.data_fingerprint)
 
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
@@ -111,7 +113,7 @@ class Intake:
                     record.value, len(definition.features), definition.data_fingerprint, record.offset
                 )
             except (WireError, DefinitionMismatch) as fault:
-                letters.append(_refused(record, fault, counts))
+                letters.append(self._refused(record, fault, counts))
                 continue
             if refused_for_its_place(one.id, self.partition, definition):
                 counts[f"refused {WRONG_PARTITION}"] += 1
@@ -150,16 +152,15 @@ class Intake:
             try:
                 parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
-                letters.append(_refused(record, fault, counts))
+                letters.append(self._refused(record, fault, counts))
         if len(singles):
             parts.append(singles.samples())
         return parts
 
-
-def _refused(record: Record, fault: Exception, counts: Counter[str]) -> Outgoing:
-    kind = "bad record" if isinstance(fault, WireError) else "other definition"
-    counts[f"refused {kind}"] += 1
-    return dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES)
+    def _refused(self, record: Record, fault: WireError | DefinitionMismatch, counts: Counter[str]) -> Outgoing:
+        kind, reason = self._others.kind_and_reason(record, fault)
+        counts[f"refused {kind}"] += 1
+        return dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES)
 
 
 def row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:

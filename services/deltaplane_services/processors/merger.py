@@ -14,10 +14,10 @@ from deltaplane.delta import Source, SourceState, Verdict
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.merger import Merger
 from deltaplane.model import Model
-from deltaplane.older_defaults import line_to_add
 from deltaplane.records import Checkpoint
 from deltaplane.statistics import Statistics
 from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
+from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
     MODELS,
@@ -44,6 +44,7 @@ class MergerProcessor:
         self.model: Model | None = None
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
         self.solver_changed: str | None = None
+        self._others = OtherDefinitions(definition)
         self._next_offsets: dict[int, int] = {}
         self._partition_of: dict[Source, int] = {}
         # What the last checkpoint of each source said: its sequence, and the next offset.
@@ -84,8 +85,8 @@ class MergerProcessor:
             raise DefinitionMismatch(
                 f"{what}: expected stream definition {self.definition.stream_fingerprint.hex()},"
                 f" got {fingerprint.hex()};"
-                " start the merger with the stream's definition, or give the new definition a new name"
-                f"{line_to_add(self.definition, fingerprint)}"
+                " start the merger with the stream's definition, or give the new definition a new name",
+                fingerprint,
             )
 
     def process(self, deltas: Sequence[Record]) -> Output:
@@ -105,9 +106,9 @@ class MergerProcessor:
                     self._first_heard[change.source] = record.offset
                 self.verdicts[self.merger.apply(change, record.offset, record.log_time)] += 1
             except (WireError, DefinitionMismatch, StateMismatch) as fault:
-                kind = "bad record" if isinstance(fault, WireError) else "other definition"
+                kind, reason = self._others.kind_and_reason(record, fault)
                 kind = "impossible change" if isinstance(fault, StateMismatch) else kind
-                letters.append(dead_letter(record, kind, str(fault), limits.DEAD_LETTER_BYTES))
+                letters.append(dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES))
         return Output(first=tuple(letters))
 
     def see_model(self, model: Model) -> None:

@@ -26,6 +26,9 @@ RECEIPTS = "receipts"
 DEAD_LETTERS = "dead-letters"
 
 
+SHOWN_ID = 40
+"""Characters of an id that the reason of a refused row repeats."""
+
 MORE_ROWS = "more rows"
 """The kind of a dead letter that stands for several rows of a batch."""
 
@@ -85,6 +88,7 @@ class Record(NamedTuple):
 
     ``meaning`` is what decoding ``value`` would give, where a broker in the same process has passed it on; else None.
     ``headers`` only where somebody asks for them: of queries.
+    ``announced`` is what its writer says, beside the record, of the definition that it writes under.
     """
 
     topic: str
@@ -95,6 +99,7 @@ class Record(NamedTuple):
     content: Content
     meaning: object = None
     headers: Headers = ()
+    announced: bytes | None = None
 
     @property
     def value(self) -> bytes | None:
@@ -173,7 +178,7 @@ def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: i
     """The dead letter of a record, or of one row of it, repeating at most ``limit_bytes`` of its value."""
     letter = _letter(record, kind, shortened(reason), limit_bytes, row)
     key = origin_key(record.topic, record.partition, record.offset, row)
-    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))
+    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter)
 
 
 def _letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> DeadLetter:
@@ -195,6 +200,11 @@ def shortened(reason: str) -> str:
     return reason if len(reason) <= limits.REASON_CHARACTERS else f"{reason[: limits.REASON_CHARACTERS]}…"
 
 
+def _cut(text: str, most_bytes: int) -> str:
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most_bytes else data[: most_bytes - 3].decode("utf-8", "ignore") + "…"
+
+
 def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
     """The dead letters of rows of one record that the stream does not admit, in order.
 
@@ -210,10 +220,12 @@ def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") ->
     reason = f"{others.total():,} more rows of this batch: {listed}; the first {len(first):,} have a letter each"
     letter = replace(_letter(record, MORE_ROWS, reason, limits.ROW_BYTES), rest=dict(others))
     key = origin_key(record.topic, record.partition, record.offset) + f"-more{when}".encode()
-    return [*letters, Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter))]
+    return [*letters, Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter)]
 
 
 def _refused_row(record: Record, refusal: Refusal) -> Outgoing:
-    """The dead letter of one row of a record that the stream does not admit."""
-    reason = f"sample {refusal.id!r}: {refusal.reason}"
+    """The dead letter of one row of a record that the stream does not admit: less than a kilobyte."""
+    # Of a long id only the beginning: why it was refused stands behind it.
+    sample_id = refusal.id if len(refusal.id) <= SHOWN_ID else f"{refusal.id[:SHOWN_ID]}…"
+    reason = _cut(f"sample {sample_id!r}: {refusal.reason}", limits.ROW_REASON_BYTES)
     return dead_letter(record, refusal.kind, reason, limits.ROW_BYTES, refusal.row)

@@ -20,6 +20,7 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.mismatch import data_differences
 from deltaplane.sample import Samples, admit, misplaced, refused_for_its_place, usable_each
 from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
@@ -40,8 +41,9 @@ class Regroup:
             )
         if not regrid and old.data_fingerprint != new.data_fingerprint:
             raise DefinitionMismatch(
-                f"stream {new.name!r}: expected the features, grid and map of stream {old.name!r}, got others; rows can"
-                " only be copied between streams that place them alike: say --regrid, or publish them anew"
+                f"stream {new.name!r}: expected the features, grid and map of stream {old.name!r}, got others: they"
+                f" differ in {data_differences(new, old)}; rows can only be copied between streams that place them"
+                " alike: say --regrid, or publish them anew"
             )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new

@@ -19,6 +19,7 @@ from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
 from deltaplane.records import Prediction, Query, Unanswered
 from deltaplane.wire import query_id, read_query, write_prediction, write_unanswered
+from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.records import (
     PREDICTIONS,
     Headers,
@@ -30,7 +31,7 @@ from deltaplane_services.processors.records import (
     shortened,
 )
 
-BAD_RECORD, BAD_ID, BAD_VALUE, OTHER_DEFINITION = "bad record", "bad id", "bad value", "other definition"
+BAD_ID, BAD_VALUE = "bad id", "bad value"
 
 LEFT_OUT = "deltaplane-headers-left-out"
 """The header of an answer that says how many of the query's headers did not fit."""
@@ -53,6 +54,7 @@ class ScorerProcessor:
     def __init__(self, definition: StreamDefinition) -> None:
         self.definition = definition
         self.model: Model | None = None
+        self._others = OtherDefinitions(definition)
 
     @property
     def ready(self) -> bool:
@@ -92,9 +94,9 @@ class ScorerProcessor:
         try:
             query = read_query(record.value, len(self.definition.features), self.definition.data_fingerprint)
         except (WireError, DefinitionMismatch) as fault:
-            kind = BAD_RECORD if isinstance(fault, WireError) else OTHER_DEFINITION
+            kind, reason = self._others.kind_and_reason(record, fault)
             known = query_id(record.value)
-            return _Refused(_text(record.key) if known is None else known, kind, str(fault))
+            return _Refused(_text(record.key) if known is None else known, kind, reason)
         size = len(query.id.encode())
         if size > limits.ID_BYTES:
             # It comes back in the prediction, which must fit its topic.

@@ -1,25 +1,28 @@
 """Data files as blocks of rows: CSV, Parquet, LIBSVM and ARFF, packed by gzip or not, from a path or standard input.
 
-Order of the modules: bounds, values (``rows``), single cells (``cells``, ``times``), bytes and lines (``sources``,
-``lines``), columns and rows of text tables (``layout``, ``screen``, ``columns``, ``rowwise``, ``table``), the
-formats, and ``reader``, which chooses among them. ``rechunk`` regroups what they yield.
+Order of the modules: bounds, values (``rows``), single cells (``cells``, ``times``), bytes and lines (``live``,
+``sources``, ``lines``), columns and rows of text tables (``layout``, ``screen``, ``columns``, ``rowwise``, ``table``),
+the formats, and ``reader``, which chooses among them. ``rechunk`` regroups what they yield.
 """
 
 from __future__ import annotations
 
 from deltaplane_services.readers.ahead import ReadAhead
+from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
 from deltaplane_services.readers.rows import FORMATS, ReaderError, ReaderOptions, RefusedRow, RowBlock
 
 __all__ = [
     "FORMATS",
+    "LivePipe",
     "ReadAhead",
     "ReaderError",
     "ReaderOptions",
     "RefusedRow",
     "RowBlock",
     "RowReader",
+    "is_live",
     "open_rows",
     "rechunk",
 ]

@@ -22,12 +22,16 @@ BLOCKS_AHEAD = 2
 class ReadAhead(Iterator[RowBlock]):
     """The same blocks, read while the caller works on earlier ones. A context manager, which ends the thread.
 
-    Only for blocks that come without waiting for anybody, such as those of a file: leaving waits for the one in work.
+    Leaving waits for the block in work. Where that may take for ever, since it waits for somebody who is to open a
+    pipe, say how long to wait with ``leave_seconds``; the thread then ends with the process.
     """
 
-    def __init__(self, blocks: Iterable[RowBlock], most: int = BLOCKS_AHEAD) -> None:
+    def __init__(
+        self, blocks: Iterable[RowBlock], most: int = BLOCKS_AHEAD, leave_seconds: float | None = None
+    ) -> None:
         self._blocks = blocks
         self._most = most
+        self._leave_seconds = leave_seconds
         self._changed = threading.Condition()
         self._ready: deque[RowBlock] = deque()
         self._fault: BaseException | None = None
@@ -44,7 +48,12 @@ class ReadAhead(Iterator[RowBlock]):
         with self._changed:
             self._ended = True
             self._changed.notify_all()
-        self._thread.join()
+        self._thread.join(self._leave_seconds)
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Whether the next block, the end or a fault is there, or comes in time."""
+        with self._changed:
+            return bool(self._changed.wait_for(lambda: self._ready or self._ended, timeout_seconds))
 
     def __next__(self) -> RowBlock:
         """The next block. Raises what the reader raised, once all blocks before it have been taken."""

@@ -56,7 +56,7 @@ def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
             if not line or line.startswith("%") or word.casefold() == "@relation":
                 continue
             if word.casefold() == "@data":
-                cutter.put_back(piece.data[at:], line_number)
+                cutter.put_back(piece.data[at:], line_number, unfinished=False)
                 return _checked(attributes, where)
             if word.casefold() != "@attribute":
                 raise ReaderError(

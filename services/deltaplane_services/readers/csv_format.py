@@ -15,7 +15,7 @@ import numpy as np
 from deltaplane_services.readers.bounds import LINE_BYTES, RECORD_BYTES
 from deltaplane_services.readers.cells import read_number
 from deltaplane_services.readers.layout import choose_columns, ignoring
-from deltaplane_services.readers.lines import LineCutter, OverlongLine
+from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.sources import ByteSource
 from deltaplane_services.readers.table import Record, TableReader
@@ -168,6 +168,8 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
 def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple[list[str], str]:
     """Names of the columns and the delimiter; the cutter stands before the first row afterwards."""
     piece = cutter.next_piece()
+    while isinstance(piece, TextBlock) and not piece.data.strip() and not piece.final:
+        piece = cutter.next_piece()
     if isinstance(piece, OverlongLine):
         raise ReaderError(
             f"The first line of {where} is longer than {LINE_BYTES} bytes; a header of names was expected."
@@ -193,9 +195,9 @@ def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple
             "features were expected. If another character separates its cells, name it as the delimiter."
         )
     if not options.header:
-        cutter.put_back(data[at:], line_number)
+        cutter.put_back(data[at:], line_number, unfinished=False)
         return [str(position) for position in range(1, len(record.cells) + 1)], delimiter
-    cutter.put_back(data[record.end :], line_number + data.count(b"\n", at, record.end))
+    cutter.put_back(data[record.end :], line_number + data.count(b"\n", at, record.end), unfinished=False)
     return [name.strip() for name in record.cells], delimiter
 
 

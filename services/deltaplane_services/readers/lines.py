@@ -15,7 +15,7 @@ import numpy as np
 
 from deltaplane_services.readers import bounds
 from deltaplane_services.readers.rows import ReaderError
-from deltaplane_services.readers.sources import Bytes
+from deltaplane_services.readers.sources import Bytes, ByteSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,9 @@ class LineCutter:
 
     def __init__(self, source: Bytes) -> None:
         self._source = source
+        self._live = isinstance(source, ByteSource) and source.is_live
+        # Lines behind the head of a live pipe, which wait for nothing.
+        self._waits = True
         self._line_number = 1
         self._at_beginning = True
         self._carry = b""
@@ -60,6 +63,10 @@ class LineCutter:
             return self._cut_already.popleft()
         if self._fault is not None:
             raise self._fault
+        waits, self._waits = self._waits, True
+        if not waits and (cut := self._carry.rfind(b"\n") + 1):
+            block, self._carry = self._carry[:cut], self._carry[cut:]
+            return self._block(block, final=False)
         while True:
             try:
                 chunk = self._read()
@@ -79,10 +86,11 @@ class LineCutter:
                 return self._block(block, final=False)
             self._carry += chunk
 
-    def put_back(self, lines: bytes, first_line_number: int) -> None:
+    def put_back(self, lines: bytes, first_line_number: int, *, unfinished: bool = True) -> None:
         """Join the last lines of the latest block to what comes next; where nothing does, they come again by
-        themselves.
+        themselves, and of a live pipe also where they are not ``unfinished``: what comes next may take hours.
         """
+        self._waits = unfinished or not self._live
         assert not self._cut_already, "lines are put back before the next piece is asked for"
         self._carry = lines + self._carry
         self._line_number = first_line_number

@@ -18,6 +18,7 @@ from deltaplane_services.readers.arff_format import open_arff
 from deltaplane_services.readers.bounds import SNIFF_BYTES
 from deltaplane_services.readers.csv_format import open_csv
 from deltaplane_services.readers.libsvm_format import open_libsvm
+from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
 from deltaplane_services.readers.rows import FORMATS, ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.sources import ByteSource, open_source
@@ -91,8 +92,8 @@ class RowReader(Iterator[RowBlock]):
         self.close()
 
 
-def open_rows(source: str | os.PathLike[str] | BinaryIO, options: ReaderOptions) -> RowReader:
-    """Open a path, standard input (``-``) or a binary stream; its first block is read to find faults early.
+def open_rows(source: str | os.PathLike[str] | BinaryIO | LivePipe, options: ReaderOptions) -> RowReader:
+    """Open a path, standard input (``-``), a stream or a live pipe; its first block is read to find faults early.
 
     Raises ReaderError where the file cannot be read, is not what it seems, or has not the columns that were named.
     """

@@ -12,8 +12,10 @@ from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.rows import RefusedRow, RowBlock
 
 
-def rechunk(blocks: Iterable[RowBlock], rows: int) -> Iterator[RowBlock]:
+def rechunk(blocks: Iterable[RowBlock | None], rows: int) -> Iterator[RowBlock]:
     """Blocks of exactly ``rows`` rows, the last one shorter; raises ValueError unless ``rows`` is positive.
+
+    A None among the blocks says that what waits for company is not to wait any longer: a shorter block comes at once.
 
     Refused rows go with the block they stand in: with the rows before them, up to the end of the block they came in,
     else with those behind them. Where more than :data:`~.bounds.BLOCK_ROWS` of them wait for rows to come, a block
@@ -26,6 +28,12 @@ def rechunk(blocks: Iterable[RowBlock], rows: int) -> Iterator[RowBlock]:
     refused: list[RefusedRow] = []
     nothing: RowBlock | None = None
     for block in blocks:
+        if block is None:
+            if nothing is not None and (parts or refused):
+                yield _joined(parts or [nothing], tuple(refused))
+            parts, waiting_rows = [], 0
+            refused.clear()
+            continue
         nothing = _without_rows(block) if nothing is None else nothing
         start = 0
         refused_from = 0

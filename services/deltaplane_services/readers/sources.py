@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, BinaryIO, Protocol
 
 from deltaplane_services.readers.bounds import BLOCK_BYTES
+from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.rows import ReaderError
 
 GZIP_MAGIC = b"\x1f\x8b"
@@ -38,9 +39,10 @@ class Bytes(Protocol):
 class ByteSource:
     """The bytes of one file or pipe after unpacking, with a look ahead, and how far the packed file has been read."""
 
-    def __init__(self, stream: BinaryIO, name: str, *, close: bool) -> None:
+    def __init__(self, stream: BinaryIO | LivePipe, name: str, *, close: bool) -> None:
         self.name = name
         self.stream = stream
+        self.is_live = isinstance(stream, LivePipe)
         self.bytes_total = _size(stream)
         """Bytes of the file itself, None where it is a pipe."""
         self._close = close
@@ -64,9 +66,15 @@ class ByteSource:
         self._counted.bytes_read = round((self.bytes_total or 0) * share)
 
     def peek(self, size: int) -> bytes:
-        """The next ``size`` bytes, fewer at the end, left where they are; a fault waits until it is read up to."""
+        """The next ``size`` bytes, fewer at the end, left where they are; a fault waits until it is read up to.
+
+        Of a live pipe fewer where they hold a whole line: more may not come for hours.
+        """
         with suppress(ReaderError):
-            while len(self._ahead) < size and (more := self._bytes.read(size - len(self._ahead))):
+            while len(self._ahead) < size and not (self.is_live and b"\n" in self._ahead):
+                more = self._bytes.read(size - len(self._ahead))
+                if not more:
+                    break
                 self._ahead += more
         return self._ahead[:size]
 
@@ -83,7 +91,7 @@ class ByteSource:
         """The unpacked bytes from the start, to be read in any order: the file itself, or a temporary copy of a
         pipe.
         """
-        if self.stream.seekable() and not self.is_packed:
+        if not isinstance(self.stream, LivePipe) and self.stream.seekable() and not self.is_packed:
             self.stream.seek(0)
             return self.stream
         if self._copy is None:
@@ -104,12 +112,12 @@ class ByteSource:
         """Close the file; standard input stays open."""
         if self._copy is not None:
             self._copy.close()
-        if self._close:
+        if self._close and not isinstance(self.stream, LivePipe):
             self.stream.close()
 
 
-def _size(stream: BinaryIO) -> int | None:
-    if not stream.seekable():
+def _size(stream: BinaryIO | LivePipe) -> int | None:
+    if isinstance(stream, LivePipe) or not stream.seekable():
         return None
     position = stream.tell()
     size = stream.seek(0, os.SEEK_END) - position
@@ -120,7 +128,7 @@ def _size(stream: BinaryIO) -> int | None:
 class _CountedBytes:
     """The bytes of the file itself, counted."""
 
-    def __init__(self, stream: BinaryIO, name: str) -> None:
+    def __init__(self, stream: BinaryIO | LivePipe, name: str) -> None:
         self._stream = stream
         self._name = name
         self._pushed_back = b""
@@ -185,8 +193,8 @@ class _Unpacked:
         )
 
 
-def open_source(source: str | os.PathLike[str] | BinaryIO) -> ByteSource:
-    """The bytes of a path, of standard input (``-``) or of an open binary stream.
+def open_source(source: str | os.PathLike[str] | BinaryIO | LivePipe) -> ByteSource:
+    """The bytes of a path, of standard input (``-``), of an open binary stream or of a live pipe.
 
     Raises ReaderError where there is no such file, it is a directory, may not be read, or is an archive other than
     gzip.

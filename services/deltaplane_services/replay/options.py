@@ -70,8 +70,10 @@ class ReplayOptions:
             raise DefinitionError(f"chunk: expected at least 1 row, got {self.chunk}")
         if not 0.0 <= self.retire_fraction <= 1.0:
             raise DefinitionError(f"retire-fraction: expected a number from 0 to 1, got {self.retire_fraction}")
-        if self.rows_per_second is not None and self.rows_per_second <= 0:
-            raise DefinitionError(f"speed: expected rows per second above 0, got {self.rows_per_second}")
+        if self.rows_per_second is not None and not 1e-6 <= self.rows_per_second <= 1e9:
+            raise DefinitionError(f"speed: expected 1e-6 to 1e9 rows per second, got {self.rows_per_second}")
+        if not 0 <= self.seed < 2**64:
+            raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
 
     @property
     def input(self) -> Mapping[str, Any]:

@@ -6,13 +6,14 @@ existed before it (test, then train).
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +26,7 @@ from deltaplane.model import Model
 from deltaplane.prequential import Point, PrequentialSeries
 from deltaplane.records import DeadLetter
 from deltaplane_services.interrupts import Interrupts
+from deltaplane_services.output_files import PRIVATE, OutputFile
 from deltaplane_services.processors.records import SAMPLES, Outgoing
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row
@@ -108,7 +110,8 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
         blocks = chain(first, blocks)
         if definition.ladder.longest_milliseconds is not None:
             blocks = refuse_bogus_times(blocks, longest_step(definition))
-        note = stack.enter_context(options.retired_ids.open("w", encoding="utf-8")) if options.retired_ids else None
+        output = OutputFile(options.retired_ids, "retired-ids", PRIVATE) if options.retired_ids else None
+        note = None if output is None else stack.enter_context(output).file
         with interrupts.held():
             pipeline = open_pipeline(definition)
             stack.callback(pipeline.close)
@@ -121,7 +124,10 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
         except ReaderError as fault:
             # The rows before the damage stand, and are worth their summary.
             run.ended_early = str(fault)
-        return run.finish()
+        result = run.finish()
+        if output is not None:
+            output.keep()
+        return result
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
@@ -144,7 +150,7 @@ class _Run:
         on_progress: Progress,
         feed: Feed,
         pipeline: Pipeline,
-        retired_ids: TextIO | None,
+        retired_ids: IO[bytes] | None,
     ) -> None:
         self.options = options
         self.definition = feed.definition
@@ -205,7 +211,7 @@ class _Run:
     def _round(self, records: list[Outgoing], published: Published) -> None:
         self._pipeline.publish(records, published.now)
         if self._retired_ids is not None:
-            self._retired_ids.writelines(f"{sample_id}\n" for sample_id in published.retired)
+            self._retired_ids.writelines(f"{_as_line(sample_id)}\n".encode() for sample_id in published.retired)
         if self._oracle is not None:
             self._oracle.note(published)
         self._pipeline.advance(published.now)
@@ -251,6 +257,11 @@ class _Run:
                 f"{self.options.source}: all {rows} rows have the label {seen!r} in column {label!r};"
                 " a separating plane needs two classes"
             )
+
+
+def _as_line(sample_id: str) -> str:
+    """An id as one line: as it is, or in JSON where it would not be one line of printable text."""
+    return sample_id if sample_id.isprintable() and not sample_id.startswith('"') else json.dumps(sample_id)
 
 
 def _line_number(letter: DeadLetter, published: Published) -> int:

@@ -13,6 +13,7 @@ from deltaplane.metrics import Confusion
 from deltaplane.prequential import Point
 from deltaplane.solver import Plane
 from deltaplane_services.blend_tables import blend_shares, candidates_table
+from deltaplane_services.output_files import write_text
 from deltaplane_services.plain import json_text, sayable
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.replay.toml import as_toml
@@ -172,7 +173,7 @@ def write_json(result: ReplayResult, to: str) -> None:
     if to == "-":
         sys.stdout.write(text)
     else:
-        Path(to).write_text(text, "utf-8")
+        write_text(Path(to), text, "json")
 
 
 def definition_text(result: ReplayResult) -> str:

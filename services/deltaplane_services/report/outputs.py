@@ -5,20 +5,26 @@ from __future__ import annotations
 import importlib.util
 from pathlib import Path
 
+from deltaplane_services.output_files import check_output, write_text
 from deltaplane_services.report.compare import Runs
 from deltaplane_services.report.record import ReportError, Run
 
 
 def check_outputs(report: Path | None, plots: Path | None = None) -> None:
-    """Raise :class:`ReportError` where something is missing that these need: the extra, or a directory."""
+    """Raise :class:`ReportError` or :class:`OutputRefused` where something is missing that these need.
+
+    That is the extra, or a directory to write to; the one for pictures is made.
+    """
     if report is None and plots is None:
         return
     if importlib.util.find_spec("matplotlib") is None:
         raise ReportError("pictures are drawn by matplotlib, which is not installed: pip install 'deltaplane[report]'")
-    if report is not None and (report.is_dir() or not report.absolute().parent.is_dir()):
-        raise ReportError(f"report: expected a file in a directory that is there, got {str(report)!r}")
+    check_output(report, "report")
     if plots is not None and plots.exists() and not plots.is_dir():
         raise ReportError(f"plots: expected a directory, or a name for one, got the file {str(plots)!r}")
+    if plots is not None:
+        _make(plots)
+        check_output(plots / "picture.png", "plots")
 
 
 def draw(run: Run, report: Path | None, plots: Path | None) -> None:
@@ -44,10 +50,14 @@ def write_comparison(runs: Runs, to: Path) -> None:
 
 
 def _write_page(page: str, to: Path) -> None:
+    write_text(to, page, "report")
+
+
+def _make(directory: Path) -> None:
     try:
-        to.write_text(page, "utf-8")
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
-        raise ReportError(f"report: {str(to)!r} cannot be written: {fault}") from fault
+        raise ReportError(f"plots: the directory {str(directory)!r} cannot be made: {fault.strerror}") from None
 
 
 def write_plots(run: Run, directory: Path) -> list[Path]:
@@ -57,12 +67,9 @@ def write_plots(run: Run, directory: Path) -> list[Path]:
     from deltaplane_services.report.svg import write_figure
 
     written = []
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        for chart in charts_of(run):
-            for ending in (".png", ".svg"):
-                written.append(directory / f"{chart.name}{ending}")
-                write_figure(chart.draw, WIDE, f"{chart.title}: {label_of(run.stream)}", written[-1])
-    except OSError as fault:
-        raise ReportError(f"plots: {str(directory)!r} cannot be written: {fault}") from fault
+    _make(directory)
+    for chart in charts_of(run):
+        for ending in (".png", ".svg"):
+            written.append(directory / f"{chart.name}{ending}")
+            write_figure(chart.draw, WIDE, f"{chart.title}: {label_of(run.stream)}", written[-1])
     return written

@@ -14,6 +14,7 @@ from xml.etree import ElementTree as ET
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from deltaplane_services.output_files import OutputFile
 from deltaplane_services.report.canvas import Frame
 from deltaplane_services.report.style import COLOURS, SETTINGS
 
@@ -83,12 +84,17 @@ def _font_size(shorthand: str) -> str:
 
 
 def write_figure(draw: Draw, frame: Frame, title: str, to: Path) -> None:
-    """A figure as a file, PNG or SVG by its ending: on white, and letters are shapes, so that no font is needed."""
+    """A figure as a file, PNG or SVG by its ending: on white, and letters are shapes, so that no font is needed.
+
+    Raises :class:`OutputRefused`.
+    """
     with drawing({"svg.hashsalt": to.stem, "svg.fonttype": "path"}):
         figure = draw(frame)
         figure.text(6 / 1000, 1.0 + 5 / (72 * figure.get_figheight()), title, fontsize=15, weight="bold", va="bottom")
+        picture = io.BytesIO()
         figure.savefig(
-            to,
+            picture,
+            format=to.suffix[1:],
             facecolor="white",
             dpi=PNG_DOTS_PER_INCH if to.suffix == ".png" else 72,
             metadata=NO_METADATA if to.suffix == ".svg" else {"Software": None},
@@ -96,6 +102,9 @@ def write_figure(draw: Draw, frame: Frame, title: str, to: Path) -> None:
             bbox_inches="tight",
             pad_inches=0.15,
         )
+    with OutputFile(to, "plots") as output:
+        output.file.write(picture.getvalue())
+        output.keep()
 
 
 @contextmanager

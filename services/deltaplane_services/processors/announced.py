@@ -1,0 +1,69 @@
+"""What writers announce of their definitions, remembered, so that a mismatch can say which settings differ.
+
+A producer of single samples announces its definition with one record a minute; records between are explained by what it
+said then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from deltaplane.definition import StreamDefinition
+from deltaplane.errors import DefinitionMismatch, DeltaplaneError
+from deltaplane.mismatch import Announced, explained, read_announcement
+from deltaplane_services.processors.records import Record
+
+BAD_RECORD, OTHER_DEFINITION = "bad record", "other definition"
+"""Kinds of dead letters."""
+
+MOST_REMEMBERED = 32
+"""Definitions of others that are remembered, by fingerprint; the oldest is forgotten first."""
+
+
+class OtherDefinitions:
+    """Definitions that others have announced on the topics that one processor reads."""
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self._definition = definition
+        self._announced: dict[str, Announced] = {}
+        self._texts: dict[bytes, str] = {}
+
+    def kind_and_reason(self, record: Record, fault: DeltaplaneError) -> tuple[str, str]:
+        """The kind of a dead letter, and why: a record that cannot be read, or is of another definition."""
+        if isinstance(fault, DefinitionMismatch):
+            return OTHER_DEFINITION, self.reason(record, fault)
+        return BAD_RECORD, str(fault)
+
+    def reason(self, record: Record, fault: DefinitionMismatch) -> str:
+        """Why a record is refused: what was expected and came, and which settings differ as far as anybody said."""
+        said = None if record.announced is None else read_announcement(record.announced)
+        if said is not None:
+            for fingerprint in (said.data_fingerprint, said.stream_fingerprint):
+                self._remember(fingerprint, said)
+        if said is not None or fault.came not in self._texts:
+            if len(self._texts) >= MOST_REMEMBERED:
+                self._texts.clear()
+            came = fault.came.hex()
+            self._texts[fault.came] = explained(self._definition, came, self._announced.get(came))
+        return f"{fault}; {self._texts[fault.came]}"
+
+    def _remember(self, fingerprint: str, said: Announced) -> None:
+        self._announced.pop(fingerprint, None)
+        if len(self._announced) >= MOST_REMEMBERED:
+            del self._announced[next(iter(self._announced))]
+        self._announced[fingerprint] = said
+
+
+def explained_mismatch(definition: StreamDefinition, record: Record, fault: DefinitionMismatch) -> DefinitionMismatch:
+    """The same fault with what is known of the other definition, for a record that is looked at by itself."""
+    return DefinitionMismatch(OtherDefinitions(definition).reason(record, fault), fault.came)
+
+
+def other_definition(definition: StreamDefinition, records: Iterable[Record]) -> str:
+    """What the first record says that was written under another stream definition; empty where none says so."""
+    for record in records:
+        said = None if record.announced is None else read_announcement(record.announced)
+        if said is not None and said.stream_fingerprint != definition.stream_fingerprint.hex():
+            came = said.stream_fingerprint
+            return f"; the first is of definition {came}: {explained(definition, said.stream_fingerprint, said)}"
+    return ""

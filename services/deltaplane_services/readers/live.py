@@ -1,0 +1,77 @@
+"""A pipe read as it is written: whatever has come is handed on at once, and reading can be ended from outside.
+
+A file object of Python waits until a whole block has come, which on a pipe that somebody writes a line a minute into is
+hours; and nothing ends a thread that waits so.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deltaplane_services.readers.rows import ReaderError
+
+STANDARD_INPUT = 0
+
+
+class LivePipe:
+    """Standard input (``-``), or a named pipe or device, as something to read bytes from; a context manager.
+
+    ``read`` returns as soon as there is anything. After ``stop``, which any thread may call, it raises
+    :class:`ReaderError`, so that a line that was not read to its end is not taken for a whole one.
+    """
+
+    def __init__(self, source: str) -> None:
+        self.name = "standard input" if source == "-" else source
+        self._path = None if source == "-" else source
+        self._descriptor = STANDARD_INPUT
+        self._ears, self._mouth = os.pipe()
+        self._opened = source == "-"
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most ``size`` of the bytes that have come, waiting for the first; none at the end."""
+        if not self._opened:
+            assert self._path is not None, "standard input is open"
+            # Waits for whoever is to write.
+            self._descriptor, self._opened = os.open(self._path, os.O_RDONLY), True
+        while True:
+            there, _, _ = select.select([self._descriptor, self._ears], [], [])
+            if self._ears in there:
+                raise ReaderError(f"{self.name} was not read to its end.")
+            try:
+                return os.read(self._descriptor, size if size > 0 else 2**20)
+            except BlockingIOError:
+                # Somebody else has read it first, of a pipe that whoever started this process does not wait for.
+                continue
+
+    def seekable(self) -> bool:
+        """Never: what was read is gone."""
+        return False
+
+    def stop(self) -> None:
+        """Let a read that waits, and every later one, end."""
+        os.write(self._mouth, b"\0")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._ears)
+        os.close(self._mouth)
+        if self._path is not None and self._opened:
+            os.close(self._descriptor)
+
+
+def is_live(source: str) -> bool:
+    """Whether a source is no file but a pipe, a terminal or the like, which may keep its reader waiting."""
+    try:
+        mode = os.fstat(STANDARD_INPUT).st_mode if source == "-" else Path(source).stat().st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode)
