@@ -99,9 +99,10 @@ def test_long_lists_are_told_apart_by_number_and_hash_and_an_announcement_stays_
 def test_a_stream_from_before_a_default_changed_is_recognised_and_the_line_to_add_is_said(
     field: str, value: Any
 ) -> None:
-    there = replace(HERE, **{field: value})
-    assert there.stream_fingerprint != HERE.stream_fingerprint, "these tests declare something else"
-    said = explained(HERE, there.stream_fingerprint.hex(), None)
+    here = replace(HERE, partitions=2)
+    there = replace(here, **{field: value})
+    assert there.stream_fingerprint != here.stream_fingerprint, "these tests declare something else"
+    said = explained(here, there.stream_fingerprint.hex(), None)
     assert "what was the default once" in said
     if field == "max_skew_milliseconds":
         assert said.endswith(

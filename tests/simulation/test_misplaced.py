@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from deltaplane.errors import DefinitionMismatch
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement
 from deltaplane.wire import read_dead_letter, read_receipt, write_retirement, write_sample, write_sample_batch
+from deltaplane_services.processors.announced import explained_mismatch
 from deltaplane_services.processors.merger import MergerProcessor
 from deltaplane_services.processors.records import (
     CHECKPOINTS,
@@ -147,8 +149,10 @@ def test_a_stream_of_an_earlier_version_says_which_line_its_definition_lacks(beg
     runner.checkpoint(NOW)
     checkpoints, models = runner.broker.fetch_topic(CHECKPOINTS), runner.broker.fetch_topic(MODELS)
     line = r'what was the default once: .*add the line partitioner = "crc32" at the top of the definition'
-    with pytest.raises(DefinitionMismatch, match=line):
+    with pytest.raises(DefinitionMismatch) as fault:
         MergerProcessor(NEW).restore(*((checkpoints, ()) if begun_by == "checkpoint" else ((), models)))
+    (record,) = checkpoints[:1] if begun_by == "checkpoint" else models[-1:]
+    assert re.search(line, str(explained_mismatch(NEW, record, fault.value)))
     MergerProcessor(OLD).restore(checkpoints, models)
 
 
