@@ -14,7 +14,8 @@ from deltaplane.delta import Claim, Delta, Tile
 from deltaplane.errors import WireError
 from deltaplane.wire import read_claim_or_delta, write_claim, write_delta
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.kafka.log import DeliveryFailed, LogUnavailable
+from deltaplane_services.kafka.log import DeliveryFailed
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.processors.records import DELTAS, Outgoing, Record
 from deltaplane_services.settings import ServiceSettings
 

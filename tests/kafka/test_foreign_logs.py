@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deltaplane.reference import Reference
 from deltaplane.sample import Retirement
@@ -20,6 +19,7 @@ from kafka.rows import Rows
 from kafka.selection import RunningKafka
 from kafka.services import Stream
 from kafka.test_pipeline_metrics import ask, free_ports
+from kafka.test_topics import alter
 
 INPUT = {"label": "label", "id": "id", "time": "time"}
 
@@ -204,8 +204,4 @@ def compact(broker: str, topic: str) -> None:
         "max.compaction.lag.ms": "1000",
         "segment.bytes": "1048576",
     }
-    entries = [ConfigEntry(key, one, incremental_operation=AlterConfigOpType.SET) for key, one in settings.items()]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    admin = AdminClient({"bootstrap.servers": broker})
-    for future in admin.incremental_alter_configs([resource]).values():
-        future.result(PATIENCE_SECONDS)
+    alter(broker, topic, settings)

@@ -16,7 +16,8 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.wire import write_model
 from deltaplane_services.kafka import following
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import LogReader, LogUnavailable
+from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.membership import NotAllowed
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, ASK_SECONDS, TopicWatch
 from deltaplane_services.processors.records import MODELS, Record

@@ -11,7 +11,7 @@ from deltaplane.delta import Source
 from deltaplane.trimming import Untouched
 from deltaplane_services.kafka import trim
 from deltaplane_services.kafka.background import again_and_again
-from deltaplane_services.kafka.log import LogUnavailable
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.trim import LogTrim, Place, Trimming, TrimPlan, trimmed
 from kafka.clients import wait_until
 from services.settings_stream import resolve

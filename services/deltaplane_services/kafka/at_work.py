@@ -7,12 +7,19 @@ both: where both have come as far, the rebuild is over.
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from confluent_kafka import TopicPartition
+
 from deltaplane import limits
+from deltaplane_services.kafka.arrivals import Arrivals
+from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.reading import Reading
+from deltaplane_services.kafka.silence import Listening, Silence
+from deltaplane_services.kafka.unpacking import not_read
 from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker import WorkerProcessor
 
@@ -31,6 +38,7 @@ class SourceAtWork:
     rebuild_to: tuple[int, int]
     held_back: frozenset[str] = frozenset()
     held_bytes: Counter[str] = field(default_factory=Counter)
+    listening: Listening = field(default_factory=lambda: Listening(time.monotonic()))
     readings: dict[str, Reading] = field(default_factory=lambda: {topic: Reading() for topic in (SAMPLES, RETIREMENTS)})
 
     def hold(self, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
@@ -43,3 +51,22 @@ class SourceAtWork:
                         self.held_bytes[record.topic] += len(record.value or b"") + limits.RECORD_BYTES
             self.held_back = frozenset(topic for topic, held in self.held_bytes.items() if held > limits.HELD_BYTES)
         return self.held_back != before
+
+    def pass_over(self, places: Mapping[str, TopicPartition], came: Arrivals, log: LogReader) -> Silence:
+        """Whether the client has gone silent at one of the places that it reads from, though the log goes on.
+
+        What stands in the place of a batch that no client reads is added to what came. ``log`` asks the brokers where
+        logs end, now and then, while nothing comes.
+        """
+        now, found = time.monotonic(), Silence.NONE
+        for topic, place in places.items():
+            if came.records[topic] or topic in came.ends:
+                self.listening.heard(topic, now)
+            elif log.batch_ends.known_behind(place) or (
+                self.listening.is_silent(topic, now) and place.offset < log.bounds(topic, place.partition)[1]
+            ):
+                if log.batch_ends.behind_silence(place, log.bounds(topic, place.partition)[1]) is None:
+                    return Silence.OF_THE_CLIENT
+                came.records[topic].append(not_read(topic, place))
+                found = Silence.AT_A_BATCH
+        return found

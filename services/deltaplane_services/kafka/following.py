@@ -20,7 +20,8 @@ from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.model import Model
 from deltaplane.wire import read_model
-from deltaplane_services.kafka.log import LogReader, LogUnavailable
+from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.announced import explained_mismatch
 from deltaplane_services.processors.records import MODELS, Record

@@ -14,14 +14,25 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.announcing import Announcements, announced_by
-from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
-from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
+from deltaplane_services.kafka.log_errors import (
+    REQUEST_TIMEOUT_SECONDS,
+    SETTLING_SECONDS,
+    UNKNOWN,
+    LogUnavailable,
+    is_end,
+    is_of_group,
+    is_passing,
+    patience,
+    raise_if_error,
+    text_of,
+)
+from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, not_read, once, stand_in
 from deltaplane_services.processors.records import Outgoing, Record
 
 logger = logging.getLogger(__name__)
 Properties = Mapping[str, object]
 Delivered = Callable[[str, float], None]
-REQUEST_TIMEOUT_SECONDS = 30.0
 RETRY_SECONDS = 0.25
 ATTEMPT_SECONDS = 5.0
 """How long one question may take: the client asks the leader that it knows, even if that broker has died and another
@@ -36,24 +47,6 @@ ALONE_SECONDS = 30.0
 """How long a client that has lost all brokers may deliver nothing before it is replaced. Where there is nothing to
 deliver, or they are still away, that costs nothing."""
 
-SETTLING_SECONDS = 5.0
-"""How long a topic that was just made may be unknown to a broker."""
-
-
-def _codes(names: str) -> frozenset[int]:
-    # Older clients know fewer of them.
-    return frozenset(getattr(KafkaError, name) for name in names.split() if hasattr(KafkaError, name))
-
-
-# The client's names for its own events begin with an underscore and are public all the same.
-_PASSING = _codes("_PARTITION_EOF _TRANSPORT _ALL_BROKERS_DOWN _MAX_POLL_EXCEEDED _TIMED_OUT _RESOLVE")
-_PASSING |= _codes("NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE BROKER_NOT_AVAILABLE")
-_PASSING |= _codes("FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION")
-_PASSING |= _codes("COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR")
-# What a client says of a broker that it has just given up, or does not know yet.
-_PASSING |= _codes("_DESTROY_BROKER _UNKNOWN_BROKER _NODE_UPDATE _WAIT_COORD _WAIT_CACHE")
-_UNKNOWN = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION")
-
 
 def nobody(topic: str, seconds: float) -> None:
     """Of each acknowledged record, the topic and the seconds since it was handed over: where nobody wants to know."""
@@ -61,10 +54,6 @@ def nobody(topic: str, seconds: float) -> None:
 
 class DeliveryFailed(DeltaplaneError):
     """A record was not acknowledged; whether it arrived is not known."""
-
-
-class LogUnavailable(DeltaplaneError):
-    """A topic cannot be read: it is missing, out of reach, or its beginning is gone."""
 
 
 def record_of(message: Message, prefix: str) -> Record:
@@ -260,13 +249,17 @@ class LogReader:
                 self._refuse(fault, place.topic)
                 # The client would go on asking the leader that it knows, too.
                 self._renew()
-                if time.monotonic() >= began + _patience(fault):
+                if time.monotonic() >= began + patience(fault):
                     raise LogUnavailable(
-                        f"{place.topic}-{partition}: {_text(fault)}; is the topic there, and the broker?"
+                        f"{place.topic}-{partition}: {text_of(fault)}; is the topic there, and the broker?"
                     ) from fault
                 time.sleep(RETRY_SECONDS)
             else:
                 return low, high
+
+    def topic_of(self, place: TopicPartition) -> str:
+        """The topic of a place without the stream's prefix."""
+        return place.topic.removeprefix(f"{self._prefix}.")
 
     def _renew(self) -> None:
         """Take a new client, which knows nothing yet; it goes on where the old one was."""
@@ -285,7 +278,7 @@ class LogReader:
     def _refuse(self, fault: KafkaException, topic: str) -> None:
         """Raise :class:`NotAllowed` where that is what is behind a fault: a topic one may not see has no partitions."""
         error: object = fault.args[0] if fault.args else None
-        if isinstance(error, KafkaError) and error.code() in _UNKNOWN:
+        if isinstance(error, KafkaError) and error.code() in UNKNOWN:
             try:
                 error = self._consumer.list_topics(topic, timeout=SETTLING_SECONDS).topics[topic].error
             except KafkaException:
@@ -304,9 +297,12 @@ class LogReader:
             return
         name = f"{self._prefix}.{topic}"
         self._assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
-        until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
+        until, reached = time.monotonic() + REQUEST_TIMEOUT_SECONDS, start
         try:
-            while time.monotonic() <= until:
+            while True:
+                if time.monotonic() > until:
+                    yield self._passed_over(TopicPartition(name, partition, reached), high)
+                    until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
                 for message in self._heard(500, 0.05):
                     offset = message.offset()
                     assert offset is not None, "a record, the end of a partition and a bad batch have an offset"
@@ -316,14 +312,24 @@ class LogReader:
                     yield self._record(message, self._assign)
                     if offset + 1 >= stop:
                         return
-                    until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
-            self._renew()
-            raise LogUnavailable(
-                f"{name}-{partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s on the way from offset"
-                f" {start} to {stop}; is the broker there?"
-            )
+                    until, reached = time.monotonic() + REQUEST_TIMEOUT_SECONDS, offset + 1
         finally:
             self._consumer.unassign()
+
+    def _passed_over(self, place: TopicPartition, end: int) -> Record:
+        """What stands in the place of a batch at which the client has gone silent; it goes on behind it.
+
+        Raises :class:`LogUnavailable` where nothing comes for another reason.
+        """
+        behind = self.batch_ends.behind_silence(place, end)
+        self._renew()
+        if behind is None:
+            raise LogUnavailable(
+                f"{place.topic}-{place.partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s from offset"
+                f" {place.offset} on, and the log goes on to {end}; is the broker there?"
+            )
+        self._assign([behind])
+        return not_read(self.topic_of(place), place)
 
     def _heard(self, most: int, timeout_seconds: float) -> Iterator[Message]:
         """What one poll brings, without what passes by itself; errors that do not are raised."""
@@ -333,7 +339,7 @@ class LogReader:
         for message in once(messages):
             if is_end(message) or does_not_unpack(message):
                 yield message
-            elif not is_passing(message) and not _is_of_group(message):
+            elif not is_passing(message) and not is_of_group(message):
                 raise_if_error(message, self._party)
                 yield message
 
@@ -397,52 +403,3 @@ def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str
         if place.offset >= 0 and end >= 0:
             lags[place.topic.removeprefix(f"{prefix}."), place.partition] = max(0, end - place.offset)
     return lags
-
-
-def is_end(message: Message) -> bool:
-    """Whether a message says that the end of its partition has been reached, at its offset."""
-    error = message.error()
-    return error is not None and error.name() == "_PARTITION_EOF"
-
-
-def _is_of_group(message: Message) -> bool:
-    """Whether a message says that the client's group is closed to it: a reader by offset has no use for its group."""
-    error = message.error()
-    return error is not None and error.name() == "GROUP_AUTHORIZATION_FAILED"
-
-
-def _patience(fault: KafkaException) -> float:
-    """For how many seconds a call may be made again: a broker is away, or leadership is moving."""
-    error = fault.args[0] if fault.args else None
-    if not isinstance(error, KafkaError):
-        return 0.0
-    if error.code() in _UNKNOWN:
-        return SETTLING_SECONDS
-    return REQUEST_TIMEOUT_SECONDS if error.code() in _PASSING or error.retriable() else 0.0
-
-
-def _text(fault: KafkaException) -> str:
-    error = fault.args[0] if fault.args else None
-    return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(fault)
-
-
-def is_passing(message: Message) -> bool:
-    """Whether a message is an event that the client gets over by itself: the end of a partition, a broker away."""
-    error = message.error()
-    return error is not None and error.code() in _PASSING
-
-
-def raise_if_error(message: Message, party: Party = ANYBODY) -> None:
-    """Raise :class:`LogUnavailable` where a message is an error that reading cannot go on after.
-
-    :class:`NotAllowed` where ``party`` may not read what it tried to read.
-    """
-    error = message.error()
-    if error is None:
-        return
-    if is_refusal(error):
-        raise party.may_not("Read", f"topic {message.topic()}" if message.topic() else f"group {party.group}", error)
-    raise LogUnavailable(
-        f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); where the offset is out of range,"
-        " retention has eaten records that are still needed"
-    )

@@ -19,14 +19,8 @@ from deltaplane.errors import DefinitionMismatch, DeltaGap, LogReplaced
 from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower, readable_model
-from deltaplane_services.kafka.log import (
-    DeliveryFailed,
-    LogReader,
-    LogUnavailable,
-    Publisher,
-    is_passing,
-    raise_if_error,
-)
+from deltaplane_services.kafka.log import DeliveryFailed, LogReader, Publisher
+from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.source_topics import SourceTopics

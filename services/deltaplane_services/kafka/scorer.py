@@ -17,17 +17,8 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import (
-    ATTEMPT_SECONDS,
-    DeliveryFailed,
-    LogReader,
-    LogUnavailable,
-    Publisher,
-    is_passing,
-    known_lags,
-    raise_if_error,
-    record_of,
-)
+from deltaplane_services.kafka.log import ATTEMPT_SECONDS, DeliveryFailed, LogReader, Publisher, known_lags, record_of
+from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
 from deltaplane_services.kafka.topic_watch import TopicWatch

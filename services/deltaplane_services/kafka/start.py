@@ -17,7 +17,7 @@ from deltaplane_services.access import ROLES, Operation
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import LogUnavailable
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.membership import NotAllowed, Party, is_refusal
 from deltaplane_services.kafka_properties import ClusterName, client_refused, without_secrets
 from deltaplane_services.processors.records import MODELS, TOPICS

@@ -15,11 +15,18 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from deltaplane_services.kafka.silence import behind_silence
 from deltaplane_services.processors.records import Record
 
 PATIENCE_SECONDS = 30.0
 STAND_IN = b"(a batch that does not unpack, or is too large unpacked)"
 """The value of the record that is put in the place of such a batch."""
+
+NOT_READ = b"(a batch that no client can read)"
+"""The value of the record that is put in the place of a batch at which clients go silent."""
+
+MOST_REMEMBERED = 1000
+"""Batches of one partition, the last, at which clients are known to go silent."""
 
 Place = tuple[str, int]
 
@@ -27,12 +34,17 @@ Place = tuple[str, int]
 def does_not_unpack(message: Message) -> bool:
     """Whether a message says that the batch which begins at its offset does not unpack."""
     error = message.error()
-    return error is not None and error.name() == "_BAD_COMPRESSION"
+    return error is not None and error.name() in {"_BAD_COMPRESSION", "_BAD_MSG"}
 
 
 def stand_in(record: Record) -> Record:
     """The record that is put in the place of a batch, made of the message that says so."""
     return record._replace(log_time=0, key=None, content=STAND_IN)
+
+
+def not_read(topic: str, place: TopicPartition) -> Record:
+    """The record that is put in the place of a batch at which clients go silent; ``topic`` is without the prefix."""
+    return Record(topic, place.partition, place.offset, 0, None, NOT_READ)
 
 
 def once(messages: Iterable[Message]) -> Iterator[Message]:
@@ -53,6 +65,7 @@ class BatchEnds:
     def __init__(self, properties: Mapping[str, object]) -> None:
         self._properties = {**properties, "enable.partition.eof": True}
         self._last: dict[Place, range] = {}
+        self._silent: dict[Place, dict[int, int]] = {}
 
     def behind(self, message: Message) -> TopicPartition:
         """The first place behind the batch of a message. Raises KafkaException where no broker answers."""
@@ -63,6 +76,25 @@ class BatchEnds:
         if begin not in self._last.get((topic, partition), ()):
             self._last[topic, partition] = range(begin, self._end(topic, partition, begin))
         return TopicPartition(topic, partition, self._last[topic, partition].stop)
+
+    def behind_silence(self, place: TopicPartition, end: int) -> TopicPartition | None:
+        """The first place behind the batch at a place, at which a client went silent; None where a new client reads it.
+
+        ``end``: the end of the log.
+        """
+        behind = self.known_behind(place) or behind_silence(self._properties, place, end)
+        if behind is None:
+            return None
+        known = self._silent.setdefault((place.topic, place.partition), {})
+        known[place.offset] = behind
+        if len(known) > MOST_REMEMBERED:
+            del known[next(iter(known))]
+        self._last[place.topic, place.partition] = range(place.offset, behind)
+        return TopicPartition(place.topic, place.partition, behind)
+
+    def known_behind(self, place: TopicPartition) -> int | None:
+        """The offset behind the batch at a place, if clients are known to go silent there."""
+        return self._silent.get((place.topic, place.partition), {}).get(place.offset)
 
     def from_there(self, place: TopicPartition) -> TopicPartition:
         """A place to read from; behind the batch where it lies inside of one.

@@ -30,11 +30,13 @@ from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.claiming import Claims
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import DeliveryFailed, LogUnavailable, known_lags
+from deltaplane_services.kafka.log import DeliveryFailed, known_lags
+from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import MembershipLost, NotAllowed, refuse_fatal
 from deltaplane_services.kafka.recoveries import RECOVERIES_IN_A_ROW, Recoveries
 from deltaplane_services.kafka.set_aside import SetAside
+from deltaplane_services.kafka.silence import Silence
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
 from deltaplane_services.kafka.worker_clients import WorkerClients
@@ -80,10 +82,8 @@ class Worker:
         self._central_watch = clients.central_watch()
         watches = clients.site_watch(), self._central_watch
         self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
-        # Whether the client is to be told anew where to read, before it is polled again.
-        self._must_read_on = False
-        # Tiles of each partition's source in the newest model.
-        self._sequences: dict[int, int] = {}
+        # Whether the client is to be told anew where to read before it is polled again; tiles of sources in the model.
+        self._must_read_on, self._sequences = False, dict[int, int]()
         self._recoveries = Recoveries()
         # Bytes of a record lately; large until known otherwise.
         self._record_bytes = BYTES_AT_ONCE / 16
@@ -263,6 +263,11 @@ class Worker:
         """Put what came through a source, and publish what it makes of it. Raises what is wrong with the source."""
         if came.fault is not None:
             raise came.fault
+        silence = source.pass_over(self._places(source), came, self._site_log)
+        if silence is Silence.OF_THE_CLIENT:
+            self._member.join_anew()
+        elif silence is Silence.AT_A_BATCH:
+            self._read_on()
         samples, retirements = came.records[SAMPLES], came.records[RETIREMENTS]
         if any(not source.readings[topic].hear(of, self._end(source, topic)) for topic, of in came.records.items()):
             logger.info("%s: the first record lies beyond what was asked for; asking again", source.processor.source)
@@ -295,10 +300,7 @@ class Worker:
             self._aside.try_now(partition)
 
     def _read_on(self) -> None:
-        """Read every source that is worked on from its position, from the next poll on.
-
-        Not at once: others have yet to take what came with this one.
-        """
+        """Read every source from its position, from the next poll on: others have yet to take what came with this."""
         self._must_read_on = True
 
     def _assign(self) -> None:
