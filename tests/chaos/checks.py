@@ -10,9 +10,11 @@ with nothing crashed and nobody else about.
 from __future__ import annotations
 
 import copy
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 import numpy as np
 
@@ -72,6 +74,12 @@ class Logs:
             )
         finally:
             log.close()
+
+    def between(self, topic: str, partition: int, start: int, stop: int) -> list[Record]:
+        """The records of some offsets, of which some may hold none."""
+        records = self.records[topic, partition]
+        first, last = (bisect_left(records, offset, key=attrgetter("offset")) for offset in (start, stop))
+        return records[first:last]
 
     def of_topic(self, topic: str) -> Iterator[Record]:
         """All partitions of a topic, one after the other."""
@@ -145,16 +153,18 @@ def _history(settings: ServiceSettings, logs: Logs, partition: int) -> SourceHis
 
 
 def check_topics(found: Findings, logs: Logs, load: Load) -> None:
-    """The topics hold what was sent and acknowledged: each record once, at its offset, unchanged."""
-    lost = double = 0
+    """The topics hold what was sent, acknowledged and not aborted: each record once, at its offset, unchanged."""
+    lost = double = gaps = 0
     for place in [place for place in logs.records if place[0] in (SAMPLES, RETIREMENTS)]:
-        sent = [(at, record.key, record.value) for at, record in enumerate(load.topics.appended[place])]
+        sent = [(at, record.key, record.value) for at, record in sorted(load.topics.appended[place].items())]
         held = [(record.offset, record.key, record.value) for record in logs.records[place]]
         lost += max(0, load.topics.acknowledged[place] - len(held))
         double += max(0, len(held) - len(sent))
+        gaps += load.topics.end(*place) - len(held)
         found.demand(sent == held, f"{place}: the log is not what was sent ({len(sent)} sent, {len(held)} held)")
     found.figures["records lost on the way in"] = lost
     found.figures["records doubled on the way in"] = double
+    found.figures["offsets without a record (marks of transactions, what was aborted)"] = gaps
 
 
 def check_digest(found: Findings, settings: ServiceSettings, logs: Logs, newest: Model) -> None:
@@ -210,7 +220,9 @@ def check_tiles(found: Findings, logs: Logs, histories: dict[int, SourceHistory]
             offsets = [record.offset for record in logs.records[topic, partition]]
             lost += sum(not covered[offset] for offset in offsets)
             double += sum(count - 1 for count in covered.values())
-            found.demand(covered.keys() <= set(offsets), f"{topic}-{partition}: tiles reach beyond the log")
+            found.demand(
+                max(covered, default=-1) <= max(offsets, default=-1), f"{topic}-{partition}: tiles reach beyond the log"
+            )
     found.demand(not lost, f"{lost} records lie in no accepted tile")
     found.demand(not double, f"{double} records lie in more than one accepted tile")
     found.figures |= {"records lost": lost, "records double": double}
@@ -256,8 +268,8 @@ def _said_again(
     for delta in history.accepted:
         tile = delta.tile
         worker.writer = delta.writer
-        samples = logs.records[SAMPLES, partition][tile.samples_from : tile.samples_to]
-        retirements = logs.records[RETIREMENTS, partition][tile.retirements_from : tile.retirements_to]
+        samples = logs.between(SAMPLES, partition, tile.samples_from, tile.samples_to)
+        retirements = logs.between(RETIREMENTS, partition, tile.retirements_from, tile.retirements_to)
         again = _likest(worker, delta, samples, retirements)
         worker = again.worker
         found.demand(again.said.change == delta.change, f"tile {tile.sequence} of {source}: another change")

@@ -12,17 +12,20 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
 from random import Random
 
 from chaos.late import LateRecords
 from chaos.processes import SHUT_OUT, Process, Processes
 from chaos.streams import SESSION_SECONDS
+from chaos.transactions import Transactions
 from kafka.cluster import KafkaCluster
 from kafka.errors import KafkaNotStarted
 
 WORKER_KILLED = "worker killed (SIGKILL), started again"
 MERGER_KILLED = "merger killed (SIGKILL), started again"
 BROKER_KILLED = "broker of three killed, started again"
+BROKER_KILLED_IN_TRANSACTION = "broker killed as an open transaction writes to it, started again"
 SCALED_UP = "workers scaled 1 to 3"
 SCALED_DOWN = "workers scaled 3 to 1"
 WORKER_FROZEN = "worker frozen past its session (SIGSTOP), resumed"
@@ -36,6 +39,7 @@ WEIGHTS = {
     WORKER_KILLED: 9,
     MERGER_KILLED: 5,
     BROKER_KILLED: 3,
+    BROKER_KILLED_IN_TRANSACTION: 2,
     SCALED_UP: 0,
     SCALED_DOWN: 1,
     WORKER_FROZEN: 4,
@@ -88,12 +92,20 @@ def schedule(random: Random, kills: int, kinds: Iterable[str]) -> list[tuple[flo
 class Mayhem:
     """Does the events of a schedule to the processes and brokers of a run."""
 
-    def __init__(self, random: Random, processes: Processes, cluster: KafkaCluster, late: LateRecords) -> None:
+    def __init__(
+        self,
+        random: Random,
+        processes: Processes,
+        cluster: KafkaCluster,
+        late: LateRecords,
+        transactions: Transactions,
+    ) -> None:
         self.done: Counter[str] = Counter()
         self.faults: list[str] = []
         self._random = random
         self._processes = processes
         self._cluster = cluster
+        self._transactions = transactions
         self._agenda: list[tuple[float, int, Callable[[], None]]] = []
         self._entries = 0
         self._target = 1
@@ -104,6 +116,7 @@ class Mayhem:
             WORKER_KILLED: lambda: self._kill(self._any_worker(), self._start_worker),
             MERGER_KILLED: lambda: self._kill(self._any_merger(), self._start_merger),
             BROKER_KILLED: self._kill_broker,
+            BROKER_KILLED_IN_TRANSACTION: self._kill_broker_in_transaction,
             SCALED_UP: self._scale_up,
             SCALED_DOWN: self._scale_down,
             WORKER_FROZEN: self._freeze_worker,
@@ -260,19 +273,40 @@ class Mayhem:
     def _kill_broker(self) -> bool:
         if self._broker is not None:
             return False
-        node, away = self._random.choice(self._cluster.nodes), self._random.uniform(1.0, 6.0)
+        node = self._random.choice(self._cluster.nodes)
         self._cluster.kill(node)
+        self._bring_back(lambda: node)
+        return True
+
+    def _kill_broker_in_transaction(self) -> bool:
+        if self._broker is not None:
+            return False
+        struck: SimpleQueue[int] = SimpleQueue()
+
+        def strike(node: int) -> None:
+            self._cluster.kill(node)
+            struck.put(node)
+
+        self._transactions.interrupt(strike)
+        self._bring_back(lambda: struck.get(timeout=WAIT_SECONDS))
+        return True
+
+    def _bring_back(self, killed: Callable[[], int]) -> None:
+        """Start a node again some seconds after it has been killed, beside everything else."""
+        away = self._random.uniform(1.0, 6.0)
 
         def bring_back() -> None:
-            time.sleep(away)
             try:
+                node = killed()
+                time.sleep(away)
                 self._cluster.restart(node)
+            except Empty:
+                self.faults.append(f"no transaction was open within {WAIT_SECONDS:g} s")
             except KafkaNotStarted as fault:
                 self.faults.append(str(fault))
 
         self._broker = threading.Thread(target=bring_back, name="chaos-broker")
         self._broker.start()
-        return True
 
     def _freeze_worker(self) -> bool:
         victim = self._any_worker()

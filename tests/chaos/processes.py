@@ -172,7 +172,8 @@ SURVIVED: Sequence[tuple[str, str]] = (
     ("failures answered by claiming again", r"; claiming again in "),
     ("sessions lost", r"the group gave this worker up"),
     ("late claims answered", r"another writer has claimed them"),
-    ("torn polls asked for again", r"; asking again"),
+    ("first records behind a gap, or fetched for another place, asked for again", r"; asking again"),
+    ("sources set aside", r": source \S+ is set aside, the others go on"),
     ("sleeps noticed before anything was published", r"this process slept for"),
     ("workers shut out for good by a successor", r"this member cannot go on"),
 )

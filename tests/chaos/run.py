@@ -12,11 +12,12 @@ from pathlib import Path
 from random import Random
 
 from chaos.checks import check
-from chaos.events import DEAD_SPEAKS, Mayhem, schedule
+from chaos.events import BROKER_KILLED_IN_TRANSACTION, DEAD_SPEAKS, Mayhem, schedule
 from chaos.late import LateRecords
 from chaos.load import Load
 from chaos.processes import Processes
 from chaos.streams import window_for, write_definition
+from chaos.transactions import FAILED, WAYS
 from deltaplane.errors import DeltaplaneError
 from deltaplane.model import Model
 from deltaplane_services.client import LiveModel
@@ -88,12 +89,12 @@ def run(
     events = schedule(random, kills, kinds)
     processes = Processes(directory, file, cluster.bootstrap)
     late = LateRecords(settings)
-    mayhem = Mayhem(random, processes, cluster, late)
     load = Load(settings, seed, rows_per_second)
+    mayhem = Mayhem(random, processes, cluster, late, load.transactions)
     models = ModelReader(settings)
     live = LiveModel(settings)
     closing = contextlib.ExitStack()
-    for close in (models.stop, live.close, late.close):
+    for close in (models.stop, live.close, late.close, load.transactions.close):
         closing.callback(close)
     with closing, processes.none_left():
         mayhem.begin()
@@ -124,9 +125,11 @@ def run(
         "seconds of load": f"{load.seconds:.3f}",
         "rows a second": round(load.sender.rows_sent() / load.seconds),
     }
-    report.done, report.sent = dict(mayhem.done), dict(sorted(load.sender.did.items()))
+    report.done, report.sent = dict(mayhem.done), dict(sorted(load.did.items()))
     report.survived = {what: times for what, times in processes.survived().items() if times}
-    report.faults += [f"never happened: {kind}" for kind in kinds if not mayhem.done[kind]]
+    happened = mayhem.done + load.did
+    expected = (*kinds, *WAYS, *([FAILED] if BROKER_KILLED_IN_TRANSACTION in kinds else []))
+    report.faults += [f"never happened: {kind}" for kind in expected if not happened[kind]]
     report.seconds = time.monotonic() - began
     return report
 
@@ -143,7 +146,7 @@ def _drain(settings: ServiceSettings, load: Load, models: ModelReader, processes
     """Wait until a model contains everything, and every source has heard the last watermark."""
     until = time.monotonic() + DRAIN_SECONDS
     ends = {
-        partition: (load.topics.end(SAMPLES, partition), load.topics.end(RETIREMENTS, partition))
+        partition: (load.topics.read_to(SAMPLES, partition), load.topics.read_to(RETIREMENTS, partition))
         for partition in range(settings.definition.partitions)
     }
     reached: dict[int, tuple[int, int]] = {}

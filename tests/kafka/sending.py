@@ -25,10 +25,12 @@ Place = tuple[str, int]
 class CheckedProducer:
     """Sends to topics of a stream that held nothing before. Each topic has a client of its own.
 
-    So samples and retirements race each other to the brokers, and one may be held up alone.
+    So samples and retirements race each other to the brokers, and one may be held up alone. ``ends`` are the offsets
+    that the next records will get.
     """
 
     def __init__(self, settings: ServiceSettings, topics: Sequence[str]) -> None:
+        self.ends: Counter[Place] = Counter()
         self.sent: Counter[Place] = Counter()
         self.acknowledged: Counter[Place] = Counter()
         self.rows_acknowledged = 0
@@ -44,7 +46,8 @@ class CheckedProducer:
     def send(self, record: Outgoing, rows: int = 0) -> int:
         """Send a record that holds so many rows; the offset that it will get."""
         place = (record.topic, record.partition)
-        expected = self.sent[place]
+        expected = self.ends[place]
+        self.ends[place] += 1
         self.sent[place] += 1
         producer = self._producers[record.topic]
         while True:

@@ -14,7 +14,7 @@ KINDS = (
     events.SCALED_UP,
     events.WORKER_KILLED,
     events.MERGER_KILLED,
-    events.BROKER_KILLED,
+    events.BROKER_KILLED_IN_TRANSACTION,
     events.WORKER_FROZEN,
     events.WORKER_REPLACED,
     events.DEAD_SPEAKS,

@@ -40,12 +40,14 @@ class Producer:
 
     ``letters`` are the dead letters that must follow, key to kind, whatever happens to those who read; ``labels`` those
     that each partition must have admitted, where there is room for so many only. ``astray``: retirements in a partition
-    that is not their id's.
+    that is not their id's. ``delay_milliseconds``: the most by which a record may be appended later than it is sent, by
+    whose clock event times are judged.
     """
 
     definition: StreamDefinition
     broker: EmbeddedBroker
     random: Random
+    delay_milliseconds: int = 0
     sent: dict[int, list[SentSamples]] = field(default_factory=dict)
     retired: dict[int, list[tuple[int, str]]] = field(default_factory=dict)
     letters: dict[bytes, str] = field(default_factory=dict)
@@ -94,6 +96,20 @@ class Producer:
         (self.sent if topic == SAMPLES else self.retired).clear()
         self.letters = {key: kind for key, kind in self.letters.items() if not key.startswith(f"{topic}-".encode())}
         (self.labels if topic == SAMPLES else self.astray).clear()
+
+    def take_back(self, topic: str, partition: int, offset: int) -> None:
+        """A record was part of a transaction that was aborted: whoever reads, it was never there."""
+        assert self.definition.classes.most is None, "a label that is taken back may have taken another's place"
+        if topic == SAMPLES:
+            self.sent[partition] = [one for one in self.sent.get(partition, []) if one.offset != offset]
+        else:
+            self.retired[partition] = [one for one in self.retired.get(partition, []) if one[0] != offset]
+        whole = origin_key(topic, partition, offset)
+        if topic == RETIREMENTS and self.letters.get(whole) == "wrong partition":
+            self.astray[partition] -= 1
+        self.letters = {
+            key: kind for key, kind in self.letters.items() if key != whole and not key.startswith(whole + b"-")
+        }
 
     def never_sent(self, topic: str, now: int) -> list[bytes]:
         """Records that would count, of a transaction that is aborted."""
@@ -213,7 +229,8 @@ class Producer:
             return replace(row, label="nobody's"), way
         if way == "bogus time":
             beyond = self.random.choice((1, HOUR_MILLISECONDS, 10_000 * HOUR_MILLISECONDS))
-            odd = self.random.choice((now + self.definition.max_skew_milliseconds + beyond, -(2**63), 2**63 - 1))
+            ahead = now + self.delay_milliseconds + self.definition.max_skew_milliseconds + beyond
+            odd = self.random.choice((ahead, -(2**63), 2**63 - 1))
             return replace(row, time=odd), way
         return replace(row, id="" if way == "empty id" else "i" * 300), "bad id"
 
