@@ -187,8 +187,15 @@ class Administration:
 
     def _settings(self, kind: ResourceType, name: str) -> dict[str, str | None]:
         resource = ConfigResource(kind, name)
-        future = self.client.describe_configs([resource], request_timeout=self.timeout_seconds)[resource]
-        return {setting: entry.value for setting, entry in self._result(future).items()}
+        until = time.monotonic() + min(SETTLING_SECONDS, self.timeout_seconds)
+        while True:
+            future = self.client.describe_configs([resource], request_timeout=self.timeout_seconds)[resource]
+            error = error_of(future)
+            # Of several brokers one may not have heard of a topic that another has told of just now.
+            unheard = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+            if not unheard or time.monotonic() >= until:
+                return {setting: entry.value for setting, entry in self._result(future).items()}
+            time.sleep(0.1)
 
     def describe(self, plans: Sequence[TopicPlan]) -> dict[str, TopicDescription]:
         """Those of the topics that exist."""

@@ -5,15 +5,23 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import pytest
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_LOG_APPEND_TIME,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services import kafka_properties
+from deltaplane_services import kafka_properties, topic_administration
 from deltaplane_services.settings import ServiceSettings, resolve_settings
 from deltaplane_services.topics import Finding, check_topics, create_topics
 from kafka.clients import PATIENCE_SECONDS, create_topic, wait_until
@@ -352,3 +360,30 @@ def test_properties_that_the_client_refuses_are_named_without_the_secrets_among_
 def test_a_finding_reads_as_one_line_with_everything_in_it() -> None:
     finding = Finding("site", "s.samples", "retention.ms", "-1", "604800000", "mend it with: x")
     assert str(finding) == ("s.samples on the site cluster: retention.ms: expected -1, got 604800000; mend it with: x")
+
+
+class LateToHear(AdminClient):
+    """A client whose first question about a configuration goes to a broker that has not heard of the topic yet."""
+
+    asked = 0
+
+    def describe_configs(  # type: ignore[override]
+        self, resources: list[ConfigResource], **options: Any
+    ) -> Any:
+        if resources[0].restype == ResourceType.BROKER:
+            return super().describe_configs(resources, **options)
+        type(self).asked += 1
+        if type(self).asked > 1:
+            return super().describe_configs(resources, **options)
+        unheard: Future[Any] = Future()
+        unheard.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        return {resources[0]: unheard}
+
+
+def test_a_broker_that_has_not_heard_of_a_new_topic_yet_is_asked_again(
+    kafka: RunningKafka, stream_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topic_administration, "AdminClient", LateToHear)
+    report = create_topics(settings_of(stream_name, kafka.bootstrap))
+    assert LateToHear.asked > 1
+    assert not [finding for finding in report.findings if finding.vital]
