@@ -52,9 +52,6 @@ def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: f
     with Interrupts() as interrupts, ExitStack() as stack:
         pipe = stack.enter_context(LivePipe(options.source)) if is_live(options.source) else None
         ahead = ReadAhead(_read(pipe, options), leave_seconds=None if pipe is None else LEAVE_SECONDS)
-        stack.enter_context(ahead)
-        if pipe is not None:
-            stack.callback(pipe.stop)
         arriving = _Arriving(ahead, pipe, lambda: interrupts.heard, rows.out.check)
         blocks: Iterator[RowBlock | None] = arriving.blocks(math.inf if pipe is None else within_seconds)
         if settings.definition.ladder.timed and pipe is None:
@@ -64,6 +61,10 @@ def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: f
         whole = False
         try:
             with interrupts.held():
+                # Nothing is read before: an interrupt that comes with the first row is held, too.
+                stack.enter_context(ahead)
+                if pipe is not None:
+                    stack.callback(pipe.stop)
                 for block in rechunk(blocks, options.chunk):
                     rows.publish(block)
                     if options.rows_per_second is not None:
