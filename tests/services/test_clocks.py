@@ -71,7 +71,7 @@ class Live:
 
 @pytest.mark.parametrize("ahead", [2 * HOUR, HOUR * 9 // 10, 23 * HOUR, 10 * YEAR, 6 * 60 * SECOND + 1])
 def test_one_clock_that_is_ahead_neither_empties_a_window_nor_makes_anybody_late(ahead: int) -> None:
-    live = Live(stream(window={"length": "1h"}, partitions=3))
+    live = Live(stream(window={"length": "1h"}, partitions=3, partitioner="crc32"))
     for partition in range(3):
         live.put(*range(NOW - 40 * SECOND, NOW, SECOND), partition=partition)
     live.put(NOW + ahead, partition=1)
@@ -96,7 +96,7 @@ def test_a_clock_within_the_skew_ends_windows_early_by_what_it_is_ahead_and_by_n
 
 @pytest.mark.parametrize("seed", range(4))
 def test_however_many_workers_read_however_much_at_once_clocks_that_are_ahead_come_to_the_same_rows(seed: int) -> None:
-    definition = stream(window={"length": ["20m", "1h"]}, partitions=3)
+    definition = stream(window={"length": ["20m", "1h"]}, partitions=3, partitioner="crc32")
     draw, skew = np.random.default_rng(seed), definition.max_skew_milliseconds
     reference, log = Reference(definition), []
     for at in range(400):
@@ -149,7 +149,7 @@ def test_a_forged_model_moves_no_window_and_is_counted(years: int) -> None:
 
 
 def test_an_honest_model_moves_a_partition_that_has_no_rows_of_its_own() -> None:
-    live = Live(stream(window={"length": "1h"}, partitions=2))
+    live = Live(stream(window={"length": "1h"}, partitions=2, partitioner="crc32"))
     live.put(NOW - HOUR + SECOND, NOW, partition=0)
     live.put(NOW + 2 * SECOND, now=NOW + 2 * SECOND, partition=1)
     assert (live.live, live.model.totals["expired"]) == (2, 1)
@@ -157,7 +157,7 @@ def test_an_honest_model_moves_a_partition_that_has_no_rows_of_its_own() -> None
 
 
 def test_where_a_producer_writes_the_time_of_the_log_itself_it_ends_the_windows_of_its_own_partition_alone() -> None:
-    live = Live(stream(window={"length": "1h"}, partitions=2))
+    live = Live(stream(window={"length": "1h"}, partitions=2, partitioner="crc32"))
     live.put(*range(NOW - 20 * SECOND, NOW, SECOND), partition=0)
     live.put(*range(NOW - 20 * SECOND, NOW, SECOND), partition=1)
     values = write_sample("future", NOW + HOUR, "yes", (1.0, 1.0), live.definition.data_fingerprint)
