@@ -405,7 +405,7 @@ def test_a_class_that_would_command_the_terminal_is_shown_as_text(stack: ExitSta
     services.publish(4, 1, counts={evil: 5, "b": 5}, plane=None, plane_version=0)
     picture = drawn(*seen(services.gatherer().gather()))
     # What cannot be printed is an escape in the metrics already.
-    assert r"[red]\x1b]0;mine\x07" in picture
+    assert r"[red]\x1b]0;mine" in picture, picture
     assert "\x1b" not in picture
 
 
