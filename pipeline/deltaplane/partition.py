@@ -128,6 +128,13 @@ class Partition:
         inside = self._edges.inside(self._edges.longest, slots, self._buffer.times(slots))
         return [self._buffer.id(slot) for slot in slots[inside & self._buffer.current(slots)].tolist()]
 
+    def is_live(self, sample_id: str) -> bool:
+        """Whether a row of this id is counted in the longest window."""
+        slot = self._buffer.slot_of(sample_id)
+        if slot is None or not self._buffer.is_current(slot):
+            return False
+        return self._edges.is_inside(slot, self._buffer.time(slot))
+
     def step(self, samples: AdmittedSamples, retirements: Sequence[Retirement], watermark: int = NO_WATERMARK) -> Step:
         """Apply samples, then what leaves the windows, then retirements; ``watermark`` is what other partitions saw."""
         counts: Counter[str] = Counter()

@@ -255,19 +255,29 @@ def audit(
     central_broker: CentralBroker = None,
     site: Site = None,
     kafka: KafkaProperty = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ."""
+    """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ.
+
+    The logs are read from where they begin. Deltas are believed in nothing but how far they have come, and where a log
+    has lost its beginning it is said from which offset on all is proved.
+    """
     from deltaplane_services.kafka.audit import audit as run_audit
 
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     check(settings, "auditor")
     found = run_audit(settings)
+    if json:
+        typer.echo(json_text(found.as_json()))
+        raise typer.Exit(0 if found.equal else 1)
     for source in found.sources:
         position = source.position
         echo(
             f"{position.source}: {source.rows:,} live rows at samples {position.samples:,},"
             f" retirements {position.retirements:,}, tile {position.sequence:,}: {source.verdict}"
         )
+        if source.proved:
+            echo(f"  {source.proved}")
     echo(f"model {found.model.version:,} digest {found.model.digest}")
     echo(f"log digest {found.digest}")
     typer.secho("equal" if found.equal else "NOT EQUAL", fg=typer.colors.GREEN if found.equal else typer.colors.RED)

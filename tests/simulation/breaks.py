@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest import mock
 
 from deltaplane import delta
 from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds, Verdict
+from deltaplane.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
 from deltaplane.known_sums import KnownSums
 from deltaplane.model import Model
 from deltaplane.retirements import RetirementMemory
 from deltaplane.sample import AdmittedSamples, Refusal, Samples, admit
 from deltaplane.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane_services.processors import account
 from deltaplane_services.processors.worker import WorkerProcessor
+from simulation.forgeries import FORGERIES, audited, short_history
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
@@ -225,6 +227,56 @@ BREAKS_OF_ORDERS: dict[str, Callable[[], contextlib.AbstractContextManager[None]
     "takes topics by their names": _takes_topics_by_their_names,
 }
 """Ways that only histories with orders can show."""
+
+
+@contextlib.contextmanager
+def _audits_by_the_fields_of_deltas() -> Iterator[None]:
+    with contextlib.ExitStack() as stack:
+        for name in ("_compare_window", "_compare_retirements", "_compare_slots"):
+            stack.enter_context(mock.patch.object(account._Reading, name, return_value=None))
+        yield
+
+
+@contextlib.contextmanager
+def _audits_by_any_watermark() -> Iterator[None]:
+    def believing(
+        definition: StreamDefinition,
+        _: str,
+        states: Sequence[SourceState],
+        log: account.SiteLog,
+        __: account.Bygone,
+    ) -> dict[Source, account.Account]:
+        return {state.source: account.account_of(definition, state, log) for state in states}
+
+    with mock.patch("simulation.forgeries.account_of_site", believing):
+        yield
+
+
+@contextlib.contextmanager
+def _audits_without_sums() -> Iterator[None]:
+    with mock.patch.object(account._Reading, "_compare_sums", return_value=None):
+        yield
+
+
+BREAKS_OF_AUDITS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
+    "believes where a rebuild begins": _audits_by_the_fields_of_deltas,
+    "believes any watermark": _audits_by_any_watermark,
+    "believes the sums": _audits_without_sums,
+}
+"""Ways in which an audit could believe what it is there to prove."""
+
+
+def first_forgery_missed(name: str, seeds: Iterable[int]) -> tuple[int, str] | None:
+    """The first of some seeds, and what is forged in its history, that an audit broken in this way does not find."""
+    with BREAKS_OF_AUDITS[name]():
+        for seed in seeds:
+            world = short_history(seed)
+            for partition in world.workers:
+                for forgery, forge in FORGERIES.items():
+                    forged = forge(world, world.truth(partition)[-1].state)
+                    if forged is not None and not audited(world, forged).faults:
+                        return seed, forgery
+    return None
 
 
 def first_caught(name: str, seeds: Iterable[int]) -> int | None:

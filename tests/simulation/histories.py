@@ -23,6 +23,7 @@ from deltaplane_services.processors.records import (
     Outgoing,
     origin_key,
 )
+from simulation.audits import check_audit
 from simulation.world import SITE, World
 from strategies_streams import FOURIER, HIDDEN, definition_of, rows_by
 
@@ -73,6 +74,7 @@ def live(seed: int, events: int = EVENTS) -> World:
         for at in range(3):
             world.live_through(events * (at + 1) // 3 - events * at // 3)
             check_prefixes(world)
+            check_audit(world)
         world.drain()
     return world
 
@@ -84,6 +86,7 @@ def check(world: World) -> None:
     check_accounts(world)
     check_letters(world)
     check_receipts(world)
+    check_audit(world)
 
 
 def check_prefixes(world: World, but: Collection[int] = ()) -> None:

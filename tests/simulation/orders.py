@@ -13,6 +13,7 @@ from deltaplane.statistics import Statistics
 from deltaplane.wire import read_model, write_source_order
 from deltaplane_services.processors.records import DELTAS, MODELS, RETIREMENTS, SAMPLES, Outgoing, Output, source_key
 from deltaplane_services.processors.worker import WorkerProcessor
+from simulation.audits import check_audit
 from simulation.histories import EVENTS, check_prefixes, definition_for
 from simulation.world import SITE, Accepted, World
 
@@ -188,6 +189,7 @@ def check_orders(world: OrderedWorld) -> None:
         sequences = [d.tile.sequence for d in accepted]
         assert sequences == list(range(state.sequence - len(accepted), state.sequence))
         check_account(world, partition)
+    check_audit(world, any_orders=True)
     partition = world.random.choice(list(world.workers))
     world.take_out(partition)
     states = [world.truth(other)[-1].state for other in world.workers if other != partition]

@@ -1,46 +1,92 @@
-"""``deltaplane audit``: read the log, rebuild every source's live rows, and hold the digests against the live model.
+"""``deltaplane audit``: read the logs from where they begin, and hold what they give against the live model.
 
-The rows of a site are on the cluster of that site, so an audit rebuilds the sources of one site. What the other sites
+Of the deltas nothing is believed but how far they have come: see :mod:`deltaplane_services.processors.account`.
+
+The rows of a site are on the cluster of that site, so an audit is of the sources of one site. What the other sites
 have put into the model is taken from their accepted deltas, and said to be so; run the audit at each of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from deltaplane.delta import SourceState
-from deltaplane.errors import DeltaGap, LogDisorder, SourceBarred, StateMismatch
+from deltaplane.delta import SourceOrder, SourceState
+from deltaplane.errors import WireError
 from deltaplane.model import Model, SourcePosition
 from deltaplane.statistics import Statistics
-from deltaplane_services.kafka.accepted import NothingToAudit, nothing_of, readable_checkpoints, state_at
+from deltaplane.wire import read_claim_or_delta
+from deltaplane_services.kafka.accepted import NothingToAudit, readable_checkpoints, state_at
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.plain import sayable
+from deltaplane_services.processors.account import Account, Bygone, account_of_site
+from deltaplane_services.processors.records import DELTAS, Record
 from deltaplane_services.settings import ServiceSettings
 
 
 @dataclass(frozen=True)
 class SourceAudit:
-    """One source: rows found live, and None or what does not fit.
+    """One source: the rows found live, and the ``account`` of it that the logs give.
 
-    ``from_log``: whether the rows were read again; False for the sources of other sites, and for a removed source.
+    The account is None where rows were not read: of the sources of other sites, and of a removed source.
+    ``disagreements``: where the model says otherwise than the deltas that it is made of.
     """
 
     position: SourcePosition
     rows: int
-    fault: str | None
-    from_log: bool
+    account: Account | None
+    disagreements: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What does not fit."""
+        return self.disagreements + (() if self.account is None else self.account.faults)
 
     @property
     def verdict(self) -> str:
         """In a few words."""
-        if self.fault is not None:
-            return self.fault
+        if self.faults:
+            return "; ".join(self.faults)
         if self.position.barred:
             return "removed"
-        return "equal" if self.from_log else "of another site, taken from its deltas; run the audit there"
+        if self.account is None:
+            return "of another site, taken from its deltas; run the audit there"
+        return "equal"
+
+    @property
+    def proved(self) -> str | None:
+        """From where on it is proved, and what is believed all the same; None where nothing is."""
+        account = self.account
+        if account is None or not (account.samples_from or account.retirements_from or account.believed):
+            return None
+        said = f"proved from offset {account.samples_from} of samples and {account.retirements_from} of retirements on"
+        if account.samples_from or account.retirements_from:
+            said += "; that nothing counts which lay before is what the logs no longer hold, and no live row needs"
+        return said if not account.believed else f"{said}; believed from its deltas: {'; '.join(account.believed)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """In plain values."""
+        account, position = self.account, self.position
+        tables: dict[str, Any] = sayable(
+            {
+                "source": str(position.source),
+                "rows": self.rows,
+                "samples": position.samples,
+                "retirements": position.retirements,
+                "tile": position.sequence,
+                "removed": position.barred,
+                "equal": account is not None and not self.faults,
+                "faults": list(self.faults),
+                "proved_from": None
+                if account is None
+                else {"samples": account.samples_from, "retirements": account.retirements_from},
+                "believed": [] if account is None else list(account.believed),
+            }
+        )
+        return tables
 
 
 @dataclass(frozen=True)
@@ -54,68 +100,82 @@ class Audit:
     @property
     def equal(self) -> bool:
         """Whether the log and the model agree, bit for bit."""
-        return self.digest == self.model.digest and not any(source.fault for source in self.sources)
+        return self.digest == self.model.digest and not any(source.faults for source in self.sources)
+
+    def as_json(self) -> dict[str, Any]:
+        """In plain values."""
+        return {
+            "equal": self.equal,
+            "model": {"version": self.model.version, "digest": self.model.digest},
+            "log_digest": self.digest,
+            "sources": [source.as_json() for source in self.sources],
+        }
 
 
-def audit(settings: ServiceSettings) -> Audit:
-    """Audit the newest model at the site of ``settings``. Raises :class:`NothingToAudit`, :class:`LogUnavailable`."""
+class _ClusterLog:
+    """The samples and retirements of a site, as an account reads them."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        return self._log.bounds(topic, partition)
+
+    def batches(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Sequence[Record]]:
+        return in_batches(self._log.read(topic, partition, start, stop))
+
+
+def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
+    """Audit the newest model at the site of ``settings``; accounts say which of the ids that are asked for are live.
+
+    Raises :class:`NothingToAudit`, :class:`LogUnavailable`.
+    """
     central, site = reader(settings, "central"), reader(settings, "site")
+    definition = settings.definition
     try:
-        model = ModelFollower(central, settings.definition).model
-        if model is None:
-            raise NothingToAudit(f"{settings.definition.name}.models holds no model; has a merger run?")
+        follower = ModelFollower(central, definition)
+        model, newest = follower.model, follower.newest
+        if model is None or newest is None:
+            raise NothingToAudit(f"{definition.name}.models holds no model; has a merger run?")
         checkpoints = readable_checkpoints(settings, central)
-        total = Statistics(settings.definition.dimension)
+        states = [state_at(settings, central, checkpoints, position) for position in model.positions]
+        bygone = Bygone(newest.log_time, lambda: _any_orders(settings, central))
+        accounts = account_of_site(definition, settings.site, states, _ClusterLog(site), bygone, asked)
+        total = Statistics(definition.dimension)
         sources = []
-        for position in model.positions:
-            accepted = state_at(settings, central, checkpoints, position)
-            statistics, fault = accepted.statistics, None
-            from_log = position.source.site == settings.site and not position.barred
-            if from_log:
-                statistics, fault = _rebuilt(settings, site, position, accepted)
-            rows = sum(statistics.counts(settings.definition.ladder.longest).values())
-            sources.append(SourceAudit(position, rows, fault, from_log))
+        for position, state in zip(model.positions, states, strict=True):
+            account = accounts.get(position.source)
+            statistics = state.statistics if account is None else account.statistics
+            rows = sum(statistics.counts(definition.ladder.longest).values())
+            sources.append(SourceAudit(position, rows, account, tuple(_disagreements(position, state))))
             total = total + statistics
-        return Audit(model, total.digest(settings.definition.data_fingerprint), tuple(sources))
+        return Audit(model, total.digest(definition.data_fingerprint), tuple(sources))
     finally:
         central.close()
         site.close()
 
 
-def _rebuilt(
-    settings: ServiceSettings, site: LogReader, position: SourcePosition, accepted: SourceState
-) -> tuple[Statistics, str | None]:
-    """The statistics of a source's rows as the log has them at a model's position, and None or what does not fit."""
-    definition, source = settings.definition, position.source
-    processor = WorkerProcessor(definition, source, "audit")
-    try:
-        # Where no rows are held a worker goes on from the accepted statistics; an audit adds them all up again.
-        processor.restore(accepted if definition.ladder.keep_rows else nothing_of(settings, source))
-        bounds = [site.bounds(topic, source.partition) for topic in (SAMPLES, RETIREMENTS)]
-        begins, ends = [begin for begin, _ in bounds], [end for _, end in bounds]
-        if not definition.ladder.keep_rows and max(begins):
-            raise DeltaGap(
-                f"source {source}: the log begins at samples {begins[0]} and retirements {begins[1]}, and a window over"
-                " everything that keeps no rows can only be checked from the first; it cannot be checked any more"
-            )
-        samples_at, retirements_at = processor.position
-        processor.skip_to(max(samples_at, begins[0]), max(retirements_at, begins[1]))
-        samples_at, retirements_at = processor.position
-        # Retirements by content find the rows that they take out only behind them.
-        for batch in in_batches(site.read(SAMPLES, source.partition, samples_at, position.samples)):
-            processor.process(batch, [])
-        for batch in in_batches(site.read(RETIREMENTS, source.partition, retirements_at, position.retirements)):
-            processor.process([], batch)
-        processor.read_to(min(ends[0], position.samples), min(ends[1], position.retirements))
-        processor.process([], [])
-    except (StateMismatch, DeltaGap, LogDisorder, SourceBarred) as found:
-        return processor.partition.statistics, str(found)
-    statistics, fault = processor.partition.statistics, None
-    if not processor.serving or processor.position != (position.samples, position.retirements):
-        fault = (
-            f"the log ends at samples {processor.position[0]} and retirements {processor.position[1]}, the model"
-            f" contains {position.samples} and {position.retirements}; were topics made anew?"
-        )
-    elif statistics != accepted.statistics:
-        fault = f"the log gives {statistics!r}, the model contains {accepted.statistics!r}"
-    return statistics, fault
+def _disagreements(position: SourcePosition, state: SourceState) -> Iterator[str]:
+    """Where a model's word on a source is another than what its deltas add up to."""
+    for name, said, found in (
+        ("samples", position.samples, state.samples_position),
+        ("retirements", position.retirements, state.retirements_position),
+        ("watermark", position.watermark, state.rebuild.watermark),
+        ("removed", position.barred, state.barred),
+    ):
+        if said != found:
+            yield f"{name}: the model says {said}, its deltas add up to {found}"
+
+
+def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:
+    """Whether the deltas that are there say that a source was removed or admitted."""
+    definition = settings.definition
+    for partition in range(definition.partitions):
+        low, end = central.bounds(DELTAS, partition)
+        for record in central.read(DELTAS, partition, low, end):
+            try:
+                if isinstance(read_claim_or_delta(record.value, definition.dimension), SourceOrder):
+                    return True
+            except WireError:
+                continue
+    return False

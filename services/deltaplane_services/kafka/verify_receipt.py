@@ -2,7 +2,8 @@
 
 A receipt says what became of a retirement, and the digests of its source before and after. Here nobody is believed: the
 state before the tile is rebuilt from the samples and retirements, the tile is put through a worker once more, and the
-receipt that it writes must be the same.
+receipt that it writes must be the same. And what the newest model contains must be what the logs give from where they
+begin, with no live row of the id: whoever may write deltas could have brought the row back since.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch
 from deltaplane.records import Checkpoint, Receipt
 from deltaplane.wire import read_claim_or_delta, read_receipt
 from deltaplane_services.kafka.accepted import NothingToAudit, checkpoint_before, readable_checkpoints
+from deltaplane_services.kafka.audit import Audit, audit
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
@@ -29,16 +31,20 @@ class NoReceipt(DeltaplaneError):
 
 @dataclass(frozen=True)
 class Verified:
-    """A receipt, what the log gives instead (None where it is the same), and the newest model that contains it."""
+    """A receipt, what the log gives instead (None where it is the same), and the newest model that contains it.
+
+    ``since``: what an audit of that model finds wrong with the source of the receipt, and a row of the id that counts.
+    """
 
     receipt: Receipt
     found: Receipt | None
     model_version: int | None
+    since: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
-        """Whether the receipt is what the log gives."""
-        return self.found is None
+        """Whether the receipt is what the log gives, and the id has no row that counts."""
+        return self.found is None and not self.since
 
 
 def verify_receipts(settings: ServiceSettings, sample_id: str) -> list[Verified]:
@@ -53,21 +59,41 @@ def verify_receipts(settings: ServiceSettings, sample_id: str) -> list[Verified]
         if not receipts:
             raise NoReceipt(f"{settings.definition.name}.{RECEIPTS} holds no receipt of {sample_id!r}; was it retired?")
         checkpoints = readable_checkpoints(settings, central)
-        model = ModelFollower(central, settings.definition).model
+        audited = _audit(settings, sample_id)
         verified = []
         for receipt in receipts:
             before, tile = _tile(settings, central, checkpoints, receipt)
             if tile.writer == receipt.writer:
                 found = _replayed(settings, site, before, tile, receipt)
+                model = None if audited is None else audited.model
                 contained = model is not None and model.contains(receipt.source, receipt.sequence)
                 version = model.version if model is not None and contained else None
-                verified.append(Verified(receipt, None if found == receipt else found, version))
+                since = () if audited is None or not contained else _since(audited, receipt)
+                verified.append(Verified(receipt, None if found == receipt else found, version, since))
         if not verified:
             raise NoReceipt(f"{sample_id!r}: none of its {len(receipts)} receipts is of a tile that was accepted")
         return verified
     finally:
         central.close()
         site.close()
+
+
+def _audit(settings: ServiceSettings, sample_id: str) -> Audit | None:
+    """An audit of the newest model; None before there is one."""
+    follower = ModelFollower(reader(settings, "central"), settings.definition)
+    follower.close()
+    return None if follower.model is None else audit(settings, [sample_id])
+
+
+def _since(audited: Audit, receipt: Receipt) -> tuple[str, ...]:
+    """What an audit finds wrong with the source of a receipt, and whether the id has a row that counts."""
+    wrong: list[str] = []
+    for source in audited.sources:
+        if source.position.source == receipt.source:
+            wrong += source.faults
+            if source.account is not None and receipt.id in source.account.live:
+                wrong.append("a row of this id counts")
+    return tuple(wrong)
 
 
 def _receipts_of(settings: ServiceSettings, site: LogReader, sample_id: str) -> list[Receipt]:
