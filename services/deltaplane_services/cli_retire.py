@@ -103,8 +103,11 @@ def _tell(one: Verified, definition: StreamDefinition) -> None:
     echo(f"{receipt.id}: {receipt.outcome}; {where}")
     echo(f"  digest before {receipt.digest_before}")
     echo(f"  digest after  {receipt.digest_after}")
-    if not one.equal:
+    if one.found is not None:
         echo(f"  NOT VERIFIED: the log gives {one.found}", typer.colors.RED)
+    for wrong in one.since:
+        echo(f"  NOT VERIFIED: model {one.model_version}: {wrong}", typer.colors.RED)
+    if not one.equal:
         return
     out = exit_code_of(receipt) is ExitCode.OUT
     contained = "no model contains it yet" if one.model_version is None else f"model {one.model_version} contains it"
@@ -116,8 +119,12 @@ def _tell(one: Verified, definition: StreamDefinition) -> None:
 def _as_json(one: Verified, definition: StreamDefinition) -> dict[str, object]:
     found = None if one.found is None else receipt_as_json(one.found, definition)
     known = {"verified": one.equal, "model_version": one.model_version, "samples_to": one.receipt.samples_to}
-    # Where a receipt is not what the log gives, its word is worth nothing.
-    out = {} if one.equal else {"out": None, "meaning": "the log gives something else", "log_gives": found}
+    # Where a receipt is not what the log gives, or the model no longer is, its word is worth nothing.
+    out: dict[str, object] = {}
+    if one.since:
+        out = {"out": None, "meaning": "the model is not what the log gives", "model_faults": list(one.since)}
+    if one.found is not None:
+        out |= {"out": None, "meaning": "the log gives something else", "log_gives": found}
     return {**receipt_as_json(one.receipt, definition), **known, **out}
 
 

@@ -78,7 +78,7 @@ class SourceAudit:
                 "retirements": position.retirements,
                 "tile": position.sequence,
                 "removed": position.barred,
-                "equal": account is not None and not self.faults,
+                "equal": None if account is None and not self.faults else not self.faults,
                 "faults": list(self.faults),
                 "proved_from": None
                 if account is None
