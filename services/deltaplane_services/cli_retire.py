@@ -84,8 +84,7 @@ def verify_receipt(
     settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
     check(settings, "auditor")
     codes, told = [], []
-    for sample_id in ids:
-        found = verify_receipts(settings, sample_id)
+    for found in verify_receipts(settings, ids):
         equal = all(one.equal for one in found)
         codes.append(exit_code_of_one_id(one.receipt for one in found) if equal else ExitCode.NOT_YET)
         told += [_as_json(one, settings.definition) for one in found]

@@ -8,7 +8,7 @@ begin, with no live row of the id: whoever may write deltas could have brought t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
@@ -47,42 +47,54 @@ class Verified:
         return self.found is None and not self.since
 
 
-def verify_receipts(settings: ServiceSettings, sample_id: str) -> list[Verified]:
-    """Verify every receipt of an id that counts, the oldest first.
+def verify_receipts(settings: ServiceSettings, ids: Sequence[str]) -> Iterator[list[Verified]]:
+    """For each id, verify every receipt of it that counts, the oldest first; one audit serves all ids.
 
     Raises :class:`NoReceipt` where there is none, and :class:`NothingToAudit` or :class:`DeltaGap` where the log no
     longer reaches back to what is needed.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
-        receipts = _receipts_of(settings, site, sample_id)
-        if not receipts:
-            raise NoReceipt(f"{settings.definition.name}.{RECEIPTS} holds no receipt of {sample_id!r}; was it retired?")
-        checkpoints = readable_checkpoints(settings, central)
-        audited = _audit(settings, sample_id)
-        verified = []
-        for receipt in receipts:
-            before, tile = _tile(settings, central, checkpoints, receipt)
-            if tile.writer == receipt.writer:
-                found = _replayed(settings, site, before, tile, receipt)
-                model = None if audited is None else audited.model
-                contained = model is not None and model.contains(receipt.source, receipt.sequence)
-                version = model.version if model is not None and contained else None
-                since = () if audited is None or not contained else _since(audited, receipt)
-                verified.append(Verified(receipt, None if found == receipt else found, version, since))
-        if not verified:
-            raise NoReceipt(f"{sample_id!r}: none of its {len(receipts)} receipts is of a tile that was accepted")
-        return verified
+        audited: Audit | None = None
+        for sample_id in ids:
+            receipts = _receipts_of(settings, site, sample_id)
+            if not receipts:
+                raise NoReceipt(
+                    f"{settings.definition.name}.{RECEIPTS} holds no receipt of {sample_id!r}; was it retired?"
+                )
+            audited = audited or _audit(settings, ids)
+            yield _verified(settings, (central, site), receipts, audited)
     finally:
         central.close()
         site.close()
 
 
-def _audit(settings: ServiceSettings, sample_id: str) -> Audit | None:
+def _verified(
+    settings: ServiceSettings, logs: tuple[LogReader, LogReader], receipts: Sequence[Receipt], audited: Audit | None
+) -> list[Verified]:
+    """What the central log and that of the site say of the receipts of one id."""
+    central, site = logs
+    checkpoints = readable_checkpoints(settings, central)
+    model = None if audited is None else audited.model
+    verified = []
+    for receipt in receipts:
+        before, tile = _tile(settings, central, checkpoints, receipt)
+        if tile.writer == receipt.writer:
+            found = _replayed(settings, site, before, tile, receipt)
+            contained = model is not None and model.contains(receipt.source, receipt.sequence)
+            version = model.version if model is not None and contained else None
+            since = () if audited is None or not contained else _since(audited, receipt)
+            verified.append(Verified(receipt, None if found == receipt else found, version, since))
+    if not verified:
+        raise NoReceipt(f"{receipts[0].id!r}: none of its {len(receipts)} receipts is of a tile that was accepted")
+    return verified
+
+
+def _audit(settings: ServiceSettings, ids: Sequence[str]) -> Audit | None:
     """An audit of the newest model; None before there is one."""
     follower = ModelFollower(reader(settings, "central"), settings.definition)
     follower.close()
-    return None if follower.model is None else audit(settings, [sample_id])
+    return None if follower.model is None else audit(settings, ids)
 
 
 def _since(audited: Audit, receipt: Receipt) -> tuple[str, ...]:
