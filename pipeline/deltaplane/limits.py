@@ -118,6 +118,10 @@ MESSAGE_BYTES = 64 * 2**20
 BACKUP_BLOCK_BYTES = MESSAGE_BYTES + 2**20
 """Bytes of one block of a backup, unpacked: it is ended at 16 KB, so that it may hold one message more."""
 
+UNWALKED_BYTES = 2**16
+"""A message of so many bytes is decoded at once: at worst it costs 80 times as much memory, 5 MB, for a moment. The
+lists of a longer one are counted first."""
+
 COUNT = 2**48
 """Rows of a class, and rows counted under an outcome or a score, of one source: 2**15 sources add up below 2**63, which
 is what the schemas hold. At a million rows a second it takes nine years."""
@@ -143,6 +147,9 @@ them stays below 2**63."""
 
 MODEL_VERSION = 2**62
 """The highest version of a model. Nobody comes near it who counts; of models that have it, the last one counts."""
+
+SCORES = CLASSES**2
+"""Cells of a confusion matrix: pairs of a truth and a prediction."""
 
 CELL_BYTES = 16
 """Bytes of one score beside its two labels: their lengths, and the count."""

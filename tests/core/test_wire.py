@@ -304,7 +304,9 @@ def test_what_no_reader_could_take_is_not_written(write: Callable[[], bytes], wo
 def test_as_many_labels_as_there_are_codes_for_fit_one_batch() -> None:
     table = tuple(map(str, range(2**16)))
     samples = changed(label_table=table, label_codes=np.array([2**16 - 1, 0, 2**15], dtype=np.int32))
-    assert same(read_samples(write_sample_batch(samples, DATA), FEATURES, DATA, OFFSET, LOG_TIME), samples)
+    # Of so many labels only those come back that rows have: batches wait beside each other until a poll is decoded.
+    met = changed(label_table=("0", "32768", "65535"), label_codes=np.array([2, 0, 1], dtype=np.int32))
+    assert same(read_samples(write_sample_batch(samples, DATA), FEATURES, DATA, OFFSET, LOG_TIME), met)
 
 
 def test_an_id_too_long_to_be_admitted_can_still_be_sent_and_is_refused_alone() -> None:

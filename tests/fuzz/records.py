@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 from prometheus_client.exposition import generate_latest
 
+from deltaplane import limits
 from deltaplane.definition import StreamDefinition
 from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict
 from deltaplane.errors import DefinitionMismatch, WireError
@@ -43,6 +45,9 @@ from fuzz.target import Broken, Target
 from golden.wire_examples import EXAMPLES, Example
 
 FLOATS = (0.0, -0.0, 5e-324, 1e-300, 1.0, -1.0, 2.0**53, 1e300, float("inf"), float("-inf"), float("nan"))
+BYTES_PER_BYTE = 100
+"""Memory that a byte of a message may take while it is decoded. The densest there is are scores, 3 bytes each."""
+
 TEXTS = ("", "a", "UP", "not UP", "\0", "\U0001f600" * 70, "x" * 300, "{", "[bold]", '{"UP": 1e999}', "no", "yes")
 
 # One field of a record ----------------------------------------------------------------------------------------------
@@ -81,7 +86,8 @@ def _other(chance: random.Random, value: Any) -> Any:  # noqa: PLR0911 - one typ
             return {**value, key: _other(chance, value[key])}
         case list() if value:
             at = chance.randrange(len(value))
-            parts = ([], [value[at]] * 2, [_other(chance, value[at])])[chance.choice((0, 1, 2, 2, 2))]
+            times = 2 if chance.random() < 0.95 else chance.choice((300, 2**17))
+            parts = ([], [value[at]] * times, [_other(chance, value[at])])[chance.choice((0, 1, 2, 2, 2))]
             return [*value[:at], *parts, *value[at + 1 :]]
         case None:
             return chance.choice((None, 0, "x", 1.0, [1.0, 2.0]))
@@ -109,7 +115,17 @@ def _other_bytes(chance: random.Random, value: bytes) -> bytes:
 
 def _decoder(example: Example) -> Target:
     def take(data: bytes) -> str:
-        example.read(data)
+        if len(data) <= limits.UNWALKED_BYTES:
+            example.read(data)
+            return "read"
+        tracemalloc.start()
+        try:
+            example.read(data)
+        finally:
+            peak = tracemalloc.get_traced_memory()[1]
+            tracemalloc.stop()
+            if peak > BYTES_PER_BYTE * len(data):
+                raise Broken(f"{len(data)} bytes took {peak} bytes of memory")
         return "read"
 
     return Target(f"decode {example.name}", (example.golden(),), take, reshape=reshaped((example.schema,)))

@@ -2,7 +2,8 @@
 
 This is Avro's single-object encoding. The fingerprint says which record it is and in which version, so that bytes of
 another kind are refused by name before anything is decoded. Nothing can make the decoder run on: every item of an array
-takes bytes of the message, and a length that reaches beyond its end is refused before anything is allocated.
+takes bytes of the message, and a length that reaches beyond its end is refused before anything is allocated. Nor can
+many small items make it take much: a long message's are counted before one of them is made, see ``items``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import deltaplane_schemas
 from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, LimitExceeded, WireError
 from deltaplane.wire.foreign import LOOK_BYTES, REGISTRY_HEADER_BYTES, is_text, registry_framing, what_came
+from deltaplane.wire.items import list_skipper
 
 Fields: TypeAlias = dict[str, Any]
 """A decoded record: field name to value."""
@@ -32,6 +34,7 @@ def _single_object_header(schema: Fields) -> bytes:
 _RAW: Mapping[str, Fields] = {name: deltaplane_schemas.load(name) for name in deltaplane_schemas.NAMES}
 _HEADERS = {name: _single_object_header(schema) for name, schema in _RAW.items()}
 _PARSED: Mapping[str, Any] = {name: fastavro.parse_schema(schema) for name, schema in _RAW.items()}
+_END_OF = {name: list_skipper(schema) for name, schema in _PARSED.items()}
 _NAME_OF_HEADER = {header: name for name, header in _HEADERS.items()}
 
 
@@ -80,6 +83,7 @@ def read_record(data: bytes | None, allowed: Iterable[str]) -> tuple[str, Fields
         raise WireError(f"message: expected {expected} in Avro single-object encoding, got {came}; {cure}")
     if name not in allowed:
         raise WireError(f"message: expected {expected}, got {name}; it was published to the wrong topic")
+    _check_items(name, data)
     stream = io.BytesIO(data)
     stream.seek(HEADER_BYTES)
     try:
@@ -119,6 +123,18 @@ def _decodes(name: str, body: bytes) -> bool:
     except Exception:  # noqa: BLE001 - as in read_record: the decoder raises whatever its C code runs into.
         return False
     return 0 < stream.tell() == len(body)
+
+
+def _check_items(name: str, data: bytes) -> None:
+    """Raise :class:`WireError` where a message that is long has a list of more items than it may have."""
+    if len(data) <= limits.UNWALKED_BYTES:
+        return
+    try:
+        _END_OF[name](data, HEADER_BYTES)
+    except IndexError:
+        return  # It ends too early. The decoder, which takes the same steps, says so in its own words.
+    except WireError as fault:
+        raise WireError(f"{name}: {fault}; publish it again") from fault
 
 
 def check_fingerprint(name: str, came: bytes, expected: bytes) -> None:

@@ -168,6 +168,8 @@ def read_samples(data: bytes | None, features: int, data_fingerprint: bytes, off
     table = tuple(fields["labels"])
     if int(codes.max()) >= len(table):
         raise WireError(f"sample_batch: label code {int(codes.max())} points beyond the {len(table)} labels sent")
+    if len(table) > rows + limits.CLASSES:
+        table, codes = _met(table, codes)
     return Samples(
         ids=_ids(fields, rows),
         event_times=_column(fields, "event_times", "<i8", rows).astype(np.int64),
@@ -178,6 +180,15 @@ def read_samples(data: bytes | None, features: int, data_fingerprint: bytes, off
         rows=np.arange(rows, dtype=np.int64),
         log_times=np.full(rows, log_time, dtype=np.int64),
     )
+
+
+def _met(table: tuple[str, ...], codes: npt.NDArray[np.int32]) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+    """The labels that rows have, and the codes int32[n] that point to these.
+
+    Batches wait beside each other until all of a poll are decoded. Labels that nobody has need not wait with them.
+    """
+    met, places = np.unique(codes, return_inverse=True)
+    return tuple(table[code] for code in met.tolist()), places.astype(np.int32)
 
 
 def _single(fields: Fields, features: int, offset: int, log_time: int) -> Samples:

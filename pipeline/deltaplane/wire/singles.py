@@ -22,6 +22,9 @@ from deltaplane.sample import Samples
 _SHORT = 0x81
 """Bits that the first byte of a short text's length does not have: no sign, and no second byte."""
 
+_LAST_SHIFT = 56
+"""The ninth byte of a long may be followed by a tenth, which is the last."""
+
 
 def encoded_long(value: int) -> bytes:
     """An Avro long: zigzag, seven bits a byte, the lowest first. Raises OverflowError beyond int64."""
@@ -86,6 +89,8 @@ class SingleSamples:
             sample_id = data[head + 1 : at].decode()
             shift = zigzag = 0
             while data[at] & 0x80:
+                if shift > _LAST_SHIFT:
+                    return False
                 zigzag |= (data[at] & 0x7F) << shift
                 shift += 7
                 at += 1
