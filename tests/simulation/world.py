@@ -364,7 +364,12 @@ class World:
         if not self.old_workers:
             return
         worker = self.random.choice(self.old_workers)
-        output = self.process(worker, self.random.choice((1, 3, 10)))
+        try:
+            output = self.process(worker, self.random.choice((1, 3, 10)))
+        except StateMismatch:
+            # It rebuilds a state of before, and what came since had a row compacted away that this state has.
+            assert self.broker.hidden[SAMPLES, worker.source.partition]
+            output = None
         if output is None or self.random.random() < 0.2:
             self.old_workers.remove(worker)
             return
