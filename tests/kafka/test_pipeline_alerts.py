@@ -38,6 +38,7 @@ from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
 from kafka.test_pipeline_metrics import free_ports
+from kafka.test_topics import alter, config_of
 from kafka.test_topics_made_anew import make_anew
 
 FACTOR = 30
@@ -328,6 +329,23 @@ def test_a_topic_that_is_made_anew_sets_its_sources_aside_until_they_begin_anew(
     scene.stream.run("source", "remove", "local")
     scene.stream.run("source", "admit", "local")
     scene.silent("DeltaplaneSourceSetAside")
+
+
+def test_a_topic_with_a_setting_that_may_cost_rows_is_an_alert_until_it_is_mended(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneTopicUnsafe")
+    broker, topic = scene.stream.settings.cluster("site").broker, f"{scene.name}.queries"
+    right = config_of(broker, topic)["compression.type"]
+    for codec, told in (("producer", True), (right, False)):
+        alter(broker, topic, {"compression.type": codec})
+        # A service looks when it starts, and every five minutes since.
+        port = scene.port_of("scorer")
+        scene.services[port].terminate()
+        scene.start("scorer", port)
+        if told:
+            scene.fires("DeltaplaneTopicUnsafe", stream=scene.name, topic="queries")
+        else:
+            scene.silent("DeltaplaneTopicUnsafe")
 
 
 def test_mergers_with_different_solver_settings_are_told_apart_while_one_stands_by(

@@ -188,7 +188,8 @@ def test_poison_on_every_topic_is_dead_lettered_once_and_nothing_else_happens(
     kafka: RunningKafka, stream: Stream, tmp_path: Path
 ) -> None:
     definition, broker = stream.definition, kafka.bootstrap
-    admit_five_megabytes(broker, f"{definition.name}.deltas")
+    for topic in ("deltas", "retirements", "queries"):
+        admit_five_megabytes(broker, f"{definition.name}.{topic}")
     services = [stream.start(command) for command in ("worker", "merger", "scorer")]
     pids = [service.process.pid for service in services]
     reference, poisoner = Reference(definition), Poisoner(broker, definition.name)
