@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +128,8 @@ def test_a_forged_model_empties_no_window(stream: Stream) -> None:
         forge(stream, change)
         if not round_of:
             # A worker looks at the newest model of those that came together; the merger may have published above it.
-            wait_until(lambda: is_told(stream, worker, change), "the worker says that watermarks are passed over")
+            said = partial(is_told, stream, worker, change)
+            wait_until(said, "the worker says that watermarks are passed over")
         send(stream, f"after {round_of}", [now()] * 30)
         wait_for_live(stream, 58 + 30 * (round_of + 1), "what was live is live, and what came since")
     # The newest record of the topic may be a forged one when services start again.
