@@ -334,7 +334,7 @@ def test_a_topic_that_is_made_anew_sets_its_sources_aside_until_they_begin_anew(
 def test_a_topic_with_a_setting_that_may_cost_rows_is_an_alert_until_it_is_mended(scene: Scene) -> None:
     scene.calm()
     scene.silent("DeltaplaneTopicUnsafe")
-    broker, topic = scene.stream.settings.cluster("site").broker, f"{scene.name}.queries"
+    broker, topic = scene.stream.settings.cluster("central").broker, f"{scene.name}.queries"
     right = config_of(broker, topic)["compression.type"]
     for codec, told in (("producer", True), (right, False)):
         alter(broker, topic, {"compression.type": codec})
