@@ -43,15 +43,15 @@ def test_a_batch_at_which_clients_go_silent_costs_a_letter_and_no_row(
         rows: Rows = send(stream, 100, ids_from=500)
         rows.tell(reference)
 
-        stream.wait_for_digest(digest_of(reference), "the rows behind the batch")
-
         def letters() -> list[tuple[int, int, str]]:
             found = [
                 read_dead_letter(one.value()) for one in read_topic(kafka.bootstrap, f"{stream_name}.dead-letters")
             ]
             return [(one.partition, one.offset, one.kind) for one in found]
 
+        # The probes that prove the silence take half a minute.
         wait_until(lambda: len(letters()) == 1, "one letter")
+        stream.wait_for_digest(digest_of(reference), "the rows behind the batch")
         assert letters() == [(0, begin, "bad record")]
         # Whoever rebuilds the window meets the same batch.
         worker.kill()
