@@ -10,11 +10,11 @@ import numpy as np
 
 from deltaplane.delta import Delta, SourceState, Tile, Verdict, accept
 from deltaplane.moments import Moments
-from deltaplane.reference import LiveRow, Reference, exact_moments
+from deltaplane.reference import LiveRow, exact_moments
 from deltaplane.statistics import Statistics
 from deltaplane_services.processors.account import Account, Bygone, account_of_site
 from simulation.audits import BrokerLog
-from simulation.histories import live
+from simulation.histories import live, reference_of
 from simulation.world import SITE, YEAR_MILLISECONDS, World
 
 
@@ -22,19 +22,6 @@ from simulation.world import SITE, YEAR_MILLISECONDS, World
 def short_history(seed: int) -> World:
     """The history of a seed, a third as long as others are; whoever forges leaves it as it is."""
     return live(seed, events=50)
-
-
-def reference_of(world: World, partition: int) -> Reference:
-    """The batch account of one source at its newest accepted delta."""
-    state, reference = world.truth(partition)[-1].state, Reference(world.definition)
-    for record in world.producer.sent.get(partition, []):
-        if record.offset < state.samples_position:
-            reference.add(partition, record.samples)
-    for offset, sample_id in world.producer.retired.get(partition, []):
-        if offset < state.retirements_position:
-            reference.retire(sample_id)
-    reference.watermark = max(reference.watermark, state.rebuild.watermark)
-    return reference
 
 
 def _sum_of(world: World, row: LiveRow) -> dict[str, Moments]:

@@ -89,21 +89,26 @@ def check(world: World) -> None:
     check_audit(world)
 
 
+def reference_of(world: World, partition: int) -> Reference:
+    """The batch account of one source at its newest accepted delta."""
+    state, reference = world.truth(partition)[-1].state, Reference(world.definition)
+    for record in world.producer.sent.get(partition, []):
+        if record.offset < state.samples_position:
+            reference.add(partition, record.samples)
+    for offset, sample_id in world.producer.retired.get(partition, []):
+        if offset < state.retirements_position:
+            reference.retire(sample_id)
+    reference.watermark = max(reference.watermark, state.rebuild.watermark)
+    return reference
+
+
 def check_prefixes(world: World, but: Collection[int] = ()) -> None:
     """At any time, a source's accepted statistics are those of what was accepted, from scratch.
 
     ``but``: partitions of which this cannot be said, since their topics were made anew.
     """
     for partition in world.workers.keys() - set(but):
-        state = world.truth(partition)[-1].state
-        reference = Reference(world.definition)
-        for record in world.producer.sent.get(partition, []):
-            if record.offset < state.samples_position:
-                reference.add(partition, record.samples)
-        for offset, sample_id in world.producer.retired.get(partition, []):
-            if offset < state.retirements_position:
-                reference.retire(sample_id)
-        reference.watermark = max(reference.watermark, state.rebuild.watermark)
+        state, reference = world.truth(partition)[-1].state, reference_of(world, partition)
         assert state.statistics == reference.statistics()
 
 
