@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.grid import Grid, Placed
-from deltaplane.options import SolverOptions
+from deltaplane.exact.grid import Grid, Placed
+from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
 

@@ -16,21 +16,21 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from deltaplane import limits
-from deltaplane.candidates import Blend, Candidates, Choice, Trials
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.features import NO_MAP, FeatureMap
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowKind, WindowLadder
-from deltaplane.metrics import Confusion
-from deltaplane.model import Model, SourcePosition
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.placement import PARTITIONERS
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
-from deltaplane.sample import Retirement, Samples
-from deltaplane.solver import Plane
-from deltaplane.statistics import Statistics
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
+from deltaplane.solve.candidates import Blend, Candidates, Choice, Trials
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
+from deltaplane.stream.placement import PARTITIONERS
+from deltaplane.stream.sample import Retirement, Samples
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

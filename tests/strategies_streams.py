@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 from hypothesis import strategies as st
 
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Rebuild
-from deltaplane.features import NO_MAP, FeatureMap
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.options import SolverOptions
-from deltaplane.partition import Partition, Step
+from deltaplane.exact.grid import Grid
+from deltaplane.log.delta import Rebuild
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.reference import Reference
-from deltaplane.sample import AdmittedSamples, Retirement, Samples, admit
-from deltaplane.window import NO_WATERMARK
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.sample import AdmittedSamples, Retirement, Samples, admit
+from deltaplane.window.partition import Partition, Step
+from deltaplane.window.sliding import NO_WATERMARK
 
 FAR_AHEAD_MILLISECONDS = 2**40
 """No time drawn here is further ahead of the log than this."""

@@ -7,7 +7,7 @@ import sys
 import typer
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_benchmarks.cli import app
+from deltaplane_benchmarks.bench_cli import app
 
 if __name__ == "__main__":
     try:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.metrics import Confusion, Measures, summary
-from deltaplane.options import SolverOptions
-from deltaplane.solver import Plane, solve
-from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.statistics import Statistics, moments_by_class
+from deltaplane.log.confusion import Confusion, Measures, summary
+from deltaplane.solve.solver import Plane, solve
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks.data.formats import Floats, Texts
 
 Codes = npt.NDArray[np.int32]

@@ -14,10 +14,10 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
-from deltaplane.grid import Grid
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.statistics import Statistics
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.data.formats import Floats, Texts
 from deltaplane_benchmarks.linear import Codes

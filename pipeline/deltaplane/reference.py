@@ -16,13 +16,13 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.ladder import Window
-from deltaplane.moments import Moments
-from deltaplane.sample import Samples
-from deltaplane.solver import Plane
-from deltaplane.statistics import Statistics
-from deltaplane.window import NO_WATERMARK
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window
+from deltaplane.stream.sample import Samples
+from deltaplane.window.sliding import NO_WATERMARK
 
 BLOCK = 4096
 

@@ -24,15 +24,15 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.answers import Answers, answer
 from deltaplane.errors import DefinitionError, DeltaplaneError
-from deltaplane.model import Model
-from deltaplane.sample import Retirement, Samples
+from deltaplane.log.answers import Answers, answer
+from deltaplane.log.model import Model
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, sample_publisher, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.records import MODELS, RETIREMENTS, SAMPLES, Outgoing
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import MODELS, RETIREMENTS, SAMPLES, Outgoing
 
 logger = logging.getLogger(__name__)
 Floats = npt.NDArray[np.float64]

@@ -19,10 +19,10 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
-from deltaplane_benchmarks import cli, show
+from deltaplane_benchmarks import bench_cli, show
 from deltaplane_benchmarks.exhibit import SCHEMA, Chart, Column, Exhibit, Report, Series, Target
 from deltaplane_benchmarks.experiments.all import PAPERS, STREAMS
-from deltaplane_services import cli as services_cli
+from deltaplane_services.cli import application as services_cli
 
 
 def report_made() -> Report:
@@ -97,7 +97,7 @@ def test_places_that_cannot_be_written_are_named(tmp_path: Path) -> None:
 
 def test_offline_runs_what_it_can_and_names_every_set_it_has_not(tmp_path: Path) -> None:
     arguments = ["papers", "4", "--offline", "--cache", str(tmp_path), "--json", "-", "--seed", "3"]
-    result = CliRunner().invoke(cli.app, arguments)
+    result = CliRunner().invoke(bench_cli.app, arguments)
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     assert [exhibit["name"] for exhibit in document["exhibits"]] == ["Table 5.1"]
@@ -108,20 +108,22 @@ def test_offline_runs_what_it_can_and_names_every_set_it_has_not(tmp_path: Path)
 
 
 def test_check_turns_missing_data_into_exit_code_1(tmp_path: Path) -> None:
-    result = CliRunner().invoke(cli.app, ["papers", "4", "--offline", "--cache", str(tmp_path), "--check", "--quick"])
+    result = CliRunner().invoke(
+        bench_cli.app, ["papers", "4", "--offline", "--cache", str(tmp_path), "--check", "--quick"]
+    )
     assert result.exit_code == 1
     assert "quick: a fifth of the rounds" in result.output
 
 
 @pytest.mark.parametrize("arguments", [["papers", "2"], ["papers", "5"], ["streams"]])
 def test_a_run_of_which_nothing_could_be_done_is_a_failure(tmp_path: Path, arguments: list[str]) -> None:
-    result = CliRunner().invoke(cli.app, [*arguments, "--offline", "--cache", str(tmp_path)])
+    result = CliRunner().invoke(bench_cli.app, [*arguments, "--offline", "--cache", str(tmp_path)])
     assert isinstance(result.exception, DeltaplaneError)
     assert "all its data is missing" in str(result.exception)
 
 
 def test_a_paper_that_is_not_there_is_refused_before_anything_runs() -> None:
-    result = CliRunner().invoke(cli.app, ["papers", "6", "--offline"])
+    result = CliRunner().invoke(bench_cli.app, ["papers", "6", "--offline"])
     assert isinstance(result.exception, DefinitionError)
     assert "[1, 2, 3, 4, 5]" in str(result.exception)
 
@@ -135,7 +137,7 @@ def test_every_experiment_has_a_name_of_its_own_and_every_paper_has_one() -> Non
 def test_the_command_line_takes_in_a_plugin_by_its_entry_point(monkeypatch: pytest.MonkeyPatch) -> None:
     app = typer.Typer()
     monkeypatch.setattr(services_cli, "app", app)
-    services_cli._add_plugin(EntryPoint("bench", "deltaplane_benchmarks.cli:app", "deltaplane.commands"))
+    services_cli._add_plugin(EntryPoint("bench", "deltaplane_benchmarks.bench_cli:app", "deltaplane.commands"))
     services_cli._add_plugin(EntryPoint("other", "deltaplane_no_such_package:app", "deltaplane.commands"))
     assert "papers" in CliRunner().invoke(app, ["bench", "--help"]).output
     result = CliRunner().invoke(app, ["other", "anything", "--at", "all"])
@@ -159,13 +161,13 @@ def test_plugins_are_loaded_unless_a_command_of_our_own_is_named(monkeypatch: py
 @pytest.mark.parametrize("heavy", ["scipy.special", "scipy.stats", "sklearn", "matplotlib", "pyarrow"])
 def test_services_start_without_the_libraries_that_only_some_commands_need(heavy: str) -> None:
     """Every command would wait for them: all of SciPy's statistics alone take longer than the rest together."""
-    services = ", ".join(f"deltaplane_services.kafka.{role}" for role in ("worker", "merger", "scorer"))
-    asked = f"import sys, deltaplane_services.cli, {services}; sys.exit({heavy!r} in sys.modules)"
+    services = ", ".join(f"deltaplane_services.kafka.{role}_loop" for role in ("worker", "merger", "scorer"))
+    asked = f"import sys, deltaplane_services.cli.application, {services}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", asked], check=False).returncode == 0
 
 
 def test_no_help_text_has_brackets_that_the_terminal_would_take_for_markup() -> None:
-    texts, commands = [], [typer.main.get_command(services_cli.app), typer.main.get_command(cli.app)]
+    texts, commands = [], [typer.main.get_command(services_cli.app), typer.main.get_command(bench_cli.app)]
     while commands:
         command = commands.pop()
         commands += getattr(command, "commands", {}).values()

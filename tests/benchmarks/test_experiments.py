@@ -12,16 +12,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.made import bench_without_data, clouds
-from deltaplane.grid import fit_grid
-from deltaplane.metrics import Measures
-from deltaplane.statistics import Statistics
+from deltaplane.exact.grid import fit_grid
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Measures
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.catalogue import Images
+from deltaplane_benchmarks.data_sources import Sources
 from deltaplane_benchmarks.exhibit import Exhibit, Target
-from deltaplane_benchmarks.experiments import digits, equality, extreme, faces, imbalance, times, updating
+from deltaplane_benchmarks.experiments import (
+    digits,
+    equality,
+    extreme_networks,
+    faces,
+    imbalance,
+    training_times,
+    updating,
+)
 from deltaplane_benchmarks.nodes import Nodes
-from deltaplane_benchmarks.sources import Sources
 
 SEED = 20
 
@@ -122,9 +130,9 @@ def test_sources_end_with_the_digest_of_the_batch_anew_and_in_growths(count: int
 
 
 def test_table_3_has_equal_digests_for_every_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(times, "TABLE_3", {60: (1.0,) * 4, 20: (1.0,) * 4})
-    monkeypatch.setattr(times, "REPEATS", 1)
-    (exhibit,) = times.table_3(bench_without_data(tmp_path))
+    monkeypatch.setattr(training_times, "TABLE_3", {60: (1.0,) * 4, 20: (1.0,) * 4})
+    monkeypatch.setattr(training_times, "REPEATS", 1)
+    (exhibit,) = training_times.table_3(bench_without_data(tmp_path))
     checked(exhibit)
     assert [target.met for target in exhibit.targets] == [True]
 
@@ -252,15 +260,15 @@ def test_extreme_training_in_parts_is_that_of_the_batch_and_the_layer_gains_wher
 ) -> None:
     ring = clouds("Banana", {"1": 300, "-1": 300}, 2, apart=0.0, seed=SEED)
     ring = replace(ring, labels=np.where((ring.features**2).sum(axis=1) < 1.4, "1", "-1"))
-    monkeypatch.setattr(extreme, "UNITS", 60)
-    scores = extreme.measure(bench_without_data(tmp_path), ring)
+    monkeypatch.setattr(extreme_networks, "UNITS", 60)
+    scores = extreme_networks.measure(bench_without_data(tmp_path), ring)
     assert scores.incremental_equal
     assert scores.parallel_equal
     assert scores.extreme > scores.plain + 20.0
 
 
 def test_the_figures_of_the_cluster_stand_alone() -> None:
-    exhibit = extreme._cluster()
+    exhibit = extreme_networks._cluster()
     checked(exhibit)
     assert {row[-1] for row in exhibit.rows} == {"not measured here"}
 

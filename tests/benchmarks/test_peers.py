@@ -14,15 +14,15 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.made import bench_without_data, clouds
-from deltaplane import metrics
-from deltaplane.partition import Partition
-from deltaplane.sample import admit
-from deltaplane.solver import solve
-from deltaplane_benchmarks import cli
+from deltaplane.log import confusion
+from deltaplane.solve.solver import solve
+from deltaplane.stream.sample import admit
+from deltaplane.window.partition import Partition
+from deltaplane_benchmarks import bench_cli
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.archives import DataMissing
 from deltaplane_benchmarks.experiments import peers
-from deltaplane_benchmarks.peers import batches, moa, ours, rows
+from deltaplane_benchmarks.peers import batches, moa, ours, tested_rows
 from deltaplane_benchmarks.peers.learners import LEARNERS
 from deltaplane_benchmarks.peers.task import EXTRA, LABELS, Learner, Task, measure
 
@@ -60,17 +60,17 @@ def test_no_learner_has_seen_the_label_that_it_is_asked_for(learner: Learner) ->
 def test_ours_scores_what_a_window_refitted_before_every_chunk_scores(step: int) -> None:
     task = task_of(300, apart=1.0, part=300)
     definition = ours.definition_of(task, "150", 1.0)
-    partition, plane, counted = Partition(definition, 0), None, metrics.Confusion()
+    partition, plane, counted = Partition(definition, 0), None, confusion.Confusion()
     for chunk in task.chunks(step):
         if plane is not None and chunk.start >= task.chunk:
             predicted = plane.predict(task.features[chunk]) == plane.classes.index(LABELS[1])
-            counted += metrics.Confusion.of(task.flags[chunk].astype(np.int64), predicted.astype(np.int64), LABELS)
+            counted += confusion.Confusion.of(task.flags[chunk].astype(np.int64), predicted.astype(np.int64), LABELS)
         partition.step(admit(ours._samples(task, chunk), definition)[0], [])
         if chunk.stop >= task.chunk:
             plane = solve(partition.statistics.grams(), definition.grid, definition.solver, LABELS[1])
     assert counted.rows == 200
     with ours._pipeline(task, window="150", choice_of_c=1.0, by_row=step == 1) as run:
-        assert run().judge(300) == pytest.approx(metrics.gmean(counted), rel=1e-12)
+        assert run().judge(300) == pytest.approx(confusion.gmean(counted), rel=1e-12)
 
 
 def test_least_squares_anew_gives_the_plane_of_the_normal_equations() -> None:
@@ -112,7 +112,7 @@ def test_rivers_learners_are_asked_for_a_row_before_they_are_told_it() -> None:
         made.append(Recorded())
         return made[-1]
 
-    with rows._river(make, task) as run:
+    with tested_rows._river(make, task) as run:
         found = run().judge(200)
     values = task.features[:, 0].tolist()
     assert made[0].calls == [(what, value) for value in values for what in ("predict", "learn")]
@@ -138,7 +138,7 @@ def test_vowpal_wabbit_gets_every_row_with_its_label_and_its_answers_are_read(mo
     fake = ModuleType("vowpalwabbit")
     fake.Workspace = Workspace  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vowpalwabbit", fake)
-    with rows._vowpal_wabbit(task, scaled=False) as run:
+    with tested_rows._vowpal_wabbit(task, scaled=False) as run:
         assert run().judge(200) == 1.0
     assert len(seen) == 200
     assert seen[0].startswith(f"{1 if task.flags[0] else -1} | 0:{task.features[0, 0]:.9g} 1:")
@@ -170,7 +170,7 @@ def test_moas_file_holds_every_row(tmp_path: Path) -> None:
 def test_what_is_not_installed_keeps_its_line_and_says_what_would_bring_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nowhere = replace(rows.LOGISTIC, package="deltaplane_no_such_package")
+    nowhere = replace(tested_rows.LOGISTIC, package="deltaplane_no_such_package")
     monkeypatch.setattr(peers, "LEARNERS", (batches.SGD, nowhere))
     table = clouds("Elec2", {"0": 150, "1": 150}, 4, apart=3.0, seed=SEED)
     task = task_of(300)
@@ -194,7 +194,9 @@ def test_the_command_writes_a_table_for_each_stream_it_can_have(
         return table
 
     monkeypatch.setattr(catalogue, "load", load)
-    result = CliRunner().invoke(cli.app, ["peers", "--quick", "--offline", "--json", "-", "--plots", str(tmp_path)])
+    result = CliRunner().invoke(
+        bench_cli.app, ["peers", "--quick", "--offline", "--json", "-", "--plots", str(tmp_path)]
+    )
     assert result.exit_code == 0, result.output
     document = json.loads(result.stdout)
     (exhibit,) = document["exhibits"]

@@ -11,14 +11,15 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from deltaplane.grid import fit_grid
-from deltaplane.moments import Moments
-from deltaplane_benchmarks import cli
+from deltaplane.exact.grid import fit_grid
+from deltaplane.exact.moments import Moments
+from deltaplane_benchmarks import bench_cli
 from deltaplane_benchmarks.speed import commands, embedded, halves, refresh
-from deltaplane_benchmarks.speed import statistics as gram
+from deltaplane_benchmarks.speed import statistics_speed as gram
+from deltaplane_benchmarks.speed.exact_pass import exact
 from deltaplane_benchmarks.speed.figures import Figures
+from deltaplane_benchmarks.speed.made_rows import make_rows
 from deltaplane_benchmarks.speed.pairs import LEAST_ROUNDS, Ratio, Rounds, in_rounds
-from deltaplane_benchmarks.speed.rows import make_rows
 
 SEED = 41
 
@@ -47,7 +48,7 @@ def test_rounds_that_take_too_long_are_cut_short_but_not_below_three() -> None:
 
 def test_the_exact_way_ends_with_nothing_and_the_plain_one_with_noise_beside_its_sums() -> None:
     table = make_rows(9_000, 7, SEED)
-    assert gram.exact(table, fit_grid(table.features))
+    assert exact(table, fit_grid(table.features))
     assert np.abs(gram.plain(table)).max() <= 1e-9 * (table.features**2).sum()
 
 
@@ -89,7 +90,7 @@ def test_the_command_writes_its_three_tables(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(commands, "FEATURES_OF_REFRESH", (5,))
     place = tmp_path / "statistics.json"
     written = ["--json", str(place), "--markdown", str(tmp_path / "tables.md"), "--plots", str(tmp_path / "plots")]
-    result = CliRunner().invoke(cli.app, ["statistics", "--rounds", "3", *written])
+    result = CliRunner().invoke(bench_cli.app, ["statistics", "--rounds", "3", *written])
     assert result.exit_code == 0, result.output
     assert (tmp_path / "tables.md").read_text("utf-8").count("\n## ") == 3
     assert len(list((tmp_path / "plots").glob("*.png"))) == 5

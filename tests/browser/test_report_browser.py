@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from browser.chromium import Browser, Page, Screen
-from deltaplane_services.report.comparison_page import comparison_page
-from deltaplane_services.report.page import run_page
-from deltaplane_services.report.record import run_of
+from deltaplane_services.observe.report.comparison_page import comparison_page
+from deltaplane_services.observe.report.page import run_page
+from deltaplane_services.observe.report.record import run_of
 from services.report_summaries import HOSTILE, vanishing
 
 DESK = Screen(1200, 900)

@@ -19,13 +19,13 @@ from operator import attrgetter
 import numpy as np
 
 from chaos.load import Load
-from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
-from deltaplane.model import Model
-from deltaplane.records import Receipt
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept
+from deltaplane.log.model import Model
+from deltaplane.log.records import Receipt
 from deltaplane.reference import Reference
-from deltaplane.statistics import Statistics
-from deltaplane.window import NO_WATERMARK
+from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane.wire import (
     read_claim_or_delta,
     read_dead_letter,
@@ -33,8 +33,9 @@ from deltaplane.wire import (
     read_retirement,
     read_samples,
 )
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
     DELTAS,
     RECEIPTS,
@@ -43,8 +44,7 @@ from deltaplane_services.processors.records import (
     Output,
     Record,
 )
-from deltaplane_services.processors.worker import WorkerProcessor
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from strategies_streams import rows_by
 
 BY_CHANCE = {"late", "retired id"}

@@ -10,14 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from deltaplane.delta import Claim, Delta, Tile
 from deltaplane.errors import WireError
+from deltaplane.log.delta import Claim, Delta, Tile
 from deltaplane.wire import read_claim_or_delta, write_claim, write_delta
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.log import DeliveryFailed
 from deltaplane_services.kafka.log_errors import LogUnavailable
-from deltaplane_services.processors.records import DELTAS, Outgoing, Record
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import DELTAS, Outgoing, Record
 
 LOOK_BACK_RECORDS = 100
 

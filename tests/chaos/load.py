@@ -12,7 +12,7 @@ from random import Random
 
 from chaos.topics import KafkaTopics
 from chaos.transactions import Transactions
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.definition_file.settings import ServiceSettings
 from kafka.background import Background
 from kafka.sending import END_SECONDS
 from simulation.producer import Producer as Sender

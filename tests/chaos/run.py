@@ -19,13 +19,13 @@ from chaos.processes import Processes
 from chaos.streams import window_for, write_definition
 from chaos.transactions import FAILED, WAYS
 from deltaplane.errors import DeltaplaneError
-from deltaplane.model import Model
+from deltaplane.log.model import Model
 from deltaplane_services.client import LiveModel
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
-from deltaplane_services.settings import ServiceSettings, resolve_settings
-from deltaplane_services.topics import create_topics
+from deltaplane_services.operations.topics import create_topics
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 from kafka.background import Background
 from kafka.cluster import KafkaCluster
 

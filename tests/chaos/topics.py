@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing
 from kafka.sending import CheckedProducer, Place
 
 Append = Callable[[Outgoing, int], object]

@@ -23,11 +23,11 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from chaos.topics import KafkaTopics
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import LogUnavailable
-from deltaplane_services.processors.records import SAMPLES, Outgoing
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from kafka.sending import END_SECONDS, Place
 from simulation.producer import Producer as Sender
 

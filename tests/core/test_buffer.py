@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deltaplane import ids as ids_module
 from deltaplane import limits
-from deltaplane.buffer import SEGMENT_ROWS, RowBuffer
-from deltaplane.ids import PIECE_ROWS, IdIndex
+from deltaplane.window import ids as ids_module
+from deltaplane.window.buffer import SEGMENT_ROWS, RowBuffer
+from deltaplane.window.ids import PIECE_ROWS, IdIndex
 
 ALPHABET = "abé\0𝄞"
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from deltaplane.candidates import FADE_ROWS, Blend, Choice, Fitted, Trials, best_cut, blended, fit, weigh
 from deltaplane.errors import SolveRefused
-from deltaplane.grid import Grid
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.solver import Plane, solve
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.solve.candidates import FADE_ROWS, Blend, Choice, Fitted, Trials, best_cut, blended, fit, weigh
+from deltaplane.solve.solver import Plane, solve
+from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
 OPTIONS = tuple(SolverOptions(C=C) for C in (0.001, 0.1, 10.0))
@@ -64,7 +64,7 @@ def test_how_many_windows_are_solved_together_leaves_no_trace(monkeypatch: pytes
     rows, truth = stream(seed)
     windows = ladder(rows, truth, (20, 50, 200, 400))
     together = fit(windows, 3, GRID, OPTIONS)
-    monkeypatch.setattr("deltaplane.candidates._ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr("deltaplane.solve.candidates._ENTRIES_AT_ONCE", 1)
     alone = fit(windows, 3, GRID, OPTIONS)
     assert together.weights["b"].tobytes() == alone.weights["b"].tobytes()
     assert together.biases["b"].tobytes() == alone.biases["b"].tobytes()

@@ -6,8 +6,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deltaplane import cholesky
-from deltaplane.cholesky import solve_all
+from deltaplane.solve import cholesky
+from deltaplane.solve.cholesky import solve_all
 
 Floats = npt.NDArray[np.float64]
 

@@ -15,18 +15,18 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Source, SourceState, check_state
 from deltaplane.errors import DefinitionError
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowKind, WindowLadder
-from deltaplane.metrics import Confusion
-from deltaplane.mismatch import explained
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.records import Checkpoint
-from deltaplane.statistics import Statistics
-from deltaplane.tables import Tables
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Source, SourceState, check_state
+from deltaplane.log.records import Checkpoint
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.mismatch import explained
+from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
+from deltaplane.stream.table_values import Tables
 from deltaplane.wire import read_checkpoint, write_checkpoint
 
 TABLES: Tables = {

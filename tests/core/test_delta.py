@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch
-from deltaplane.metrics import Confusion
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
 
 SOURCE = Source("here", 3)
 FINGERPRINT = b"f" * 16

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
-from deltaplane.event_times import likely_unit, look_like_seconds, unit_in_words
+from deltaplane.stream.event_times import likely_unit, look_like_seconds, unit_in_words
 
 NOW, HOUR, YEAR = 1_750_000_000_123, 3_600_000, 365 * 86_400_000
 ANY = st.integers(-(2**63), 2**63 - 1)

@@ -13,20 +13,28 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deltaplane import features, limits, portable
+from deltaplane import limits
 from deltaplane.errors import DefinitionError
-from deltaplane.features import NO_MAP, FeatureMap, default_sigma, fit_table
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.moments import Moments
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.moments import Moments
+from deltaplane.maps import feature_maps, portable
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap, default_sigma
+from deltaplane.stream.component_tables import (
+    feature_map_of,
+    feature_map_table,
+    fit_feature_map,
+)
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int32]
 
-KINDS: tuple[features.Kind, ...] = ("hidden", "fourier")
+KINDS: tuple[feature_maps.Kind, ...] = ("hidden", "fourier")
 END = limits.GRID_RANGE - 1
 
 
-def some_map(kind: features.Kind, features: int, units: int = 16, *, seed: int = 1, sigma: float = 0.0) -> FeatureMap:
+def some_map(
+    kind: feature_maps.Kind, features: int, units: int = 16, *, seed: int = 1, sigma: float = 0.0
+) -> FeatureMap:
     """A map of rows as :func:`some_rows` makes them."""
     centers = tuple(range(features))
     scales = tuple(2.0**18 / (1 + j % 7) for j in range(features))
@@ -56,7 +64,7 @@ def formula(feature_map: FeatureMap, placed: Rows) -> Floats:
 
 @pytest.mark.parametrize("features", [1, 6, 54, 1000])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_map_is_its_formula_to_within_a_step(kind: features.Kind, features: int) -> None:
+def test_a_map_is_its_formula_to_within_a_step(kind: feature_maps.Kind, features: int) -> None:
     feature_map = some_map(kind, features)
     rows = some_rows(features, 300)
     rows[:50] = np.random.default_rng(1).integers(-END, END + 1, size=(50, features))
@@ -67,16 +75,16 @@ def test_a_map_is_its_formula_to_within_a_step(kind: features.Kind, features: in
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("sigma", [2.0**-10, 0.1, 3.0, 2.0**20])
-def test_any_width_that_is_allowed_gives_the_formula(kind: features.Kind, sigma: float) -> None:
+def test_any_width_that_is_allowed_gives_the_formula(kind: feature_maps.Kind, sigma: float) -> None:
     feature_map = some_map(kind, 3, sigma=sigma)
     rows = some_rows(3, 200)
     assert np.abs(feature_map.apply(rows) - formula(feature_map, rows)).max() < 0.8
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_at_the_ends_of_the_grid_are_mapped_and_stay_in_range(kind: features.Kind) -> None:
+def test_rows_at_the_ends_of_the_grid_are_mapped_and_stay_in_range(kind: feature_maps.Kind) -> None:
     corners = np.array(list(itertools.product([-END, 0, END], repeat=3)), dtype=np.int32)
-    for scale in (features.SCALE_SMALLEST, 1.0, features.SCALE_LARGEST):
+    for scale in (feature_maps.SCALE_SMALLEST, 1.0, feature_maps.SCALE_LARGEST):
         for center in (-END, END):
             mapped = FeatureMap(kind, 64, 3, 1.0, (center,) * 3, (scale,) * 3).apply(corners)
             assert mapped.max() <= 2**20
@@ -84,7 +92,7 @@ def test_rows_at_the_ends_of_the_grid_are_mapped_and_stay_in_range(kind: feature
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_projections_of_the_most_features_at_the_end_of_their_range_are_exact(kind: features.Kind) -> None:
+def test_projections_of_the_most_features_at_the_end_of_their_range_are_exact(kind: feature_maps.Kind) -> None:
     feature_map = FeatureMap(kind, 40, 9, 1.0, (0,) * limits.FEATURES, (0.5,) * limits.FEATURES)
     directions = feature_map._directions
     rows = np.where(directions.T >= 0, END, -END).astype(np.int32)
@@ -105,7 +113,7 @@ def test_a_value_further_out_than_1024_scales_counts_as_one_there() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_batch_layout_alignment_and_type_of_the_rows_do_not_matter(kind: features.Kind) -> None:
+def test_batch_layout_alignment_and_type_of_the_rows_do_not_matter(kind: feature_maps.Kind) -> None:
     feature_map = some_map(kind, 7, 130)
     rows = some_rows(7, 1300)
     mapped = feature_map.apply(rows)
@@ -125,7 +133,7 @@ def test_batch_layout_alignment_and_type_of_the_rows_do_not_matter(kind: feature
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_rows_themselves_are_left_as_they_were(kind: features.Kind) -> None:
+def test_the_rows_themselves_are_left_as_they_were(kind: feature_maps.Kind) -> None:
     rows = some_rows(4, 50).astype(np.float64)
     before = rows.copy()
     some_map(kind, 4).apply(rows)
@@ -148,15 +156,15 @@ def test_products_of_fourier_features_are_the_gaussian_kernel(seed: int, sigma: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_plane_of_mapped_rows_separates_a_disc_from_a_ring(kind: features.Kind) -> None:
+def test_a_plane_of_mapped_rows_separates_a_disc_from_a_ring(kind: feature_maps.Kind) -> None:
     random = np.random.default_rng(5)
     angle, radius = random.uniform(0, 2 * np.pi, 600), np.repeat([0.5, 1.5], 300) + random.normal(0, 0.1, 600)
     points = np.column_stack([radius * np.cos(angle), radius * np.sin(angle)])
     side = np.repeat([-1.0, 1.0], 300)
     grid = fit_grid(points)
-    table = fit_table({"kind": kind, "units": 60, "seed": 2}, grid, points)
+    table = fit_feature_map({"kind": kind, "units": 60, "seed": 2}, grid, points)
     placed, _ = grid.place(points)
-    mapped = FeatureMap.from_table(table, 2).apply(placed) * 2.0**-20
+    mapped = feature_map_of(table, 2).apply(placed) * 2.0**-20
 
     def share_right(values: npt.NDArray[Any]) -> float:
         extended = np.column_stack([values, -np.ones(len(values))])
@@ -169,7 +177,7 @@ def test_a_plane_of_mapped_rows_separates_a_disc_from_a_ring(kind: features.Kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_mapped_row_that_leaves_takes_away_exactly_what_it_brought(kind: features.Kind) -> None:
+def test_a_mapped_row_that_leaves_takes_away_exactly_what_it_brought(kind: feature_maps.Kind) -> None:
     feature_map = some_map(kind, 5, 12)
     rows = some_rows(5, 400)
     leaving = rows[100:137]
@@ -189,14 +197,14 @@ def test_no_map_hands_back_the_rows_the_grid_and_the_names() -> None:
     assert NO_MAP.grid(grid) is grid
     assert NO_MAP.names(["a", "b"]) == ("a", "b")
     assert NO_MAP.identity == "none"
-    assert FeatureMap.from_table({}, 2) == FeatureMap.from_table(NO_MAP.to_table(), 2) == NO_MAP
+    assert feature_map_of({}, 2) == feature_map_of(feature_map_table(NO_MAP), 2) == NO_MAP
 
 
 # Drawing and identity ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_setting_has_a_say_in_the_identity_and_in_what_is_mapped(kind: features.Kind) -> None:
+def test_every_setting_has_a_say_in_the_identity_and_in_what_is_mapped(kind: feature_maps.Kind) -> None:
     plain = FeatureMap(kind, 8, 1, 2.0, (0, 1), (2.0**18, 2.0**18))
     others = [
         replace(plain, kind=KINDS[1 - KINDS.index(kind)]),
@@ -217,7 +225,7 @@ def test_every_setting_has_a_say_in_the_identity_and_in_what_is_mapped(kind: fea
 
 @pytest.mark.parametrize(("kind", "function"), [("hidden", "sigmoids"), ("fourier", "cosines_and_sines")])
 def test_a_machine_that_computes_otherwise_has_another_identity(
-    monkeypatch: pytest.MonkeyPatch, kind: features.Kind, function: str
+    monkeypatch: pytest.MonkeyPatch, kind: feature_maps.Kind, function: str
 ) -> None:
     here = some_map(kind, 2).identity
     right = getattr(portable, function)
@@ -226,7 +234,7 @@ def test_a_machine_that_computes_otherwise_has_another_identity(
         right(values, results)
         results[results == 2**20] -= 1
 
-    monkeypatch.setattr(features, function, off_by_one)
+    monkeypatch.setattr(feature_maps, function, off_by_one)
     assert some_map(kind, 2).identity != here
 
 
@@ -253,24 +261,24 @@ def test_mapped_features_have_names_and_a_grid() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_table_that_was_written_down_is_read_as_the_same_map(kind: features.Kind) -> None:
+def test_a_table_that_was_written_down_is_read_as_the_same_map(kind: feature_maps.Kind) -> None:
     feature_map = FeatureMap(kind, 12, 2**62 + 1, 1 / 3, (5, -END), (0.7, 1e9 / 7))
-    table = feature_map.to_table()
+    table = feature_map_table(feature_map)
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in table.items())
-    read = FeatureMap.from_table(tomllib.loads(text), 2)
+    read = feature_map_of(tomllib.loads(text), 2)
     assert (read, read.identity) == (feature_map, feature_map.identity)
 
 
 def test_whole_numbers_may_stand_for_sigma_and_scales() -> None:
     table = {"kind": "hidden", "units": 3, "seed": 0, "sigma": 2, "centers": [0, 0], "scales": [1, 2]}
-    read = FeatureMap.from_table(table, 2)
+    read = feature_map_of(table, 2)
     assert read == FeatureMap("hidden", 3, 0, 2.0, (0, 0), (1.0, 2.0))
     assert read.identity == FeatureMap("hidden", 3, 0, 2.0, (0, 0), (1.0, 2.0)).identity
 
 
 def test_sigma_and_seed_have_defaults() -> None:
     table = {"kind": "fourier", "units": 2, "centers": [0] * 9, "scales": [1.0] * 9}
-    assert FeatureMap.from_table(table, 9) == FeatureMap("fourier", 2, 0, 3.0, (0,) * 9, (1.0,) * 9)
+    assert feature_map_of(table, 9) == FeatureMap("fourier", 2, 0, 3.0, (0,) * 9, (1.0,) * 9)
 
 
 GOOD: dict[str, Any] = {"kind": "fourier", "units": 4, "seed": 1, "sigma": 1.0, "centers": [0, 0], "scales": [1.0, 1.0]}
@@ -307,7 +315,7 @@ GOOD: dict[str, Any] = {"kind": "fourier", "units": 4, "seed": 1, "sigma": 1.0, 
 def test_a_table_that_cannot_be_used_is_refused_by_name(change: dict[str, Any], complaint: str) -> None:
     table = {key: value for key, value in (GOOD | change).items() if value is not None}
     with pytest.raises(DefinitionError, match=complaint):
-        FeatureMap.from_table(table, 2)
+        feature_map_of(table, 2)
 
 
 def test_centers_and_scales_must_be_as_many_as_each_other() -> None:
@@ -321,7 +329,7 @@ def test_centers_and_scales_must_be_as_many_as_each_other() -> None:
 def fitted(*columns: npt.ArrayLike) -> tuple[list[int], list[float]]:
     """Centers and scales fitted to these columns, on a grid fitted to them as well."""
     rows = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    table = fit_table({"kind": "hidden", "units": 2}, fit_grid(rows), rows)
+    table = fit_feature_map({"kind": "hidden", "units": 2}, fit_grid(rows), rows)
     return table["centers"], table["scales"]
 
 
@@ -344,7 +352,7 @@ def test_the_fit_does_not_depend_on_the_order_of_the_rows() -> None:
 def test_the_squares_of_the_largest_grid_values_are_summed_exactly() -> None:
     table = {"kind": "hidden", "units": 2}
     rows = np.array([[END], [-END]] * 50_000, dtype=np.float64)
-    fitted_table = fit_table(table, Grid(np.ones(1), np.zeros(1)), rows)
+    fitted_table = fit_feature_map(table, Grid(np.ones(1), np.zeros(1)), rows)
     assert (fitted_table["centers"], fitted_table["scales"]) == ([0], [float(END)])
 
 
@@ -361,19 +369,19 @@ def test_a_feature_that_never_varied_has_the_scale_of_its_size_or_of_its_unit() 
 def test_values_that_are_missing_or_off_the_grid_are_left_out_of_the_fit() -> None:
     good, odd = [1.0, 2.0, 3.0, 6.0], [1.0, np.nan, 2.0, 3.0, np.inf, 6.0, 1e300]
     grid = Grid(np.ones(1), np.zeros(1))
-    tables = [fit_table({"kind": "hidden"}, grid, np.array(values)[:, None]) for values in (good, odd)]
+    tables = [fit_feature_map({"kind": "hidden"}, grid, np.array(values)[:, None]) for values in (good, odd)]
     assert tables[0] == tables[1]
-    nothing = fit_table({"kind": "hidden"}, grid, np.full((3, 1), np.nan))
+    nothing = fit_feature_map({"kind": "hidden"}, grid, np.full((3, 1), np.nan))
     assert (nothing["centers"], nothing["scales"]) == ([0], [1.0])
 
 
 def test_only_what_a_table_lacks_is_fitted() -> None:
     rows, grid = np.array([[1.0], [2.0]]), Grid(np.ones(1), np.zeros(1))
-    assert fit_table({"kind": "hidden", "units": 3}, grid, rows) == {
+    assert fit_feature_map({"kind": "hidden", "units": 3}, grid, rows) == {
         "kind": "hidden", "units": 3, "centers": [2], "scales": [math.isqrt(2**15) / 2**8], "sigma": 1.0
     }  # fmt: skip
-    assert fit_table({"kind": "hidden", "centers": [9], "sigma": 4.0}, grid, rows)["centers"] == [9]
+    assert fit_feature_map({"kind": "hidden", "centers": [9], "sigma": 4.0}, grid, rows)["centers"] == [9]
     complete = {"kind": "hidden", "units": 3, "centers": [9], "scales": [7.0]}
-    assert fit_table(complete, grid, rows) == complete
-    assert fit_table({}, grid, rows) == {}
-    assert fit_table({"kind": "none"}, grid, rows) == {"kind": "none"}
+    assert fit_feature_map(complete, grid, rows) == complete
+    assert fit_feature_map({}, grid, rows) == {}
+    assert fit_feature_map({"kind": "none"}, grid, rows) == {"kind": "none"}

@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 import strategies
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
-from deltaplane.grid import Grid, fit_grid
+from deltaplane.exact.grid import Grid, fit_grid
 
 NAMES = ("price", "demand")
 LARGEST = limits.GRID_RANGE - 1

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.known_sums import KnownSums, Sums
-from deltaplane.partition import Partition
-from deltaplane.sample import Retirement
-from deltaplane.statistics import moments_by_class
+from deltaplane.exact.statistics import moments_by_class
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement
+from deltaplane.window.kept_sums import KnownSums, Sums
+from deltaplane.window.partition import Partition
 from strategies_streams import Row, admitted, definition_of
 
 LABELS = ["a", "b"]

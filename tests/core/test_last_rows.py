@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.last_rows import LastRows, Rows
+from deltaplane.solve.last_rows import LastRows, Rows
 
 CALLS = st.lists(st.integers(0, 40), max_size=30)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane.errors import LogDisorder
-from deltaplane.log_order import check_order
+from deltaplane.log.record_order import check_order
 
 
 @given(st.lists(st.integers(0, 50), unique=True), st.integers(0, 5))

@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
 from deltaplane.errors import StateMismatch
-from deltaplane.merger import Merger, of_largest, told_apart
-from deltaplane.metrics import Confusion
-from deltaplane.model import Model
-from deltaplane.moments import Moments
-from deltaplane.solver import solve
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
+from deltaplane.log.merger import Merger, of_largest, told_apart
+from deltaplane.log.model import Model
+from deltaplane.solve.solver import solve
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.wire import read_model, write_model
 from golden.wire_examples import same
 from strategies_streams import definition_of

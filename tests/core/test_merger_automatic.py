@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.candidates import Choice, Trials
-from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
-from deltaplane.merger import Merger, plane_of
-from deltaplane.model import Model
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
+from deltaplane.log.merger import Merger, plane_of
+from deltaplane.log.model import Model
+from deltaplane.solve.candidates import Choice, Trials
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.wire import read_model, write_model
 from strategies_streams import definition_of
 

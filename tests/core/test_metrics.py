@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.metrics import (
+from deltaplane.log.confusion import (
     Binary,
     Confusion,
     accuracy,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.mismatch import (
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.mismatch import (
     ANNOUNCEMENT_BYTES,
     FORMER_DEFAULTS,
     announcement,

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.model import Model
-from deltaplane.window import NO_WATERMARK
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import ClassDefinition
+from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane.wire import read_model, write_model
 from golden.wire_examples import MODEL, MODEL_BLENDED, MODEL_OF_THREE, MODEL_REFUSED, PLANE, with_fields
 from strategies_streams import definition_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.moments import Moments
+from deltaplane.exact.moments import Moments
 
 LARGEST = limits.GRID_RANGE - 1
 WORD = 2**64

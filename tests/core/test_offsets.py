@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.buffer import RowBuffer
-from deltaplane.offsets import OffsetRuns
+from deltaplane.window.buffer import RowBuffer
+from deltaplane.window.offsets import OffsetRuns
 from strategies import LONG
 
 Int64s = npt.NDArray[np.int64]

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import StateMismatch
-from deltaplane.moments import Moments
-from deltaplane.partition import Partition, Step
-from deltaplane.sample import Retirement
-from deltaplane.statistics import Statistics
-from deltaplane.window import NO_WATERMARK
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement
+from deltaplane.window.partition import Partition, Step
+from deltaplane.window.sliding import NO_WATERMARK
 from strategies_streams import Follower, Move, Row, admitted, definition_of, retirements_of, rows_by
 
 

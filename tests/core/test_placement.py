@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.placement import PARTITIONERS, murmur2, murmur2_each, partition_of, partitions_of
+from deltaplane.stream.placement import PARTITIONERS, murmur2, murmur2_each, partition_of, partitions_of
 
 PARTITIONS = [1, 7, 17, 1024]
 

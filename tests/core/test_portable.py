@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from deltaplane import portable
+from deltaplane.maps import portable
 
 STEPS = 2**20
 WITHIN = 0.8

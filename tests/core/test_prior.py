@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError
-from deltaplane.merger import fit_candidates, plane_of
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.prior import prior_of, prior_table
-from deltaplane.solver import Plane, solve
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.merger import fit_candidates, plane_of
+from deltaplane.solve.solver import Plane, solve
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.component_tables import prior_of, prior_table
+from deltaplane.stream.definition import StreamDefinition
 from strategies_streams import definition_of
 
 BINARY: dict[str, Any] = {"classes": ["down", "up"], "positive": "up", "weights": [[2.0, -1.0]], "biases": [0.5]}

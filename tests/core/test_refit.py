@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.refit import refit_grid
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.refit import refit_grid
 
 NAMES = ("a", "b", "c")
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.options import SolverOptions
-from deltaplane.sample import Samples, admit
+from deltaplane.exact.grid import Grid
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.sample import Samples, admit
 
 HOUR = 3_600_000
 

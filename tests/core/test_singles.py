@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane.errors import WireError
-from deltaplane.sample import Samples
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_samples, single_samples, write_sample
 from deltaplane.wire.frame import write_record
 

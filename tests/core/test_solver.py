@@ -14,15 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane import centring, limits
-from deltaplane.centring import Stack
+from deltaplane import limits
 from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
-from deltaplane.grid import Grid
-from deltaplane.metrics import Confusion, gmean
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.solver import Plane, Problem, solve
-from deltaplane.triangle import layout_of
+from deltaplane.exact import centring
+from deltaplane.exact.centring import Stack
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.triangle import layout_of
+from deltaplane.log.confusion import Confusion, gmean
+from deltaplane.solve.solver import Plane, Problem, solve
+from deltaplane.solve.solver_options import SolverOptions
 from exact_planes import exact_plane
 
 Floats = npt.NDArray[np.float64]

@@ -7,8 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import (
+from deltaplane.errors import SourceBarred
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import (
     Claim,
     Delta,
     Rebuild,
@@ -20,15 +23,12 @@ from deltaplane.delta import (
     accept,
     still_waiting,
 )
-from deltaplane.errors import SourceBarred
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.merger import Merger
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.statistics import Statistics
+from deltaplane.log.merger import Merger
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
 from deltaplane.wire import read_claim_or_delta, write_source_order
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 NORTH, SOUTH = Source("north", 0), Source("south", 0)
 

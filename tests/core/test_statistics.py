@@ -14,15 +14,15 @@ from hypothesis.extra import numpy as hnp
 
 import strategies
 from deltaplane.errors import StateMismatch
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics, moments_by_class
 
 FINGERPRINT = bytes(range(16))
 GOLDEN_DIGEST = "112bf35e1c581313f5cee0d08b441b3fccd898087e23b2559d94c6cf1009a60e"
 GOLDEN_CODE = """
 import numpy as np
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
 rows = np.array([[1, -2], [2**30 - 1, 3]])
 parts = {(1, "b"): Moments.of_rows(rows), (0, "é"): Moments.of_rows(rows[:1]), (0, "a"): Moments.of_rows(rows[1:])}
 print(Statistics(3, parts).digest(bytes(range(16))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.tiles import tiles
+from deltaplane.exact.blocks import tiles
 
 SIZES = st.integers(1, 40)
 

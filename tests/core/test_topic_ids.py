@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from deltaplane.delta import Claim, SourceOrder, SourceState, TopicIds, Verdict, accept
 from deltaplane.errors import LogReplaced
-from deltaplane.records import Checkpoint
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, SourceOrder, SourceState, TopicIds, Verdict, accept
+from deltaplane.log.records import Checkpoint
 from deltaplane.wire import read_checkpoint, read_claim_or_delta, write_checkpoint, write_claim
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from golden.wire_examples import CHECKPOINT_LABELLED, DIMENSION, SOURCE, STREAM
 from strategies_streams import definition_of
 

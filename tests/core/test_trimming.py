@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Rebuild, Source, SourceState
-from deltaplane.statistics import Statistics, moments_by_class
-from deltaplane.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane.exact.statistics import Statistics, moments_by_class
+from deltaplane.log.delta import Rebuild, Source, SourceState
+from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane.stream.definition import StreamDefinition
 from strategies_streams import definition_of
 
 COUNT = definition_of("12", features=2)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deltaplane.buffer import SEGMENT_ROWS, RowBuffer
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.window import NO_WATERMARK, SHORTEST_RUN, WindowEdges
+from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.window.buffer import SEGMENT_ROWS, RowBuffer
+from deltaplane.window.sliding import NO_WATERMARK, SHORTEST_RUN, WindowEdges
 
 
 def edges_of(*windows: str, pane_rows: int = 1, partition: int = 0, partitions: int = 1) -> WindowEdges:

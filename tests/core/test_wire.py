@@ -16,11 +16,11 @@ from hypothesis import given
 import deltaplane_schemas
 import strategies
 from deltaplane import limits
-from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.model import Model
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
-from deltaplane.sample import Retirement, Samples
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
+from deltaplane.log.model import Model
+from deltaplane.log.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     read_answer,
     read_checkpoint,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, LimitExceeded, WireError
-from deltaplane.records import DeadLetter
+from deltaplane.log.records import DeadLetter
 from deltaplane.wire import read_prediction, write_dead_letter
 from deltaplane.wire.frame import HEADER_BYTES
 from golden.wire_examples import DATA, EXAMPLES, STREAM, Example, header, with_fields, zigzag

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import deltaplane_schemas
 from deltaplane.errors import WireError
-from deltaplane.sample import Retirement
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import read_samples, write_retirement, write_sample
 from deltaplane.wire.foreign import what_came
 

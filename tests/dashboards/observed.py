@@ -9,17 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.metrics import Confusion
-from deltaplane.records import Query
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.records import Query
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_query
-from deltaplane_services.metrics_export import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
-from deltaplane_services.processors.records import DELTAS, MODELS, QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.definition_file.definition_tables import load_tables
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
+from deltaplane_services.processors.messages import DELTAS, MODELS, QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output
+from deltaplane_services.processors.worker_processor import WorkerProcessor
+from deltaplane_services.produce.feed import Feed
+from deltaplane_services.produce.feed_options import ReplayOptions, complete_definition, reader_options
 from deltaplane_services.readers import RowBlock, open_rows, rechunk
-from deltaplane_services.replay.feed import Feed
-from deltaplane_services.replay.options import ReplayOptions, complete_definition, load_tables, reader_options
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
 
 TOP = Path(__file__).resolve().parents[2]
 ELECTRICITY = TOP / "examples" / "electricity.csv.gz"

@@ -8,9 +8,9 @@ from typing import Any
 from ruamel.yaml import YAML
 
 from dashboards.server import DEPLOY, as_grafana_sends_it, boards, expressions, panels
-from deltaplane_services.metrics_export import names
+from deltaplane_services.observe.metrics import metric_names
 
-METRICS = {metric.name: metric for metric in (*names.STREAM, *names.PROCESS)}
+METRICS = {metric.name: metric for metric in (*metric_names.STREAM, *metric_names.PROCESS)}
 PLAIN_COUNTERS = {("quality", "G-mean since the beginning"), ("quality", "Confusion since the beginning")}
 
 
@@ -83,7 +83,7 @@ def test_every_query_uses_metrics_that_there_are_and_no_metric_is_left_unseen() 
         assert named(as_grafana_sends_it(expression, "any")) <= METRICS.keys(), where
         shown |= named(expression)
     # How long the recent span should be, and how far ahead a clock may be, is for an alert.
-    assert METRICS.keys() - shown == {names.PREQUENTIAL_SPAN.name, names.MAX_SKEW.name}
+    assert METRICS.keys() - shown == {metric_names.PREQUENTIAL_SPAN.name, metric_names.MAX_SKEW.name}
 
 
 def test_counters_are_shown_as_rates_and_gauges_never_are() -> None:

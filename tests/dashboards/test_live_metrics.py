@@ -12,9 +12,9 @@ import pytest
 from dashboards.distribution import Tools
 from dashboards.observed import ObservedReplay, gmean_by_hand
 from dashboards.server import Prometheus, as_grafana_sends_it, boards, expressions, promtool, running
-from deltaplane import metrics
-from deltaplane_services.health import HealthServer
-from deltaplane_services.metrics_export import names
+from deltaplane.log import confusion
+from deltaplane_services.observe.health import HealthServer
+from deltaplane_services.observe.metrics import metric_names
 
 PHASES = 5
 CHUNKS_OF_A_PHASE = 16
@@ -106,14 +106,14 @@ def test_promtool_finds_nothing_to_say_about_any_scrape(scene: Scene) -> None:
 def test_every_metric_that_has_a_name_is_scraped_and_no_other(scene: Scene) -> None:
     found = {name for name in scene.prometheus.ask("label/__name__/values") if name.startswith("deltaplane_")}
     expected = set()
-    for metric in (*names.STREAM, *names.PROCESS):
+    for metric in (*metric_names.STREAM, *metric_names.PROCESS):
         endings = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
         expected |= {metric.name + ending for ending in endings}
     assert found == expected
 
 
 def test_no_series_of_the_stream_comes_from_more_than_one_process(scene: Scene) -> None:
-    for metric in names.STREAM:
+    for metric in metric_names.STREAM:
         assert scene.prometheus.value(f"count(count by (instance) ({metric.name}))") == 1, metric.name
 
 
@@ -122,7 +122,7 @@ def test_the_dashboard_the_model_and_a_count_by_hand_have_the_same_gmean(scene: 
     assert model is not None
     positive = scene.replay.definition.classes.positive
     by_hand = gmean_by_hand(scene.replay.confusion_of_the_last(len(scene.replay.truth)))
-    of_the_model = metrics.summary(model.scores, positive).gmean
+    of_the_model = confusion.summary(model.scores, positive).gmean
     lines = {dict(labels)["span"]: value for labels, value in scene.show("quality", "G-mean").items()}
     (from_counters,) = scene.show("quality", "G-mean since the beginning").values()
     assert 0.5 < by_hand < 1.0
@@ -134,7 +134,7 @@ def test_the_dashboard_the_model_and_a_count_by_hand_have_the_same_gmean(scene: 
 def test_the_recent_gmean_is_that_of_the_last_samples_counted_by_hand(scene: Scene) -> None:
     rows = scene.prometheus.value('deltaplane_prequential_samples{span="recent"}')
     assert rows is not None
-    assert names.PREQUENTIAL_SAMPLES <= rows < len(scene.replay.truth)
+    assert metric_names.PREQUENTIAL_SAMPLES <= rows < len(scene.replay.truth)
     (shown,) = scene.show("quality", "G-mean, recent").values()
     assert shown == pytest.approx(gmean_by_hand(scene.replay.confusion_of_the_last(int(rows))), abs=1e-14)
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from deltaplane.grid import Grid
+from deltaplane.exact.grid import Grid
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]

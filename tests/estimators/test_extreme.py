@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused
-from deltaplane.features import FeatureMap
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.options import SolverOptions
+from deltaplane.exact.statistics import Statistics
+from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.reference import exact_moments
-from deltaplane.statistics import Statistics
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
 from estimators.estimator_rows import GRID, random_rows, state_of
 
 

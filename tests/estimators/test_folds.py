@@ -10,14 +10,14 @@ from hypothesis import given
 from scipy.special import log_ndtr
 
 import strategies
-from deltaplane.centring import moved
 from deltaplane.errors import SolveRefused
-from deltaplane.folds import CANDIDATES, FOLDS, _InFloat, choose_c, folds_of, row_hashes
-from deltaplane.grid import Grid, Placed, fit_grid
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.solver import solve
-from deltaplane.triangle import layout_of
+from deltaplane.exact.centring import moved
+from deltaplane.exact.grid import Grid, Placed, fit_grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.triangle import layout_of
+from deltaplane.solve.cross_validation import CANDIDATES, FOLDS, _InFloat, choose_c, folds_of, row_hashes
+from deltaplane.solve.solver import solve
+from deltaplane.solve.solver_options import SolverOptions
 from estimators.estimator_rows import Labels, Rows, random_rows
 
 OPTIONS = [

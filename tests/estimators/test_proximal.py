@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError, DefinitionMismatch, DeltaplaneError, SolveRefused, StateMismatch
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused, SlidingProximalSVM
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.options import SolverOptions
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.statistics import Statistics
 from deltaplane.reference import exact_moments
-from deltaplane.statistics import Statistics
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
 from estimators.estimator_rows import GRID, Floats, Labels, random_rows, state_of
 
 

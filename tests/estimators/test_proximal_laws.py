@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, SlidingProximalSVM
-from deltaplane.features import FeatureMap
+from deltaplane.maps.feature_maps import FeatureMap
 from estimators.estimator_rows import GRID, Rows, drawn_rows, state_of
 
 LAYER = FeatureMap("hidden", 8, 3, 1.5, (0, 0, 16), (1024.0, 2.0, 20.0))

@@ -11,9 +11,9 @@ import pytest
 
 from deltaplane.errors import SolveRefused
 from deltaplane.estimators import RowsRefused, SlidingProximalSVM
-from deltaplane.estimators.rows import Labelled
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.rowwise import planes_before
+from deltaplane.estimators.rows_given import Labelled
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.solve.sliding_planes import planes_before
 
 FIRST = 60
 

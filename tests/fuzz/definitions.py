@@ -14,23 +14,21 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.ladder import Window
-from deltaplane.tables import span
-from deltaplane_services.backup import Backup, BackupWriter
-from deltaplane_services.cli import _c, _weighting, _window
-from deltaplane_services.processors.records import Record
-from deltaplane_services.replay.options import (
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window
+from deltaplane.stream.table_values import span
+from deltaplane_services.cli.application import _c, _weighting, _window
+from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
+from deltaplane_services.definition_file.settings import resolve_settings
+from deltaplane_services.observe.top.gather import Address
+from deltaplane_services.operations.backup import Backup, BackupWriter
+from deltaplane_services.processors.messages import Record
+from deltaplane_services.produce.feed_options import (
     ImbalanceSchedule,
     ReplayOptions,
     complete_definition,
-    lay_over,
-    load_tables,
-    read_prior,
     reader_options,
 )
-from deltaplane_services.settings import resolve_settings
-from deltaplane_services.top.gather import Address
 from fuzz.data_files import cells
 from fuzz.pages import other_json
 from fuzz.target import Broken, Target

@@ -12,14 +12,14 @@ from typing import Any
 
 from prometheus_client.exposition import generate_latest
 
-from deltaplane.delta import Verdict
-from deltaplane_services.metrics_export import MergerMetrics, WorkerMetrics
-from deltaplane_services.report.compare import best, comparison
-from deltaplane_services.report.record import read_run, run_of
-from deltaplane_services.top.draw import draw
-from deltaplane_services.top.frame import frame_of
-from deltaplane_services.top.gather import Address, Gathering, Scrape, Silence, read_metrics
-from deltaplane_services.top.history import History
+from deltaplane.log.delta import Verdict
+from deltaplane_services.observe.metrics import MergerMetrics, WorkerMetrics
+from deltaplane_services.observe.report.compare import best, comparison
+from deltaplane_services.observe.report.record import read_run, run_of
+from deltaplane_services.observe.top.draw import draw
+from deltaplane_services.observe.top.gather import Address, Gathering, Scrape, Silence, read_metrics
+from deltaplane_services.observe.top.history import History
+from deltaplane_services.observe.top.snapshot import frame_of
 from fuzz.mutation import NUMBERS
 from fuzz.target import Target
 from services.metrics_models import model, plane, scores, stream

@@ -13,14 +13,14 @@ import numpy as np
 from prometheus_client.exposition import generate_latest
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.model import Model
-from deltaplane.moments import Moments
-from deltaplane.records import Query, Unanswered
-from deltaplane.sample import Retirement, Samples
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict
+from deltaplane.log.model import Model
+from deltaplane.log.records import Query, Unanswered
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     read_answer,
     read_model,
@@ -34,12 +34,12 @@ from deltaplane.wire import (
     write_source_order,
 )
 from deltaplane.wire.frame import read_record, write_record
-from deltaplane_services.kafka.models import model_as_json, model_line
-from deltaplane_services.metrics_export import MergerMetrics
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import DELTAS, QUERIES, RETIREMENTS, SAMPLES, Output, Record
-from deltaplane_services.processors.scorer import ScorerProcessor
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.observe.metrics import MergerMetrics
+from deltaplane_services.operations.model_listing import model_as_json, model_line
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import DELTAS, QUERIES, RETIREMENTS, SAMPLES, Output, Record
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from fuzz.mutation import WHOLE
 from fuzz.target import Broken, Target
 from golden.wire_examples import EXAMPLES, Example

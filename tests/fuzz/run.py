@@ -37,10 +37,24 @@ WATCHED_FIRST, WATCHED_EVERY = 20_000, 8
 
 MOST_SEEDS = 3000
 DECODERS = (
-    *("deltaplane.wire", "deltaplane.definition", "deltaplane.tables", "deltaplane.ladder", "deltaplane.prior"),
-    *("deltaplane_services.readers", "deltaplane_services.replay.options", "deltaplane_services.settings"),
-    *("deltaplane_services.report.record", "deltaplane_services.report.compare"),
-    *("deltaplane_services.backup", "deltaplane_services.top.gather", "deltaplane_services.top.frame"),
+    *(
+        "deltaplane.wire",
+        "deltaplane.stream.definition",
+        "deltaplane.stream.table_values",
+        "deltaplane.stream.nested_windows",
+        "deltaplane.stream.component_tables",
+    ),
+    *(
+        "deltaplane_services.readers",
+        "deltaplane_services.produce.feed_options",
+        "deltaplane_services.definition_file.settings",
+    ),
+    *("deltaplane_services.observe.report.record", "deltaplane_services.observe.report.compare"),
+    *(
+        "deltaplane_services.operations.backup",
+        "deltaplane_services.observe.top.gather",
+        "deltaplane_services.observe.top.snapshot",
+    ),
 )
 """The modules whose lines lead the fuzzer, and are reported; packages with all that is in them."""
 

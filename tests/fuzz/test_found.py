@@ -15,29 +15,24 @@ import pyarrow.parquet
 import pytest
 
 from deltaplane import limits
-from deltaplane.candidates import Choice, Trials
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Verdict
 from deltaplane.errors import DefinitionError, WireError
-from deltaplane.metrics import Confusion
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Claim, Verdict
+from deltaplane.solve.candidates import Choice, Trials
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model, write_claim, write_delta
 from deltaplane.wire.frame import read_record
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import DELTAS, Record
+from deltaplane_services.definition_file.definition_tables import load_tables, read_prior
+from deltaplane_services.definition_file.settings import resolve_settings
+from deltaplane_services.observe.report.compare import comparison
+from deltaplane_services.observe.report.record import run_of
+from deltaplane_services.observe.top.gather import Address, Silence, parse, read_metrics
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import DELTAS, Record
+from deltaplane_services.produce.feed_options import ReplayOptions, complete_definition, reader_options
 from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows, parquet_format
-from deltaplane_services.replay.options import (
-    ReplayOptions,
-    complete_definition,
-    load_tables,
-    read_prior,
-    reader_options,
-)
-from deltaplane_services.report.compare import comparison
-from deltaplane_services.report.record import run_of
-from deltaplane_services.settings import resolve_settings
-from deltaplane_services.top.gather import Address, Silence, parse, read_metrics
 from fuzz.records import NOW, SOURCE, _delta
 from golden.wire_examples import EXAMPLES, with_fields
 from services.report_summaries import vanishing

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane import portable
-from deltaplane.features import FeatureMap
+from deltaplane.maps import portable
+from deltaplane.maps.feature_maps import FeatureMap
 
 FILE = Path(__file__).parent / "feature_maps.json"
 

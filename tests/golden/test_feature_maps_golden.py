@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane import portable
+from deltaplane.maps import portable
 from golden import feature_maps
 
 CURE = "not meant? undo it; meant? see tests/golden/feature_maps.py"

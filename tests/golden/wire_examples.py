@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane.candidates import Blend, Candidates, Choice, Trials
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, TopicIds
-from deltaplane.metrics import Confusion
-from deltaplane.model import Model, SourcePosition
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
-from deltaplane.sample import Retirement, Samples
-from deltaplane.solver import Plane
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, TopicIds
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
+from deltaplane.solve.candidates import Blend, Candidates, Choice, Trials
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     read_checkpoint,
     read_claim_or_delta,

@@ -14,16 +14,16 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from deltaplane.delta import Claim, Delta
 from deltaplane.errors import WireError
-from deltaplane.model import Model
-from deltaplane.sample import Samples
-from deltaplane.solver import Plane
+from deltaplane.log.delta import Claim, Delta
+from deltaplane.log.model import Model
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta, read_model, read_receipt, read_samples
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.records import DELTAS, MODELS, RECEIPTS, SAMPLES, Record
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import DELTAS, MODELS, RECEIPTS, SAMPLES, Record
 
 
 class Offline:

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.placement import partitions_of
 from deltaplane.reference import Reference
-from deltaplane.sample import Samples
+from deltaplane.stream.placement import partitions_of
+from deltaplane.stream.sample import Samples
 
 FIRST_TIME = 1_700_000_000_000
 """Event time of row 0, in milliseconds; each row is a second later."""

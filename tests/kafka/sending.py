@@ -12,8 +12,8 @@ from functools import partial
 
 from confluent_kafka import KafkaError, Message, Producer
 
-from deltaplane_services.processors.records import Outgoing
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.processors.messages import Outgoing
 
 END_SECONDS = 120.0
 """How long a record may be under way before it counts as lost."""

@@ -24,13 +24,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.model import Model
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.models import NoModel, newest_model
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import ServiceSettings, resolve_settings
+from deltaplane_services.operations.model_listing import NoModel, newest_model
 from kafka.guardian import Guardian, signal_group
 
 PATIENCE_SECONDS = 60.0

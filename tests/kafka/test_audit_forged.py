@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.delta import Claim, Delta, Rebuild, Source, Tile
-from deltaplane.moments import Moments
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.reference import Reference, exact_moments
-from deltaplane.statistics import Statistics
 from deltaplane.wire import read_claim_or_delta, write_claim, write_delta
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.records import DELTAS, Outgoing
+from deltaplane_services.processors.messages import DELTAS, Outgoing
 from kafka.clients import read_topic
 from kafka.rows import Rows
 from kafka.selection import RunningKafka

@@ -6,7 +6,7 @@ import pytest
 
 from deltaplane_benchmarks.speed import throughput
 from deltaplane_benchmarks.speed.processes import Load
-from deltaplane_services.processors.records import DELTAS, SAMPLES
+from deltaplane_services.processors.messages import DELTAS, SAMPLES
 from kafka.selection import RunningKafka
 
 SEED = 43

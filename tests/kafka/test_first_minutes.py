@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
-from deltaplane.records import Query
+from deltaplane.log.records import Query
 from deltaplane.wire import write_query
 from kafka.clients import PATIENCE_SECONDS
 from kafka.rows import Rows

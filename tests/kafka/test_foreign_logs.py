@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import write_retirement, write_sample
 from kafka.background import Background
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import read_retirement, write_retirement, write_sample
-from deltaplane_services.topic_plans import INPUT_CODEC
+from deltaplane_services.kafka.topic_plans import INPUT_CODEC
 from kafka.clients import create_topic, read_topic
 from kafka.raw_batches import CODECS, batch, batch_of, packed, produce, record
 from kafka.rows import Rows

@@ -26,12 +26,12 @@ from dashboards import distribution
 from dashboards.hurry import hurried
 from dashboards.server import DEPLOY, Prometheus, running
 from dashboards.test_alert_rules import RULES
-from deltaplane.delta import Claim, Source
+from deltaplane.log.delta import Claim, Source
 from deltaplane.wire import write_claim, write_model, write_sample
 from deltaplane_services.client import SampleProducer
+from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.records import DELTAS, MODELS, SAMPLES, Outgoing, source_key
-from deltaplane_services.replay.toml import as_toml
+from deltaplane_services.processors.messages import DELTAS, MODELS, SAMPLES, Outgoing, source_key
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka
 from kafka.rows import FIRST_TIME, Rows

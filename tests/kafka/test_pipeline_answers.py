@@ -16,12 +16,12 @@ import pytest
 from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 
-from deltaplane.model import Model
-from deltaplane.records import Prediction, Query, Unanswered
+from deltaplane.log.model import Model
+from deltaplane.log.records import Prediction, Query, Unanswered
 from deltaplane.wire import read_answer, write_model, write_query
 from deltaplane_services.client import LiveModel
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.records import MODELS, Outgoing
+from deltaplane_services.processors.messages import MODELS, Outgoing
 from golden.wire_examples import MODEL, PLANE
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until
 from kafka.cluster import KafkaCluster, free_port

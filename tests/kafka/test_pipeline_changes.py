@@ -15,16 +15,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deltaplane.merger import plane_of
-from deltaplane.model import Model
+from deltaplane.log.merger import plane_of
+from deltaplane.log.model import Model
 from deltaplane.reference import Reference
 from deltaplane_services.client import SampleProducer
+from deltaplane_services.definition_file.settings import resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner
 from deltaplane_services.kafka.clients import reader
-from deltaplane_services.processors.records import DELTAS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.processors.solving import solver_digest
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.runner_embedded import EmbeddedRunner
-from deltaplane_services.settings import resolve_settings
 from kafka.clients import wait_until
 from kafka.rows import Rows
 from kafka.selection import RunningKafka

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from deltaplane.errors import DefinitionError, DefinitionMismatch
-from deltaplane.records import Prediction, Query
+from deltaplane.log.records import Prediction, Query
 from deltaplane.reference import Reference, answer_of
-from deltaplane.solver import Plane, solve
+from deltaplane.solve.solver import Plane, solve
 from deltaplane.wire import read_prediction, write_query
 from deltaplane_services.client import LiveModel, NoPlane, SampleProducer
+from deltaplane_services.definition_file.settings import resolve_settings
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.records import QUERIES, Outgoing
-from deltaplane_services.settings import resolve_settings
+from deltaplane_services.processors.messages import QUERIES, Outgoing
 from kafka.clients import read_topic, wait_until
 from kafka.cluster import KafkaCluster
 from kafka.rows import FIRST_TIME, Rows

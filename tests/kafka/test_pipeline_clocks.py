@@ -17,10 +17,10 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from deltaplane.delta import Delta, Rebuild, Tile
-from deltaplane.model import Model
-from deltaplane.records import DeadLetter
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, Rebuild, Tile
+from deltaplane.log.model import Model
+from deltaplane.log.records import DeadLetter
 from deltaplane.wire import read_dead_letter, write_delta, write_model
 from deltaplane_services.client import SampleProducer
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until

@@ -13,10 +13,10 @@ import pytest
 
 from deltaplane.reference import Reference
 from deltaplane.wire import read_dead_letter
-from deltaplane_services.backup import Backup
 from deltaplane_services.client import SampleProducer
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import resolve_settings
+from deltaplane_services.definition_file.settings import resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.operations.backup import Backup
 from kafka.clients import read_topic
 from kafka.rows import Rows
 from kafka.selection import RunningKafka

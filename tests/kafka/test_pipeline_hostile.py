@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Producer
 
 from deltaplane import limits
-from deltaplane.records import DeadLetter, Prediction, Query, Unanswered
+from deltaplane.log.records import DeadLetter, Prediction, Query, Unanswered
 from deltaplane.reference import Reference
 from deltaplane.wire import read_answer, read_dead_letter, write_query
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until

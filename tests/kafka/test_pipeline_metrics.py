@@ -18,16 +18,16 @@ import not_run
 from dashboards import distribution
 from dashboards.observed import DEFINITION, ELECTRICITY, automatic
 from dashboards.server import Prometheus, as_grafana_sends_it, expressions, promtool, running
-from deltaplane import metrics
-from deltaplane.model import Model
-from deltaplane.outcomes import SampleOutcome
-from deltaplane.records import Query
+from deltaplane.log import confusion
+from deltaplane.log.model import Model
+from deltaplane.log.records import Query
+from deltaplane.window.outcomes import SampleOutcome
 from deltaplane.wire import write_query
 from deltaplane_services.client import SampleProducer
+from deltaplane_services.definition_file.definition_tables import load_tables
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.metrics_export import names
-from deltaplane_services.processors.records import MODELS, QUERIES, SAMPLES, Outgoing
-from deltaplane_services.replay.options import load_tables
+from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.processors.messages import MODELS, QUERIES, SAMPLES, Outgoing
 from kafka import offline
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
@@ -198,7 +198,7 @@ def test_promtool_finds_nothing_to_say_about_services_on_kafka(scene: Scene) -> 
 
 
 def test_one_merger_shows_the_stream_and_the_other_stands_by_and_is_ready(scene: Scene) -> None:
-    for metric in names.STREAM:
+    for metric in metric_names.STREAM:
         assert scene.prometheus.value(f"count(count by (instance) ({metric.name}))") == 1, metric.name
     answers = sorted(ask(port, "/readyz") for port in scene.ports("merger"))
     assert [status for status, _ in answers] == [200, 200]
@@ -208,7 +208,7 @@ def test_one_merger_shows_the_stream_and_the_other_stands_by_and_is_ready(scene:
 def test_the_dashboard_and_the_model_have_the_same_gmean_on_kafka(scene: Scene) -> None:
     model = scene.stream.model()
     assert model is not None
-    expected = metrics.summary(model.scores, "1").gmean
+    expected = confusion.summary(model.scores, "1").gmean
     shown = scene.prometheus.value('max(deltaplane_gmean_ratio{span="all"})')
     assert shown == pytest.approx(expected, abs=1e-14)
     counted = expressions()["quality", "G-mean since the beginning", "A"]

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.model import Model
-from deltaplane.placement import Partitioner, partition_of
-from deltaplane.records import DeadLetter
-from deltaplane.sample import Retirement
+from deltaplane.log.model import Model
+from deltaplane.log.records import DeadLetter
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.placement import Partitioner, partition_of
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import read_dead_letter, write_retirement, write_sample
 from deltaplane_services.client import SampleProducer
 from kafka import distribution

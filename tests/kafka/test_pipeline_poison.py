@@ -14,14 +14,14 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
-from deltaplane.placement import partition_of
-from deltaplane.records import Checkpoint, DeadLetter, Prediction, Query, Unanswered
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.log.records import Checkpoint, DeadLetter, Prediction, Query, Unanswered
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement
-from deltaplane.solver import Plane
-from deltaplane.statistics import Statistics
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.placement import partition_of
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import (
     read_answer,
     read_dead_letter,

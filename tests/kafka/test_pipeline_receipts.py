@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from deltaplane.delta import Source
-from deltaplane.records import Receipt
+from deltaplane.log.delta import Source
+from deltaplane.log.records import Receipt
 from deltaplane.reference import Reference
 from deltaplane.wire import read_receipt, write_receipt
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.records import RECEIPTS, Outgoing, receipt_key
+from deltaplane_services.processors.messages import RECEIPTS, Outgoing, receipt_key
 from kafka.clients import read_topic
 from kafka.rows import Rows
 from kafka.selection import RunningKafka

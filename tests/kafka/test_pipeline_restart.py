@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from deltaplane.delta import Claim, Delta, Source
-from deltaplane.model import Model
+from deltaplane.log.delta import Claim, Delta, Source
+from deltaplane.log.model import Model
 from deltaplane.reference import Reference
 from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model
 from deltaplane_services.client import SampleProducer

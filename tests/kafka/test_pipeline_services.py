@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deltaplane.delta import Source
-from deltaplane.model import Model
-from deltaplane.placement import partition_of
+from deltaplane.log.delta import Source
+from deltaplane.log.model import Model
 from deltaplane.reference import Reference
-from deltaplane.solver import solve
+from deltaplane.solve.solver import solve
+from deltaplane.stream.placement import partition_of
 from deltaplane.wire import read_model
 from kafka.clients import read_topic, wait_until
 from kafka.rows import Rows

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from deltaplane.delta import Source
-from deltaplane.model import Model
-from deltaplane.records import Query
+from deltaplane.log.delta import Source
+from deltaplane.log.model import Model
+from deltaplane.log.records import Query
 from deltaplane.reference import Reference
 from deltaplane.wire import read_dead_letter, read_receipt, write_query, write_sample
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.records import DELTAS, QUERIES, SAMPLES, Outgoing
+from deltaplane_services.processors.messages import DELTAS, QUERIES, SAMPLES, Outgoing
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until
 from kafka.cluster import KafkaCluster
 from kafka.rows import Rows

@@ -18,16 +18,16 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from deltaplane.records import Query
+from deltaplane.log.records import Query
 from deltaplane.reference import Reference
 from deltaplane.wire import read_prediction, write_query
-from deltaplane_services.access import ROLES
 from deltaplane_services.client import SampleProducer
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.kafka.access import ROLES
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.membership import NotAllowed
-from deltaplane_services.processors.records import TOPICS
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import ServiceSettings, resolve_settings
+from deltaplane_services.processors.messages import TOPICS
 from kafka.clients import PATIENCE_SECONDS, wait_until
 from kafka.rows import Rows
 from kafka.secure import SecureKafka, certified

@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, Producer
 
 from deltaplane_services.kafka import log, member
 from deltaplane_services.kafka.clients import merger_clients
-from deltaplane_services.kafka.merger import MergerPace, MergerService
+from deltaplane_services.kafka.merger_loop import MergerPace, MergerService
 from kafka.selection import RunningKafka
 from kafka.services import PATIENCE_SECONDS, Stream
 

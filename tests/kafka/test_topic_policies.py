@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import not_run
-from deltaplane_services.topics import Finding, TopicReport, check_topics, create_topics
+from deltaplane_services.operations.topics import Finding, TopicReport, check_topics, create_topics
 from kafka import distribution
 from kafka.clients import create_topic
 from kafka.cluster import KafkaCluster

@@ -21,9 +21,10 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services import kafka_properties, topic_administration
-from deltaplane_services.settings import ServiceSettings, resolve_settings
-from deltaplane_services.topics import Finding, check_topics, create_topics
+from deltaplane_services.definition_file import kafka_properties
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
+from deltaplane_services.operations import topic_administration
+from deltaplane_services.operations.topics import Finding, check_topics, create_topics
 from kafka.clients import PATIENCE_SECONDS, create_topic, wait_until
 from kafka.cluster import KafkaCluster, free_port
 from kafka.conftest import StartKafka

@@ -12,10 +12,10 @@ import pytest
 
 from deltaplane.reference import Reference
 from deltaplane_services.client import SampleProducer
+from deltaplane_services.definition_file.settings import resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import reader
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import resolve_settings
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 from kafka.clients import wait_until
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from deltaplane_services.kafka.unsafe_topics import UnsafeSettings, topics_watched
-from deltaplane_services.topics import create_topics
+from deltaplane_services.operations.topics import create_topics
+from deltaplane_services.operations.unsafe_topics import UnsafeSettings, topics_watched
 from kafka.clients import create_topic, wait_until
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
@@ -85,7 +85,7 @@ def test_a_cure_is_noticed_and_so_is_a_change_for_the_worse(
 def test_a_cluster_that_does_not_answer_is_said_once_and_ends_nothing(
     stream_name: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("deltaplane_services.kafka.unsafe_topics.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("deltaplane_services.operations.unsafe_topics.ANSWER_SECONDS", 0.3)
     turns: list[UnsafeSettings] = []
     settings = settings_of(stream_name, "127.0.0.1:9")
     with caplog.at_level(logging.WARNING), topics_watched(settings, "merger", turns.append, seconds=0.1):

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, StateMismatch
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceState, Tile, Verdict, accept
 
 SOURCE = Source("here", 0)
 FINGERPRINT = b"f" * 16

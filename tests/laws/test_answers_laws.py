@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import strategies
-from deltaplane.answers import Answers, answer
-from deltaplane.definition import StreamDefinition
-from deltaplane.model import Model
-from deltaplane.records import Query, Unanswered
+from deltaplane.log.answers import Answers, answer
+from deltaplane.log.model import Model
+from deltaplane.log.records import Query, Unanswered
 from deltaplane.reference import answer_of
-from deltaplane.solver import Plane
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_answer, write_query
-from deltaplane_services.processors.records import QUERIES, Record
-from deltaplane_services.processors.scorer import BAD_VALUE, ScorerProcessor
+from deltaplane_services.processors.messages import QUERIES, Record
+from deltaplane_services.processors.scorer_processor import BAD_VALUE, ScorerProcessor
 from golden.wire_examples import MODEL
 
 Floats = npt.NDArray[np.float64]

@@ -9,9 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from deltaplane.features import FeatureMap, fit_table
-from deltaplane.grid import Grid
-from deltaplane.moments import Moments
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.maps.feature_maps import FeatureMap
+from deltaplane.stream.component_tables import (
+    feature_map_of,
+    feature_map_table,
+    fit_feature_map,
+)
 
 
 @st.composite
@@ -70,7 +75,7 @@ def test_a_retired_row_leaves_mapped_statistics_as_if_it_had_never_come(
 @given(maps_and_rows())
 def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, strategies.Integers]) -> None:
     feature_map, rows = case
-    again = FeatureMap.from_table(feature_map.to_table(), len(feature_map.centers))
+    again = feature_map_of(feature_map_table(feature_map), len(feature_map.centers))
     assert (again, again.identity) == (feature_map, feature_map.identity)
     assert np.array_equal(again.apply(rows), feature_map.apply(rows))
 
@@ -79,6 +84,6 @@ def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, 
 def test_whatever_the_rows_what_is_fitted_on_them_is_a_map(columns: list[strategies.Floats], power: int) -> None:
     rows = np.column_stack(columns)
     grid = Grid(np.full(len(columns), 2.0**power), np.zeros(len(columns)))
-    feature_map = FeatureMap.from_table(fit_table({"kind": "hidden", "units": 2}, grid, rows), len(columns))
+    feature_map = feature_map_of(fit_feature_map({"kind": "hidden", "units": 2}, grid, rows), len(columns))
     placed, fits = grid.place(rows)
     assert feature_map.apply(placed[fits]).shape == (np.count_nonzero(fits), 2)

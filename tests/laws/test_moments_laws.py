@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics, moments_by_class
 
 
 @given(strategies.row_sets(3))

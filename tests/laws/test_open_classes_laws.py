@@ -11,15 +11,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Delta, Source, SourceState, accept
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, Source, SourceState, accept
 from deltaplane.reference import Reference
-from deltaplane.sample import Samples, admit
-from deltaplane.statistics import Statistics
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.sample import Samples, admit
 from deltaplane.wire import read_claim_or_delta, read_samples, write_sample_batch
-from deltaplane_services.processors.records import SAMPLES, Record
+from deltaplane_services.processors.messages import SAMPLES, Record
 from deltaplane_services.processors.regroup import Regroup
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from strategies_streams import Row, definition_of, samples_of
 
 BAD = float("nan")

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.partition import Partition, Step
+from deltaplane.exact.statistics import Statistics
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement
-from deltaplane.statistics import Statistics
-from deltaplane.window import NO_WATERMARK
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement
+from deltaplane.window.partition import Partition, Step
+from deltaplane.window.sliding import NO_WATERMARK
 from strategies_streams import (
     Follower,
     Move,

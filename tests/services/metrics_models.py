@@ -10,13 +10,13 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source
-from deltaplane.metrics import Confusion
-from deltaplane.model import Model, SourcePosition
-from deltaplane.solver import Plane
-from deltaplane_services.metrics_export import StreamView
-from deltaplane_services.metrics_export.names import Metric
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Source
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.observe.metrics import StreamView
+from deltaplane_services.observe.metrics.metric_names import Metric
 
 Series = dict[tuple[str, ...], float]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from deltaplane_services.kafka_properties import ClusterName
-from deltaplane_services.settings import ServiceSettings, resolve_settings
+from deltaplane_services.definition_file.kafka_properties import ClusterName
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
 
 STREAM: dict[str, Any] = {
     "name": "electricity",

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.access import (
+from deltaplane_services.kafka.access import (
     MERGERS,
     ROLES,
     SCORERS,
@@ -22,8 +22,8 @@ from deltaplane_services.access import (
 )
 from deltaplane_services.kafka.clients import merger_clients, scorer_clients, worker_clients
 from deltaplane_services.kafka.membership import Party
-from deltaplane_services.processors.records import TOPICS
-from deltaplane_services.topic_plans import CENTRAL_TOPICS, SITE_TOPICS
+from deltaplane_services.kafka.topic_plans import CENTRAL_TOPICS, SITE_TOPICS
+from deltaplane_services.processors.messages import TOPICS
 from services.settings_stream import resolve
 from services.test_replay import run_main
 

@@ -7,17 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.delta import Claim, Source
 from deltaplane.errors import DefinitionMismatch
-from deltaplane.mismatch import announcement
-from deltaplane.records import DeadLetter, Query
+from deltaplane.log.delta import Claim, Source
+from deltaplane.log.records import DeadLetter, Query
+from deltaplane.stream.mismatch import announcement
 from deltaplane.wire import write_claim, write_model, write_query, write_sample
 from deltaplane_services.kafka.announcing import Announcements
 from deltaplane_services.kafka.following import readable_model
 from deltaplane_services.processors.announced import MOST_REMEMBERED, other_definition
 from deltaplane_services.processors.intake import Intake
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     DELTAS,
     MODELS,
@@ -27,7 +27,7 @@ from deltaplane_services.processors.records import (
     Outgoing,
     Record,
 )
-from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from services.metrics_models import BINARY, model, plane
 
 THERE = replace(BINARY, missing="offset", partitions=BINARY.partitions + 1)

@@ -6,12 +6,12 @@ import platform
 import subprocess
 import sys
 
-from deltaplane_services.arenas import ARENAS
+from deltaplane_services.system.arenas import ARENAS
 
 THREADS = 12
 PROGRAM = f"""
 import ctypes, re, sys, threading
-from deltaplane_services.arenas import keep_few_arenas
+from deltaplane_services.system.arenas import keep_few_arenas
 
 limited = keep_few_arenas() if sys.argv[1] == "few" else None
 malloc = ctypes.CDLL(None).malloc
@@ -43,7 +43,9 @@ def said_by(program: str, *arguments: str) -> list[str]:
 
 def test_threads_share_a_few_arenas() -> None:
     if platform.libc_ver()[0] != "glibc":
-        assert said_by("from deltaplane_services.arenas import keep_few_arenas as keep; print(keep())") == ["False"]
+        assert said_by("from deltaplane_services.system.arenas import keep_few_arenas as keep; print(keep())") == [
+            "False"
+        ]
         return
     limited, beside_the_first = said_by(PROGRAM, "few")
     assert limited == "True"
@@ -53,7 +55,7 @@ def test_threads_share_a_few_arenas() -> None:
 
 RELEASING = """
 import re
-from deltaplane_services.arenas import give_back_what_is_free
+from deltaplane_services.system.arenas import give_back_what_is_free
 
 def resident():
     return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1])
@@ -68,9 +70,9 @@ print(give_back_what_is_free(), whole - freed, freed - resident())
 
 def test_what_was_freed_in_the_midst_of_what_is_held_is_given_back() -> None:
     if platform.libc_ver()[0] != "glibc":
-        assert said_by("from deltaplane_services.arenas import give_back_what_is_free as give; print(give())") == [
-            "False"
-        ]
+        assert said_by(
+            "from deltaplane_services.system.arenas import give_back_what_is_free as give; print(give())"
+        ) == ["False"]
         return
     could, of_itself, kilobytes = said_by(RELEASING)
     assert could == "True"

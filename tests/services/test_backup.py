@@ -12,10 +12,10 @@ import fastavro
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.placement import Partitioner
-from deltaplane_services.backup import Backup, BackupWriter, BadBackup
-from deltaplane_services.processors.records import Record
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.placement import Partitioner
+from deltaplane_services.operations.backup import Backup, BackupWriter, BadBackup
+from deltaplane_services.processors.messages import Record
 from golden.wire_examples import zigzag
 from strategies_streams import definition_of
 

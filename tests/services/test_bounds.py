@@ -14,19 +14,19 @@ import pytest
 from confluent_kafka import KafkaError
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Delta, Source, SourceState
-from deltaplane.records import DeadLetter, Query
-from deltaplane.sample import Samples
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, Source, SourceState
+from deltaplane.log.records import DeadLetter, Query
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_dead_letter, write_query, write_sample, write_sample_batch
 from deltaplane_services.kafka import clients
 from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.clients import _ErrorLog
-from deltaplane_services.processors.records import QUERIES, RETIREMENTS, SAMPLES, Record, dead_letter
-from deltaplane_services.processors.worker import WorkerProcessor
-from deltaplane_services.replay.refusals import Refusals
-from deltaplane_services.topic_plans import SMALL_RECORD_BYTES
+from deltaplane_services.kafka.topic_plans import SMALL_RECORD_BYTES
+from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Record, dead_letter
+from deltaplane_services.processors.worker_processor import WorkerProcessor
+from deltaplane_services.produce.refused_rows import Refusals
 from strategies_streams import Row, definition_of, samples_of
 
 LONG = "x" * limits.LABEL_BYTES

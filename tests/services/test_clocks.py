@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Delta
-from deltaplane.model import Model
-from deltaplane.records import DeadLetter
+from deltaplane.log.delta import Delta
+from deltaplane.log.model import Model
+from deltaplane.log.records import DeadLetter
 from deltaplane.reference import Reference
-from deltaplane.sample import Samples
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta, read_dead_letter, write_sample, write_sample_batch
-from deltaplane_services.broker_embedded import EmbeddedBroker
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.kafka.clocks import BETWEEN_SECONDS, ClockWarnings
-from deltaplane_services.metrics_export import MergerMetrics, WorkerMetrics, names
-from deltaplane_services.processors.records import DEAD_LETTERS, DELTAS, SAMPLES, Outgoing
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.observe.metrics import MergerMetrics, WorkerMetrics, metric_names
+from deltaplane_services.processors.messages import DEAD_LETTERS, DELTAS, SAMPLES, Outgoing
+from deltaplane_services.processors.worker_processor import WorkerProcessor
+from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
 from deltaplane_services.readers import RowBlock
-from deltaplane_services.replay.clock import longest_step, refuse_bogus_times
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
 from services.metrics_models import only, series, stream
 
 NOW, SECOND, HOUR, DAY, YEAR = 1_750_000_000_000, 1_000, 3_600_000, 86_400_000, 365 * 86_400_000
@@ -202,7 +202,7 @@ def test_rows_in_seconds_are_counted_although_an_empty_window_takes_them_and_a_l
     for _ in range(2):
         metrics.turn({0: live.worker}, (), joined=True)
         warnings.tell([live.worker])
-    assert only(metrics.registry, names.LIKE_SECONDS, "") == 100.0
+    assert only(metrics.registry, metric_names.LIKE_SECONDS, "") == 100.0
     assert [message.count("100 rows have event times that look like seconds") for message in caplog.messages] == [1]
     live.put(NOW // 1000)
     warnings.tell([live.worker])
@@ -215,16 +215,16 @@ def test_rows_in_seconds_are_counted_although_an_empty_window_takes_them_and_a_l
 def test_how_far_event_times_are_ahead_of_the_log_is_exported_by_source_beside_what_is_allowed() -> None:
     live, metrics = Live(), WorkerMetrics(TIMED, "local")
     metrics.turn({0: live.worker}, (), joined=True)
-    assert series(metrics.registry, names.EVENT_TIME_AHEAD) == {}
-    assert only(metrics.registry, names.MAX_SKEW, "") == 360.0
+    assert series(metrics.registry, metric_names.EVENT_TIME_AHEAD) == {}
+    assert only(metrics.registry, metric_names.MAX_SKEW, "") == 360.0
     live.put(NOW - SECOND, NOW + 90 * SECOND)
     metrics.turn({0: live.worker}, (), joined=True)
-    assert series(metrics.registry, names.EVENT_TIME_AHEAD) == {("local", "0"): 90.0}
+    assert series(metrics.registry, metric_names.EVENT_TIME_AHEAD) == {("local", "0"): 90.0}
     live.put(NOW + 95 * SECOND, now=NOW + 100 * SECOND)
     metrics.turn({0: live.worker}, (), joined=True)
-    assert series(metrics.registry, names.EVENT_TIME_AHEAD) == {("local", "0"): -5.0}
+    assert series(metrics.registry, metric_names.EVENT_TIME_AHEAD) == {("local", "0"): -5.0}
     untimed = WorkerMetrics(stream(), "local")
-    assert only(untimed.registry, names.MAX_SKEW, "") == math.inf
+    assert only(untimed.registry, metric_names.MAX_SKEW, "") == math.inf
 
 
 def test_what_was_passed_over_stays_counted_when_a_source_has_left() -> None:
@@ -238,10 +238,10 @@ def test_what_was_passed_over_stays_counted_when_a_source_has_left() -> None:
     forge(live, lambda model: replace(model, watermark=NOW + YEAR))
     for sources in ({}, {0: live.worker}, {0: old}):
         metrics.turn(sources, (), joined=True)
-    assert only(metrics.registry, names.IGNORED_WATERMARKS, "") == 2.0
+    assert only(metrics.registry, metric_names.IGNORED_WATERMARKS, "") == 2.0
     merging = MergerMetrics(TIMED)
     merging.turn({}, joined=True, has_place=True, ignored_watermarks=3)
-    assert only(merging.registry, names.IGNORED_WATERMARKS, "") == 3.0
+    assert only(merging.registry, metric_names.IGNORED_WATERMARKS, "") == 3.0
 
 
 @pytest.mark.parametrize(("skew", "said"), [({}, 0), ({"max_skew": "30m"}, 0), ({"max_skew": "1d"}, 1)])

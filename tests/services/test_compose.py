@@ -18,10 +18,10 @@ import pytest
 import typer.main
 from ruamel.yaml import YAML
 
-from deltaplane_services.cli import app
-from deltaplane_services.knobs import Knobs
-from deltaplane_services.replay.options import load_tables
-from deltaplane_services.settings import SETTING_NAMES, ServiceSettings, resolve_settings
+from deltaplane_services.cli.application import app
+from deltaplane_services.definition_file.definition_tables import load_tables
+from deltaplane_services.definition_file.knobs import Knobs
+from deltaplane_services.definition_file.settings import SETTING_NAMES, ServiceSettings, resolve_settings
 
 TOP = Path(__file__).resolve().parents[2]
 COMPOSE_FILE = TOP / "compose.yaml"

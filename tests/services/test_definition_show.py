@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import deltaplane_schemas
-from deltaplane_services.cli import app
+from deltaplane_services.cli.application import app
 
 README = Path(deltaplane_schemas.__file__).with_name("README.md").read_text("utf-8")
 EXAMPLE = README.partition("## Writing from another language")[2]

@@ -14,20 +14,20 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deltaplane.answers import answer
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError
-from deltaplane.model import Model
-from deltaplane.prior import prior_of
-from deltaplane.records import Prediction, Query
-from deltaplane.sample import Samples
+from deltaplane.log.answers import answer
+from deltaplane.log.model import Model
+from deltaplane.log.records import Prediction, Query
+from deltaplane.stream.component_tables import prior_of
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_answer, write_query, write_sample_batch
-from deltaplane_services.kafka.models import model_as_json
-from deltaplane_services.plain import json_text
-from deltaplane_services.processors.records import QUERIES, SAMPLES, Outgoing, Record
-from deltaplane_services.processors.scorer import ScorerProcessor
-from deltaplane_services.replay.options import read_prior
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from deltaplane_services.definition_file.definition_tables import read_prior
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.operations.model_listing import model_as_json
+from deltaplane_services.processors.messages import QUERIES, SAMPLES, Outgoing, Record
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
+from deltaplane_services.system.printable import json_text
 from golden.wire_examples import MODEL_REFUSED, same
 from tidy.sources import TOP
 
@@ -163,7 +163,7 @@ def test_a_prior_of_a_later_format_is_refused_by_its_number(
 ) -> None:
     path = tmp_path / "later.json"
     path.write_text(json.dumps(model_as_json(model, stream) | {"format_version": 3}), "utf-8")
-    with pytest.raises(DefinitionError, match=r"version 3; expected 'deltaplane.model' up to version 2"):
+    with pytest.raises(DefinitionError, match=r"version 3; expected 'deltaplane.log.model' up to version 2"):
         read_prior(path)
 
 

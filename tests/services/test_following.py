@@ -20,7 +20,7 @@ from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.membership import NotAllowed
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, ASK_SECONDS, TopicWatch
-from deltaplane_services.processors.records import MODELS, Record
+from deltaplane_services.processors.messages import MODELS, Record
 from golden.wire_examples import MODEL
 from strategies_streams import definition_of
 

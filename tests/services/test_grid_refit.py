@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 import typer.testing
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch
-from deltaplane.grid import fit_grid
+from deltaplane.exact.grid import fit_grid
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement, Samples
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample_batch
-from deltaplane_services.broker_embedded import EmbeddedBroker
-from deltaplane_services.cli import app
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
+from deltaplane_services.cli.application import app
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner
+from deltaplane_services.operations.refitting import RowsSeen, refitted_tables
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 from deltaplane_services.processors.regroup import Regroup
-from deltaplane_services.refitting import RowsSeen, refitted_tables
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.runner_embedded import EmbeddedRunner
 
 NOW = 1_700_000_000_000
 

@@ -15,9 +15,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
-from deltaplane_services import health
-from deltaplane_services.health import MOST_REQUESTS, AddressTaken, Answers, HealthServer, State, serving
-from deltaplane_services.knobs import Knobs
+from deltaplane_services.definition_file.knobs import Knobs
+from deltaplane_services.observe import health
+from deltaplane_services.observe.health import MOST_REQUESTS, AddressTaken, Answers, HealthServer, State, serving
 
 
 class Process:

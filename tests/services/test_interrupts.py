@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane_services.interrupts import STOP_SIGNALS, Interrupts
-from deltaplane_services.processors.records import Outgoing
-from deltaplane_services.replay.options import ReplayOptions, load_tables
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.definition_tables import load_tables
+from deltaplane_services.processors.messages import Outgoing
+from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 from deltaplane_services.replay.run import ReplayResult, replay
+from deltaplane_services.system.interrupts import STOP_SIGNALS, Interrupts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELECTRICITY = EXAMPLES / "electricity.csv.gz"

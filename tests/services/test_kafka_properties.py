@@ -14,11 +14,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionError
-from deltaplane_services import kafka_properties
-from deltaplane_services.kafka_properties import HIDDEN, PINNED, SHOWN, ClusterName, KafkaProperties, redacted
-from deltaplane_services.settings import ServiceSettings
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file import kafka_properties
+from deltaplane_services.definition_file.kafka_properties import (
+    HIDDEN,
+    PINNED,
+    SHOWN,
+    ClusterName,
+    KafkaProperties,
+    redacted,
+)
+from deltaplane_services.definition_file.settings import ServiceSettings
 from services.settings_stream import CLUSTERS, resolve
 
 # Secrets -------------------------------------------------------------------------------------------------------------

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-from deltaplane_services.interrupts import STOP_SIGNALS
-from deltaplane_services.kafka import life
+from deltaplane_services.kafka import service_life
+from deltaplane_services.system.interrupts import STOP_SIGNALS
 
 SERVICE = """
 import ctypes, logging, os, signal, sys, time
 from deltaplane.errors import DeltaGap
 from deltaplane_services.kafka import life
-from deltaplane_services.knobs import Knobs
+from deltaplane_services.definition_file.knobs import Knobs
 
 def hang():
     # As the client does: in C, where Python runs no handler, and a signal ends nothing.
@@ -65,13 +65,13 @@ def test_a_service_that_is_told_to_end_finishes_its_turn_and_closes(tell: signal
 
 def test_a_service_that_hangs_in_its_turn_ends_by_force_when_it_is_told_to() -> None:
     code, said = ended("hang()")
-    assert code == life.EXIT_BY_FORCE
+    assert code == service_life.EXIT_BY_FORCE
     assert "close" not in said
 
 
 def test_a_service_that_hangs_in_close_ends_by_force() -> None:
     code, said = ended("pass", "hang()")
-    assert code == life.EXIT_BY_FORCE
+    assert code == service_life.EXIT_BY_FORCE
     assert "close" in said
 
 
@@ -84,5 +84,5 @@ def test_a_service_that_fails_closes_and_says_what_it_failed_of_whatever_close_s
 
 def test_a_service_that_failed_and_hangs_in_close_ends_by_force() -> None:
     code, said = ended("raise DeltaGap('the log is gone')", "hang()", tell=None)
-    assert code == life.EXIT_BY_FORCE
+    assert code == service_life.EXIT_BY_FORCE
     assert "close" in said

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
 from deltaplane.errors import WireError
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.model import Model
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.records import Checkpoint
-from deltaplane.statistics import Statistics
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.log.model import Model
+from deltaplane.log.records import Checkpoint
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
 from deltaplane.wire import (
     read_checkpoint,
     read_claim_or_delta,
@@ -28,10 +28,10 @@ from deltaplane.wire import (
     write_claim,
     write_delta,
 )
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
 from deltaplane_services.processors.recovery import newest_checkpoint, readable_checkpoint
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from golden.wire_examples import with_fields
 
 DEFINITION = StreamDefinition(

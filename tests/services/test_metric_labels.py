@@ -9,8 +9,8 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector, CollectorRegistry
 
-from deltaplane_services.metrics_export import names
-from deltaplane_services.metrics_export.families import family, label_text
+from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics.families import family, label_text
 
 
 class Labels(Collector):
@@ -18,7 +18,7 @@ class Labels(Collector):
 
     def collect(self) -> Iterator[Metric]:
         values = [(("\x1b[2J", "a"), 1.0), (("\\x1b[2J", "a"), 2.0), (("é\n", "\u202e"), 3.0)]
-        yield family(names.CONFUSION, "s", values)
+        yield family(metric_names.CONFUSION, "s", values)
 
 
 def test_no_byte_of_a_scrape_is_a_command_for_a_terminal() -> None:

@@ -10,19 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.metrics import Confusion, summary
-from deltaplane.window import NO_WATERMARK
+from deltaplane.log.confusion import Confusion, summary
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane.wire import write_sample
-from deltaplane_services.blend_tables import blend_shares
-from deltaplane_services.metrics_export import StreamView, names
-from deltaplane_services.metrics_export.families import ClassNames
-from deltaplane_services.metrics_export.prequential import RecentScores
-from deltaplane_services.processors.records import DELTAS, SAMPLES, Outgoing
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions, start_merger
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions, start_merger
+from deltaplane_services.observe.blend_tables import blend_shares
+from deltaplane_services.observe.metrics import StreamView, metric_names
+from deltaplane_services.observe.metrics.families import ClassNames
+from deltaplane_services.observe.metrics.quality_metrics import RecentScores
+from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
 from services.metrics_models import BINARY, OPEN, model, only, plane, position, scores, series, stream
 
-EVERY = (*names.STREAM, *names.PROCESS)
+EVERY = (*metric_names.STREAM, *metric_names.PROCESS)
 
 
 def view(definition: StreamDefinition = BINARY, samples: int = 100) -> StreamView:
@@ -48,9 +48,9 @@ def test_every_metric_has_a_name_of_its_own_that_follows_the_conventions() -> No
 def test_counters_of_closed_sets_are_there_at_zero_before_anything_happens() -> None:
     seen = view()
     seen.observe(model(1))
-    assert series(seen, names.CONFUSION) == {(a, b): 0.0 for a in ("no", "yes") for b in ("no", "yes")}
-    assert series(seen, names.REJECTED) == {(reason,): 0.0 for reason in names.REJECTIONS}
-    assert series(seen, names.SAMPLES).keys() == {
+    assert series(seen, metric_names.CONFUSION) == {(a, b): 0.0 for a in ("no", "yes") for b in ("no", "yes")}
+    assert series(seen, metric_names.REJECTED) == {(reason,): 0.0 for reason in metric_names.REJECTIONS}
+    assert series(seen, metric_names.SAMPLES).keys() == {
         ("applied",),
         ("duplicate",),
         ("replaced",),
@@ -58,7 +58,7 @@ def test_counters_of_closed_sets_are_there_at_zero_before_anything_happens() -> 
         ("annihilated",),
         ("retired_id",),
     }
-    assert set(series(seen, names.RETIREMENTS).values()) == {0.0}
+    assert set(series(seen, metric_names.RETIREMENTS).values()) == {0.0}
 
 
 def test_every_sample_and_retirement_is_counted_under_one_outcome() -> None:
@@ -82,17 +82,17 @@ def test_every_sample_and_retirement_is_counted_under_one_outcome() -> None:
     }
     seen = view()
     seen.observe(model(1, totals=totals))
-    outcomes = series(seen, names.SAMPLES)
+    outcomes = series(seen, metric_names.SAMPLES)
     assert outcomes["applied",] == 46.0
     assert sum(outcomes.values()) == 46 + 4 + 3 + 2 + 1 + 5
-    removed = series(seen, names.REMOVED)
+    removed = series(seen, metric_names.REMOVED)
     assert removed == {("expired",): 7.0, ("withdrawn",): 1.0, ("replaced",): 4.0, ("retired",): 8.0}
-    rejected = {reason: count for (reason,), count in series(seen, names.REJECTED).items() if count}
+    rejected = {reason: count for (reason,), count in series(seen, metric_names.REJECTED).items() if count}
     assert rejected == {"bad_value": 8.0, "wrong_partition": 12.0, "other": 2.0, "late": 2.0, "retired_id": 5.0}
-    assert only(seen, names.RETIREMENTS_WAITING) == 2.0
-    assert only(seen, names.RETIREMENTS_FORGOTTEN, "") == 6.0
-    assert only(seen, names.FILLED) == 11.0
-    assert series(seen, names.MISPLACED) == {("samples",): 13.0, ("retirements",): 0.0}
+    assert only(seen, metric_names.RETIREMENTS_WAITING) == 2.0
+    assert only(seen, metric_names.RETIREMENTS_FORGOTTEN, "") == 6.0
+    assert only(seen, metric_names.FILLED) == 11.0
+    assert series(seen, metric_names.MISPLACED) == {("samples",): 13.0, ("retirements",): 0.0}
 
 
 def test_counters_stay_where_they_were_while_a_merger_catches_up_and_gauges_follow_the_version() -> None:
@@ -105,17 +105,17 @@ def test_counters_stay_where_they_were_while_a_merger_catches_up_and_gauges_foll
     seen.observe(model(7, counts={"no": 8}, **before))
     # It has restarted from its checkpoints: a higher version that contains less.
     seen.observe(model(8, counts={"no": 3}, totals={"applied": 4}, scores=scores(no_no=3), positions=(position(),)))
-    assert series(seen, names.SAMPLES)["applied",] == 10.0
-    assert series(seen, names.CONFUSION)["yes", "no"] == 4.0
-    assert series(seen, names.TILES) == {("here", "0"): 5.0}
-    assert only(seen, names.MODEL_VERSION) == 8.0
-    assert series(seen, names.WINDOW_SAMPLES)["no",] == 3.0
+    assert series(seen, metric_names.SAMPLES)["applied",] == 10.0
+    assert series(seen, metric_names.CONFUSION)["yes", "no"] == 4.0
+    assert series(seen, metric_names.TILES) == {("here", "0"): 5.0}
+    assert only(seen, metric_names.MODEL_VERSION) == 8.0
+    assert series(seen, metric_names.WINDOW_SAMPLES)["no",] == 3.0
     # And the model of another that believes to be the merger: a lower version that contains more.
     seen.observe(model(6, counts={"no": 9}, totals={"applied": 12}, scores=scores(no_no=9, yes_no=4)))
-    assert series(seen, names.SAMPLES)["applied",] == 12.0
-    assert series(seen, names.CONFUSION)["no", "no"] == 9.0
-    assert only(seen, names.MODEL_VERSION) == 8.0
-    assert series(seen, names.WINDOW_SAMPLES)["no",] == 3.0
+    assert series(seen, metric_names.SAMPLES)["applied",] == 12.0
+    assert series(seen, metric_names.CONFUSION)["no", "no"] == 9.0
+    assert only(seen, metric_names.MODEL_VERSION) == 8.0
+    assert series(seen, metric_names.WINDOW_SAMPLES)["no",] == 3.0
 
 
 @given(st.lists(st.tuples(st.integers(1, 9), st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=6))
@@ -183,30 +183,37 @@ def test_the_measures_are_those_of_the_core_for_all_samples_and_for_the_recent_o
     seen.observe(model(2, scores=first + second))
     for span, confusion in (("all", first + second), ("recent", second)):
         expected = summary(confusion, "yes")
-        assert series(seen, names.GMEAN)[span,] == expected.gmean
-        assert series(seen, names.ACCURACY)[span,] == expected.accuracy
-        assert series(seen, names.SENSITIVITY)["yes", span] == expected.sensitivity
-        assert series(seen, names.SPECIFICITY)["yes", span] == expected.specificity
-        assert series(seen, names.SENSITIVITY)["no", span] == expected.specificity
-        assert series(seen, names.F_MEASURE)["yes", span] == expected.f_measure
-        assert series(seen, names.RELATIVE_SENSITIVITY)["yes", span] == expected.relative_sensitivity
-        assert series(seen, names.PREQUENTIAL_ROWS)[span,] == confusion.rows
-    assert only(seen, names.PREQUENTIAL_SPAN) == 50.0
+        assert series(seen, metric_names.GMEAN)[span,] == expected.gmean
+        assert series(seen, metric_names.ACCURACY)[span,] == expected.accuracy
+        assert series(seen, metric_names.SENSITIVITY)["yes", span] == expected.sensitivity
+        assert series(seen, metric_names.SPECIFICITY)["yes", span] == expected.specificity
+        assert series(seen, metric_names.SENSITIVITY)["no", span] == expected.specificity
+        assert series(seen, metric_names.F_MEASURE)["yes", span] == expected.f_measure
+        assert series(seen, metric_names.RELATIVE_SENSITIVITY)["yes", span] == expected.relative_sensitivity
+        assert series(seen, metric_names.PREQUENTIAL_ROWS)[span,] == confusion.rows
+    assert only(seen, metric_names.PREQUENTIAL_SPAN) == 50.0
 
 
 def test_what_is_not_defined_has_no_series() -> None:
     seen = view()
     seen.observe(model(1))
-    for metric in (names.GMEAN, names.ACCURACY, names.SENSITIVITY, names.F_MEASURE, names.IMBALANCE, names.SIGMA):
+    for metric in (
+        metric_names.GMEAN,
+        metric_names.ACCURACY,
+        metric_names.SENSITIVITY,
+        metric_names.F_MEASURE,
+        metric_names.IMBALANCE,
+        metric_names.SIGMA,
+    ):
         assert series(seen, metric) == {}
-    for metric in (names.WATERMARK, names.MODEL_C, names.WEIGHT_NORM, names.WEIGHT_CHANGE):
+    for metric in (metric_names.WATERMARK, metric_names.MODEL_C, metric_names.WEIGHT_NORM, metric_names.WEIGHT_CHANGE):
         assert only(seen, metric) is None
     seen.observe(model(2, scores=scores(no_no=5), counts={"no": 5}, watermark=NO_WATERMARK))
-    assert series(seen, names.GMEAN) == {}
-    assert series(seen, names.SENSITIVITY) == {("no", "all"): 1.0, ("no", "recent"): 1.0}
-    assert series(seen, names.SPECIFICITY) == {("yes", "all"): 1.0, ("yes", "recent"): 1.0}
-    assert series(seen, names.WINDOW_SAMPLES) == {("no",): 5.0, ("yes",): 0.0}
-    assert only(seen, names.IMBALANCE) is None
+    assert series(seen, metric_names.GMEAN) == {}
+    assert series(seen, metric_names.SENSITIVITY) == {("no", "all"): 1.0, ("no", "recent"): 1.0}
+    assert series(seen, metric_names.SPECIFICITY) == {("yes", "all"): 1.0, ("yes", "recent"): 1.0}
+    assert series(seen, metric_names.WINDOW_SAMPLES) == {("no",): 5.0, ("yes",): 0.0}
+    assert only(seen, metric_names.IMBALANCE) is None
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -224,8 +231,8 @@ def test_a_class_that_vanishes_for_a_while_leaves_a_gap(seed: int) -> None:
         runner.round(1000 * turn)
         assert runner.merger.model is not None
         seen.observe(runner.merger.model)
-        shown.append(series(seen, names.GMEAN).get(("recent",)))
-        imbalance.append(only(seen, names.IMBALANCE))
+        shown.append(series(seen, metric_names.GMEAN).get(("recent",)))
+        imbalance.append(only(seen, metric_names.IMBALANCE))
     there = [value for value in (*shown[5:20], *shown[44:]) if value is not None]
     assert len(there) == 31
     assert all(0.5 < value < 1.0 for value in there)
@@ -274,38 +281,38 @@ def test_an_open_stream_of_many_classes_has_few_series_and_loses_no_sample() -> 
     wrong = {(label, labels[0]): 1 + at for at, label in enumerate(labels)}
     seen = view(OPEN)
     seen.observe(model(1, OPEN, scores=Confusion(wrong), counts=dict.fromkeys(labels, 2)))
-    cells = series(seen, names.CONFUSION)
+    cells = series(seen, metric_names.CONFUSION)
     assert sum(cells.values()) == sum(wrong.values())
-    assert len({truth for truth, _ in cells}) == names.MOST_CLASSES + 1
-    assert len(cells) <= (names.MOST_CLASSES + 1) ** 2
-    assert ("c199", names.OTHER) in cells
-    live = series(seen, names.WINDOW_SAMPLES)
-    assert len(live) == names.MOST_CLASSES + 1
+    assert len({truth for truth, _ in cells}) == metric_names.MOST_CLASSES + 1
+    assert len(cells) <= (metric_names.MOST_CLASSES + 1) ** 2
+    assert ("c199", metric_names.OTHER) in cells
+    live = series(seen, metric_names.WINDOW_SAMPLES)
+    assert len(live) == metric_names.MOST_CLASSES + 1
     assert sum(live.values()) == 400.0
-    assert names.OTHER not in {label for label, _ in series(seen, names.SENSITIVITY)}
+    assert metric_names.OTHER not in {label for label, _ in series(seen, metric_names.SENSITIVITY)}
 
 
 def test_a_class_keeps_its_name_when_others_outgrow_it() -> None:
-    few = ClassNames().having_seen({f"c{at}": 1 for at in range(names.MOST_CLASSES - 1)})
+    few = ClassNames().having_seen({f"c{at}": 1 for at in range(metric_names.MOST_CLASSES - 1)})
     full = few.having_seen({"late": 10, "later": 9})
-    assert (full.name("late"), full.name("later"), full.name("c0")) == ("late", names.OTHER, "c0")
+    assert (full.name("late"), full.name("later"), full.name("c0")) == ("late", metric_names.OTHER, "c0")
     assert full.having_seen({"later": 10**9}) == full
-    assert full.sums({"c0": 1, "later": 2, "never seen": 3}) == {"c0": 1, names.OTHER: 5}
+    assert full.sums({"c0": 1, "later": 2, "never seen": 3}) == {"c0": 1, metric_names.OTHER: 5}
 
 
 def test_labels_of_any_text_come_through_the_wire_as_they_are() -> None:
     labels = ('say "yes"', "a\\b", "line\nbreak", "ünïcode")
     seen = view(OPEN)
     seen.observe(model(1, OPEN, counts=dict.fromkeys(labels, 3)))
-    assert series(seen, names.WINDOW_SAMPLES) == {(label,): 3.0 for label in labels}
+    assert series(seen, metric_names.WINDOW_SAMPLES) == {(label,): 3.0 for label in labels}
 
 
 def test_a_class_called_other_is_counted_with_the_others_and_makes_no_series_twice() -> None:
-    counts = {names.OTHER: 100, **{f"c{at:02}": 1 for at in range(30)}}
+    counts = {metric_names.OTHER: 100, **{f"c{at:02}": 1 for at in range(30)}}
     seen = view(OPEN)
     seen.observe(model(1, OPEN, counts=counts))
-    live = series(seen, names.WINDOW_SAMPLES)
-    assert live[names.OTHER,] == 100 + 30 - (names.MOST_CLASSES - 1)
+    live = series(seen, metric_names.WINDOW_SAMPLES)
+    assert live[metric_names.OTHER,] == 100 + 30 - (metric_names.MOST_CLASSES - 1)
     assert sum(live.values()) == 130.0
 
 
@@ -315,36 +322,36 @@ def test_a_class_called_other_is_counted_with_the_others_and_makes_no_series_twi
 def test_the_plane_is_shown_with_the_way_it_moved_since_the_one_before() -> None:
     seen = view()
     seen.observe(model(1, plane=plane(), plane_version=1, watermark=5_500))
-    assert only(seen, names.WEIGHT_NORM) == 5.0
-    assert only(seen, names.WEIGHT_CHANGE) is None
-    assert only(seen, names.WATERMARK) == 5.5
-    assert only(seen, names.MODEL_CREATED) == 1000.001
+    assert only(seen, metric_names.WEIGHT_NORM) == 5.0
+    assert only(seen, metric_names.WEIGHT_CHANGE) is None
+    assert only(seen, metric_names.WATERMARK) == 5.5
+    assert only(seen, metric_names.MODEL_CREATED) == 1000.001
     seen.observe(model(2, plane=plane(weights=(3.0, 6.5)), plane_version=2))
-    assert only(seen, names.WEIGHT_CHANGE) == 2.5
-    assert series(seen, names.WEIGHT) == {("yes", "a"): 3.0, ("yes", "b"): 6.5}
-    assert series(seen, names.SIGMA) == {("no",): 0.5, ("yes",): 1.5}
-    assert (only(seen, names.MODEL_C), only(seen, names.CONDITION)) == (2.0, 1000.0)
-    assert only(seen, names.MODEL_REFUSED) == 0.0
+    assert only(seen, metric_names.WEIGHT_CHANGE) == 2.5
+    assert series(seen, metric_names.WEIGHT) == {("yes", "a"): 3.0, ("yes", "b"): 6.5}
+    assert series(seen, metric_names.SIGMA) == {("no",): 0.5, ("yes",): 1.5}
+    assert (only(seen, metric_names.MODEL_C), only(seen, metric_names.CONDITION)) == (2.0, 1000.0)
+    assert only(seen, metric_names.MODEL_REFUSED) == 0.0
     # Refused: the plane stays, and has not moved again.
     seen.observe(model(3, plane=plane(weights=(3.0, 6.5)), plane_version=2, refusal="one class only"))
-    assert only(seen, names.MODEL_REFUSED) == 1.0
-    assert (only(seen, names.MODEL_VERSION), only(seen, names.PLANE_VERSION)) == (3.0, 2.0)
-    assert only(seen, names.WEIGHT_CHANGE) == 2.5
+    assert only(seen, metric_names.MODEL_REFUSED) == 1.0
+    assert (only(seen, metric_names.MODEL_VERSION), only(seen, metric_names.PLANE_VERSION)) == (3.0, 2.0)
+    assert only(seen, metric_names.WEIGHT_CHANGE) == 2.5
 
 
 def test_planes_of_other_classes_have_no_distance_between_them() -> None:
     seen = view(OPEN)
     seen.observe(model(1, OPEN, plane=plane(("a", "b", "c")), plane_version=1, counts={"a": 1, "b": 1, "c": 1}))
-    assert only(seen, names.WEIGHT_NORM) == pytest.approx(np.sqrt(75.0))
+    assert only(seen, metric_names.WEIGHT_NORM) == pytest.approx(np.sqrt(75.0))
     seen.observe(model(2, OPEN, plane=plane(("a", "b")), plane_version=2, counts={"a": 1, "b": 1}))
-    assert only(seen, names.WEIGHT_CHANGE) is None
+    assert only(seen, metric_names.WEIGHT_CHANGE) is None
 
 
 def test_removed_sources_are_shown_and_keep_their_tiles() -> None:
     seen = view()
     seen.observe(model(1, positions=(position(0, 3), position(1, 4, barred=True))))
-    assert series(seen, names.BARRED) == {("here", "0"): 0.0, ("here", "1"): 1.0}
-    assert series(seen, names.TILES) == {("here", "0"): 3.0, ("here", "1"): 4.0}
+    assert series(seen, metric_names.BARRED) == {("here", "0"): 0.0, ("here", "1"): 1.0}
+    assert series(seen, metric_names.TILES) == {("here", "0"): 3.0, ("here", "1"): 4.0}
 
 
 def test_what_the_automatic_mode_leans_to_is_shown_choice_by_choice_and_adds_up() -> None:
@@ -364,7 +371,7 @@ def test_what_the_automatic_mode_leans_to_is_shown_choice_by_choice_and_adds_up(
     expected = blend_shares(newest, definition)
     assert expected is not None
     assert {"windows", "C", "cuts"} <= expected.keys()
-    found = series(seen, names.BLEND_SHARE)
+    found = series(seen, metric_names.BLEND_SHARE)
     assert found == {(of, choice): share for of, shares in expected.items() for choice, share in shares.items()}
     for of in expected:
         assert sum(share for (kind, _), share in found.items() if kind == of) == pytest.approx(1.0)
@@ -373,4 +380,4 @@ def test_what_the_automatic_mode_leans_to_is_shown_choice_by_choice_and_adds_up(
 def test_a_plane_that_is_solved_for_leans_to_nothing() -> None:
     seen = view()
     seen.observe(model(2, plane=plane(), plane_version=2))
-    assert series(seen, names.BLEND_SHARE) == {}
+    assert series(seen, metric_names.BLEND_SHARE) == {}

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from deltaplane.delta import Source, SourceState, Verdict
-from deltaplane.statistics import Statistics
-from deltaplane_services.metrics_export import MergerMetrics, ScorerMetrics, WorkerMetrics, names
-from deltaplane_services.metrics_export.process import SILENCE_SECONDS
-from deltaplane_services.processors.records import (
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Source, SourceState, Verdict
+from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, metric_names
+from deltaplane_services.observe.metrics.process_metrics import SILENCE_SECONDS
+from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
     DELTAS,
     MODELS,
@@ -21,9 +21,9 @@ from deltaplane_services.processors.records import (
     Record,
     dead_letter,
 )
-from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.solving import solver_digest
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from golden.wire_examples import PREDICTION, UNANSWERED
 from services.metrics_models import BINARY, exported, model, only, plane, position, series
 
@@ -79,7 +79,7 @@ def test_a_loop_that_has_not_turned_for_long_is_neither_alive_nor_ready(worker: 
     assert not worker.alive().good
     assert not worker.ready().good
     assert "has not turned for 121 s" in worker.ready().why
-    assert only(worker.registry, names.READY) == 0.0
+    assert only(worker.registry, metric_names.READY) == 0.0
 
 
 def test_a_service_that_ends_is_alive_and_not_ready(worker: WorkerMetrics) -> None:
@@ -125,16 +125,16 @@ def test_a_merger_that_stands_by_is_ready_and_exports_nothing_of_the_stream(merg
     merger.turn({Verdict.ACCEPTED: 3}, joined=True, has_place=True)
     assert merger.ready().good
     assert merger.ready().why.endswith("version 5; plane of version 4: one class only")
-    assert {metric.name for metric in (names.MODEL_VERSION, names.CONFUSION)} <= stream_metrics(merger)
-    assert only(merger.registry, names.ELECTED) == 1.0
+    assert {metric.name for metric in (metric_names.MODEL_VERSION, metric_names.CONFUSION)} <= stream_metrics(merger)
+    assert only(merger.registry, metric_names.ELECTED) == 1.0
     # Another is elected.
     merger.turn(None, joined=True, has_place=False)
     assert not stream_metrics(merger)
-    assert only(merger.registry, names.ELECTED) == 0.0
+    assert only(merger.registry, metric_names.ELECTED) == 0.0
 
 
 def stream_metrics(merger: MergerMetrics) -> set[str]:
-    return exported(merger.registry).keys() & {metric.name for metric in names.STREAM}
+    return exported(merger.registry).keys() & {metric.name for metric in metric_names.STREAM}
 
 
 def test_a_scorer_that_no_broker_answers_or_whose_model_nobody_renews_is_not_ready_and_says_by_what_it_answers() -> (
@@ -146,13 +146,13 @@ def test_a_scorer_that_no_broker_answers_or_whose_model_nobody_renews_is_not_rea
     scorer.turn(processor, outage="no broker answers: timed out", stale="models are gone")
     assert not scorer.ready().good
     assert scorer.ready().why == "scorer: no broker answers: timed out (answers by model version 7)"
-    assert only(scorer.registry, names.STALE_MODEL) == 1.0
+    assert only(scorer.registry, metric_names.STALE_MODEL) == 1.0
     scorer.turn(processor, stale="models are gone")
     assert scorer.ready().why == "scorer: models are gone (answers by model version 7)"
-    assert only(scorer.registry, names.READY) == 0.0
+    assert only(scorer.registry, metric_names.READY) == 0.0
     scorer.turn(processor)
     assert scorer.ready().good
-    assert only(scorer.registry, names.STALE_MODEL) == 0.0
+    assert only(scorer.registry, metric_names.STALE_MODEL) == 0.0
     now[0] += 11.0
     assert not scorer.ready().good, "a turn that does not end cannot say so itself"
     assert "waits for a broker" in scorer.ready().why
@@ -164,7 +164,7 @@ def test_a_scorer_shows_the_version_that_it_answers_by_though_it_has_seen_higher
     for version in (50, 1):
         processor.model = model(version, plane=plane(), plane_version=version)
         scorer.turn(processor)
-    assert only(scorer.registry, names.SEEN_VERSION) == 1.0
+    assert only(scorer.registry, metric_names.SEEN_VERSION) == 1.0
 
 
 def test_a_scorer_is_ready_once_there_is_a_plane() -> None:
@@ -179,7 +179,7 @@ def test_a_scorer_is_ready_once_there_is_a_plane() -> None:
     processor.see_model(model(2, plane=plane(), plane_version=2))
     scorer.turn(processor)
     assert (scorer.ready().good, scorer.ready().why) == (True, "scorer: answers by model version 2")
-    assert only(scorer.registry, names.SEEN_VERSION) == 2.0
+    assert only(scorer.registry, metric_names.SEEN_VERSION) == 2.0
 
 
 # Workers -------------------------------------------------------------------------------------------------------------
@@ -196,20 +196,20 @@ def test_a_rebuild_is_timed_from_the_assignment_until_the_source_serves(worker: 
     ):
         clock.now = now
         worker.turn(sources, waiting, joined=True)
-        ages.append(series(worker.registry, names.REBUILDING))
+        ages.append(series(worker.registry, metric_names.REBUILDING))
     assert ages[1] == {("here", "0"): 3.0, ("here", "1"): 3.0}
     assert ages[2] == {("here", "0"): 0.0, ("here", "1"): 7.0}
     assert ages[4] == {("here", "0"): 0.0, ("here", "1"): 0.0}
-    assert only(worker.registry, names.REBUILD_SECONDS, "_count") == 2.0
-    assert only(worker.registry, names.REBUILD_SECONDS, "_sum") == 7.0 + 9.0
+    assert only(worker.registry, metric_names.REBUILD_SECONDS, "_count") == 2.0
+    assert only(worker.registry, metric_names.REBUILD_SECONDS, "_sum") == 7.0 + 9.0
 
 
 def test_a_source_that_is_given_up_has_no_series_and_no_rebuild_of_it_is_counted(worker: WorkerMetrics) -> None:
     worker.turn({0: source(serving=False)}, (1,), joined=True)
     worker.turn({}, (), joined=True)
-    assert series(worker.registry, names.REBUILDING) == {}
-    assert series(worker.registry, names.ROWS_HELD) == {}
-    assert only(worker.registry, names.REBUILD_SECONDS, "_count") == 0.0
+    assert series(worker.registry, metric_names.REBUILDING) == {}
+    assert series(worker.registry, metric_names.ROWS_HELD) == {}
+    assert only(worker.registry, metric_names.REBUILD_SECONDS, "_count") == 0.0
 
 
 def test_the_time_from_sample_to_model_is_that_of_the_first_model_with_the_delta(worker: WorkerMetrics) -> None:
@@ -218,15 +218,15 @@ def test_the_time_from_sample_to_model_is_that_of_the_first_model_with_the_delta
     worker.delta(processor, 5, [record(999_900)], DELTA)
     worker.delta(processor, 6, [], DELTA)
     worker.model(model(1, positions=(position(sequence=4),), created=1_000_000))
-    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_count") == 0.0
+    assert only(worker.registry, metric_names.SAMPLE_TO_MODEL, "_count") == 0.0
     worker.model(model(2, positions=(position(sequence=5),), created=1_000_000))
-    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_sum") == 0.5
+    assert only(worker.registry, metric_names.SAMPLE_TO_MODEL, "_sum") == 0.5
     worker.model(model(3, positions=(position(sequence=7),), created=1_002_000))
     worker.model(model(4, positions=(position(sequence=7),), created=1_009_000))
-    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_count") == 2.0
-    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_sum") == pytest.approx(0.5 + 2.1)
-    assert only(worker.registry, names.DELTA_BYTES, "_count") == 3.0
-    assert only(worker.registry, names.DELTA_BYTES, "_sum") == 3000.0
+    assert only(worker.registry, metric_names.SAMPLE_TO_MODEL, "_count") == 2.0
+    assert only(worker.registry, metric_names.SAMPLE_TO_MODEL, "_sum") == pytest.approx(0.5 + 2.1)
+    assert only(worker.registry, metric_names.DELTA_BYTES, "_count") == 3.0
+    assert only(worker.registry, metric_names.DELTA_BYTES, "_sum") == 3000.0
 
 
 def test_a_delta_that_was_never_accepted_is_not_found_in_what_another_writer_brought(worker: WorkerMetrics) -> None:
@@ -234,26 +234,30 @@ def test_a_delta_that_was_never_accepted_is_not_found_in_what_another_writer_bro
     worker.model(model(1, positions=(position(sequence=9, owner="v.1"),)))
     worker.delta(source(writer="w.2"), 9, [record(1_000_000)], DELTA)
     worker.model(model(2, positions=(position(sequence=10, owner="w.2"),), created=1_000_250))
-    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_count") == 1.0
-    assert only(worker.registry, names.SAMPLE_TO_MODEL, "_sum") == 0.25
+    assert only(worker.registry, metric_names.SAMPLE_TO_MODEL, "_count") == 1.0
+    assert only(worker.registry, metric_names.SAMPLE_TO_MODEL, "_sum") == 0.25
 
 
 def test_rounding_is_the_largest_of_all_sources_in_units_and_in_steps(worker: WorkerMetrics) -> None:
     one, other = source(), source(1)
     one._intake.rounding_error, other._intake.rounding_error = np.array([0.1, 0.2]), np.array([0.4, 0.0])
     worker.turn({0: one, 1: other}, (), joined=True)
-    assert series(worker.registry, names.ROUNDING) == {("a",): 0.4, ("b",): 0.2}
-    assert only(worker.registry, names.ROUNDING_STEPS) == 0.4
+    assert series(worker.registry, metric_names.ROUNDING) == {("a",): 0.4, ("b",): 0.2}
+    assert only(worker.registry, metric_names.ROUNDING_STEPS) == 0.4
 
 
 # All services --------------------------------------------------------------------------------------------------------
 
 
 def test_dead_letters_are_counted_by_reason_from_zero_on(worker: WorkerMetrics) -> None:
-    assert series(worker.registry, names.DEAD_LETTERS) == {(reason,): 0.0 for reason in names.DEAD_LETTER_REASONS}
+    assert series(worker.registry, metric_names.DEAD_LETTERS) == {
+        (reason,): 0.0 for reason in metric_names.DEAD_LETTER_REASONS
+    }
     bad = [dead_letter(record(0), kind, "why", 10) for kind in ("bad value", "bad value", "late", "of a later version")]
     worker.published([*bad, Outgoing(DEAD_LETTERS, 0, None, b"no letter"), Outgoing(MODELS, 0, None, b"")])
-    counted = {reason: count for (reason,), count in series(worker.registry, names.DEAD_LETTERS).items() if count}
+    counted = {
+        reason: count for (reason,), count in series(worker.registry, metric_names.DEAD_LETTERS).items() if count
+    }
     assert counted == {"bad_value": 2.0, "late": 1.0, "other": 2.0}
 
 
@@ -262,30 +266,30 @@ def test_lags_and_commits_are_shown_by_topic_without_the_streams_name(
 ) -> None:
     merger.lags({(DELTAS, 0): 5, (DELTAS, 1): 0})
     worker.lags({(SAMPLES, 1): 7})
-    assert series(worker.registry, names.LAG) == {(SAMPLES, "here", "1"): 7.0}
-    assert series(merger.registry, names.LAG) == {(DELTAS, "", "0"): 5.0, (DELTAS, "", "1"): 0.0}
+    assert series(worker.registry, metric_names.LAG) == {(SAMPLES, "here", "1"): 7.0}
+    assert series(merger.registry, metric_names.LAG) == {(DELTAS, "", "0"): 5.0, (DELTAS, "", "1"): 0.0}
     merger.delivered("s.models", 0.02)
     merger.delivered("models", 0.03)
-    assert series(merger.registry, names.COMMIT_SECONDS, "_count") == {(MODELS,): 2.0}
-    assert series(merger.registry, names.COMMIT_SECONDS, "_sum")[MODELS,] == pytest.approx(0.05)
+    assert series(merger.registry, metric_names.COMMIT_SECONDS, "_count") == {(MODELS,): 2.0}
+    assert series(merger.registry, metric_names.COMMIT_SECONDS, "_sum")[MODELS,] == pytest.approx(0.05)
 
 
 def test_solving_is_timed_where_there_was_something_to_solve(merger: MergerMetrics) -> None:
     merger.solved(0.5, Output())
     merger.solved(0.25, Output(then=(Outgoing(MODELS, 0, b"s", b"model"),)))
-    assert only(merger.registry, names.SOLVE_SECONDS, "_count") == 1.0
-    assert only(merger.registry, names.SOLVE_SECONDS, "_sum") == 0.25
+    assert only(merger.registry, metric_names.SOLVE_SECONDS, "_count") == 1.0
+    assert only(merger.registry, metric_names.SOLVE_SECONDS, "_sum") == 0.25
     merger.turn({Verdict.ACCEPTED: 3, Verdict.STALE_WRITER: 1}, joined=True, has_place=True)
-    judged = {verdict: count for (verdict,), count in series(merger.registry, names.DELTAS).items() if count}
+    judged = {verdict: count for (verdict,), count in series(merger.registry, metric_names.DELTAS).items() if count}
     assert judged == {"accepted": 3.0, "stale_writer": 1.0}
 
 
 def test_void_trials_are_counted_while_elected_and_the_solver_is_named_standing_by_too(merger: MergerMetrics) -> None:
     merger.turn({Verdict.ACCEPTED: 9}, joined=True, has_place=True, void_trials=4)
-    assert only(merger.registry, names.VOID_TRIALS) == 4.0
+    assert only(merger.registry, metric_names.VOID_TRIALS) == 4.0
     merger.turn(None, joined=True, has_place=False)
-    assert only(merger.registry, names.VOID_TRIALS) == 0.0
-    assert series(merger.registry, names.SOLVER) == {(solver_digest(BINARY),): 1.0}
+    assert only(merger.registry, metric_names.VOID_TRIALS) == 0.0
+    assert series(merger.registry, metric_names.SOLVER) == {(solver_digest(BINARY),): 1.0}
 
 
 def test_predictions_and_what_could_not_be_answered_are_counted() -> None:
@@ -293,8 +297,8 @@ def test_predictions_and_what_could_not_be_answered_are_counted() -> None:
     told = (PREDICTION, PREDICTION, UNANSWERED, PREDICTION)
     answers = tuple(Outgoing("predictions", 0, b"", b"", meaning) for meaning in told)
     scorer.answered(Output((dead_letter(record(0), "bad record", "why", 10),), answers))
-    assert only(scorer.registry, names.PREDICTIONS) == 3.0
-    assert series(scorer.registry, names.DEAD_LETTERS)["bad_record",] == 1.0
+    assert only(scorer.registry, metric_names.PREDICTIONS) == 3.0
+    assert series(scorer.registry, metric_names.DEAD_LETTERS)["bad_record",] == 1.0
 
 
 def services() -> Iterator[WorkerMetrics | MergerMetrics | ScorerMetrics]:
@@ -303,7 +307,7 @@ def services() -> Iterator[WorkerMetrics | MergerMetrics | ScorerMetrics]:
 
 def test_every_service_says_what_it_is_and_how_much_memory_it_takes() -> None:
     for service in services():
-        assert len(series(service.registry, names.BUILD)) == 1
+        assert len(series(service.registry, metric_names.BUILD)) == 1
         assert exported(service.registry)["process_resident_memory_bytes"][0][1] > 0
         assert not [name for name in exported(service.registry) if name.endswith("_created")]
 
@@ -314,11 +318,11 @@ def test_every_service_says_what_it_is_and_how_much_memory_it_takes() -> None:
 def test_unsafe_settings_are_counted_by_topic_and_a_topic_that_may_not_be_seen_has_no_series(
     worker: WorkerMetrics,
 ) -> None:
-    assert series(worker.registry, names.UNSAFE_SETTINGS) == {}
+    assert series(worker.registry, metric_names.UNSAFE_SETTINGS) == {}
     worker.unsafe_topics({"samples": 2, "deltas": 0})
-    assert series(worker.registry, names.UNSAFE_SETTINGS) == {("samples",): 2.0, ("deltas",): 0.0}
+    assert series(worker.registry, metric_names.UNSAFE_SETTINGS) == {("samples",): 2.0, ("deltas",): 0.0}
     worker.unsafe_topics({"samples": 0, "deltas": 0})
-    assert series(worker.registry, names.UNSAFE_SETTINGS) == {("samples",): 0.0, ("deltas",): 0.0}
+    assert series(worker.registry, metric_names.UNSAFE_SETTINGS) == {("samples",): 0.0, ("deltas",): 0.0}
 
 
 def test_records_let_go_of_are_added_up_and_the_logs_begin_where_they_were_last_seen_to(clock: Clock) -> None:
@@ -326,8 +330,8 @@ def test_records_let_go_of_are_added_up_and_the_logs_begin_where_they_were_last_
     merger.trimmed({}, {("samples", 0): 0, ("retirements", 0): 0})
     merger.trimmed({("samples", 0): 70}, {("samples", 0): 70, ("retirements", 0): 0})
     merger.trimmed({("samples", 0): 30}, {("samples", 0): 100, ("retirements", 0): 0})
-    assert series(merger.registry, names.TRIMMED) == {
+    assert series(merger.registry, metric_names.TRIMMED) == {
         ("samples", "here", "0"): 100.0,
         ("retirements", "here", "0"): 0.0,
     }
-    assert series(merger.registry, names.LOG_BEGIN)["samples", "here", "0"] == 100.0
+    assert series(merger.registry, metric_names.LOG_BEGIN)["samples", "here", "0"] == 100.0

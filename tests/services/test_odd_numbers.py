@@ -9,8 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
-from deltaplane_services.cli import app
-from deltaplane_services.replay.options import ReplayOptions
+from deltaplane_services.cli.application import app
+from deltaplane_services.produce.feed_options import ReplayOptions
 
 ODD = ["nan", "inf", "-inf", "-1", "1e400", "99999999999999999999999999999999", "1e-320"]
 ROWS = "a,b,label\n" + "".join(f"{n % 7},{n % 5},{n % 2}\n" for n in range(60))

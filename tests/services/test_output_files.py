@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from deltaplane_services.output_files import PRIVATE, OutputFile, OutputRefused, check_output, write_text
+from deltaplane_services.definition_file.settings import without_secrets_of
 from deltaplane_services.replay.run import _as_line
-from deltaplane_services.settings import without_secrets_of
+from deltaplane_services.system.output_files import PRIVATE, OutputFile, OutputRefused, check_output, write_text
 
 ROWS = "a,b,label\n" + "".join(f"{n % 7},{n % 5},{n % 2}\n" for n in range(400))
 LEAST = ("--label", "label", "--window", "100", "--C", "1")

@@ -16,18 +16,18 @@ import pytest
 from prometheus_client.exposition import generate_latest
 from rich.console import Console
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source
-from deltaplane.model import SourcePosition
-from deltaplane_services.cli_sources import _show
-from deltaplane_services.kafka.models import model_as_json, model_line, print_model
-from deltaplane_services.metrics_export import MergerMetrics
-from deltaplane_services.plain import STRANGE, PlainFormatter, echo, json_text, plain
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.top.draw import draw
-from deltaplane_services.top.frame import frame_of
-from deltaplane_services.top.gather import Address, Gathering, Scrape, parse
-from deltaplane_services.top.history import History
+from deltaplane.log.delta import Source
+from deltaplane.log.model import SourcePosition
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.cli.source_commands import _show
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.observe.metrics import MergerMetrics
+from deltaplane_services.observe.top.draw import draw
+from deltaplane_services.observe.top.gather import Address, Gathering, Scrape, parse
+from deltaplane_services.observe.top.history import History
+from deltaplane_services.observe.top.snapshot import frame_of
+from deltaplane_services.operations.model_listing import model_as_json, model_line, print_model
+from deltaplane_services.system.printable import STRANGE, PlainFormatter, echo, json_text, plain
 from services.metrics_models import OPEN, model, plane, stream
 from services.test_replay import run_main, write_csv
 

@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.sample import Samples
-from deltaplane_services.kafka import produce as module
-from deltaplane_services.kafka.produce import Produced, produce
-from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane.stream.sample import Samples
+from deltaplane_services.definition_file.settings import resolve_settings
+from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.produce import producing as module
+from deltaplane_services.produce.feed_options import ReplayOptions
+from deltaplane_services.produce.line_ids import LineIds
+from deltaplane_services.produce.producing import Produced, produce
 from deltaplane_services.readers import ReaderError, RowBlock
-from deltaplane_services.replay.line_ids import LineIds
-from deltaplane_services.replay.options import ReplayOptions
-from deltaplane_services.settings import resolve_settings
 
 TABLES: dict[str, Any] = {
     "name": "s",

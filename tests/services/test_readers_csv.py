@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.sample import Samples
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows
 from deltaplane_services.readers.bounds import BLOCK_BYTES, LINE_BYTES, RECORD_BYTES

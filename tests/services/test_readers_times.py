@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane_services.readers.times import milliseconds_of_ticks, read_time, times_of_text
+from deltaplane_services.readers.time_text import milliseconds_of_ticks, read_time, times_of_text
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from deltaplane.errors import LogDisorder
 from deltaplane_services.kafka.reading import Reading
-from deltaplane_services.processors.records import SAMPLES, Record
+from deltaplane_services.processors.messages import SAMPLES, Record
 
 
 def records(*offsets: int) -> list[Record]:

@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane.records import DeadLetter
-from deltaplane.sample import Refusal
+from deltaplane.log.records import DeadLetter
+from deltaplane.stream.sample import Refusal
 from deltaplane.wire import read_dead_letter
-from deltaplane_services.metrics_export import ScorerMetrics, WorkerMetrics
+from deltaplane_services.observe.metrics import ScorerMetrics, WorkerMetrics
+from deltaplane_services.observe.refusal_log import LINE_SECONDS, RefusalLog
 from deltaplane_services.processors.intake import Intake
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.messages import (
     QUERIES,
     RETIREMENTS,
     SAMPLES,
@@ -23,8 +24,7 @@ from deltaplane_services.processors.records import (
     dead_letter,
     refused_rows,
 )
-from deltaplane_services.processors.scorer import ScorerProcessor
-from deltaplane_services.refusal_log import LINE_SECONDS, RefusalLog
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from services.metrics_models import BINARY, model, plane
 
 JSON = b'{"id": "a", "x": 1.5}'

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement, Samples
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import read_retirement, write_retirement, write_sample_batch
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 from deltaplane_services.processors.regroup import Regroup, admission_rules
-from deltaplane_services.runner_embedded import EmbeddedRunner
 
 NOW, DAY = 1_700_000_000_000, 86_400_000
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from deltaplane_services import cli
+from deltaplane_services.cli import application
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELECTRICITY = EXAMPLES / "electricity.csv.gz"
@@ -27,7 +27,7 @@ def run_main(arguments: Sequence[str | Path], monkeypatch: pytest.MonkeyPatch) -
     """Run the command as a shell would, and return its exit code."""
     monkeypatch.setattr("sys.argv", ["deltaplane", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        application.main()
     code = ended.value.code
     assert isinstance(code, int)
     return code

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane_services import cli
+from deltaplane_services.cli import application
 
 ELECTRICITY = Path(__file__).parents[2] / "examples" / "electricity.csv.gz"
 ELEC2 = (ELECTRICITY, "--label", "target", "--positive", "1", "--time", "event_time")
@@ -21,7 +21,7 @@ def replay(
 ) -> dict[str, Any]:
     monkeypatch.setattr("sys.argv", ["deltaplane", "replay", *map(str, arguments), "--json", "-"])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        application.main()
     assert ended.value.code == 0
     summary: dict[str, Any] = json.loads(capsys.readouterr().out)
     return summary
@@ -124,7 +124,7 @@ def test_choices_that_cannot_be_are_refused(
     file = write_rows(tmp_path / "rows.csv", three_classes(3, 300))
     monkeypatch.setattr("sys.argv", ["deltaplane", "replay", str(file), "--label", "label", *options])
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        application.main()
     assert ended.value.code == 2
     assert words in " ".join(capsys.readouterr().err.split())
 
@@ -169,6 +169,6 @@ def test_a_prior_that_is_none_is_refused(
     arguments = ["deltaplane", "replay", str(file), "--label", "label", "--prior", str(prior)]
     monkeypatch.setattr("sys.argv", arguments)
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        application.main()
     assert ended.value.code == 2
     assert words in " ".join(capsys.readouterr().err.split())

@@ -12,16 +12,16 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.grid import fit_grid
-from deltaplane.metrics import Confusion
-from deltaplane.model import Model
-from deltaplane.row_scores import RowScores
-from deltaplane.sample import Samples
+from deltaplane.exact.grid import fit_grid
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.model import Model
+from deltaplane.log.row_scores import RowScores
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
-from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 from deltaplane_services.replay.by_row import ByRowPipeline, by_row
-from deltaplane_services.replay.options import ImbalanceSchedule, ReplayOptions
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
 Rows = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from deltaplane_services.report.record import read_run
+from deltaplane_services.observe.report.record import read_run
 from services.test_replay import electricity, run_main, write_csv
 
 OPTIONS = ("--label", "target", "--positive", "1", "--time", "event_time", "--window", "500")

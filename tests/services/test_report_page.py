@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from deltaplane_services.report.charts import charts_of, gmeans, vanished
-from deltaplane_services.report.page import run_page
-from deltaplane_services.report.record import run_of
+from deltaplane_services.observe.report.charts import charts_of, gmeans, vanished
+from deltaplane_services.observe.report.page import run_page
+from deltaplane_services.observe.report.record import run_of
 from services.report_summaries import HOSTILE, span, summary, vanishing
 
 CHARTS = ("gmean", "recall", "imbalance", "counts", "sigmas", "weights", "confusion")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from deltaplane_services.report.compare import MOST_RUNS, best, comparison, read_runs
-from deltaplane_services.report.comparison_page import comparison_page
-from deltaplane_services.report.record import ReportError, read_run, run_of
+from deltaplane_services.observe.report.compare import MOST_RUNS, best, comparison, read_runs
+from deltaplane_services.observe.report.comparison_page import comparison_page
+from deltaplane_services.observe.report.record import ReportError, read_run, run_of
 from services.report_summaries import HOSTILE, vanishing
 
 Change = Callable[[dict[str, Any]], object]

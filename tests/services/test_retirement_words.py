@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from deltaplane.delta import Source
-from deltaplane.outcomes import RetirementOutcome
-from deltaplane.records import Receipt
-from deltaplane_services.cli import app
-from deltaplane_services.kafka.retire import Answer
-from deltaplane_services.retirement_words import (
+from deltaplane.log.delta import Source
+from deltaplane.log.records import Receipt
+from deltaplane.window.outcomes import RetirementOutcome
+from deltaplane_services.cli.application import app
+from deltaplane_services.operations.retire import Answer
+from deltaplane_services.operations.retirement_words import (
     ExitCode,
     exit_code_of,
     exit_code_of_one_id,

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.records import DeadLetter, Prediction, Query, Unanswered
+from deltaplane.log.records import DeadLetter, Prediction, Query, Unanswered
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_answer, read_dead_letter, write_query
-from deltaplane_services.broker_embedded import EmbeddedBroker
-from deltaplane_services.kafka.scorer import UNREADABLE, headers_of
-from deltaplane_services.processors.records import PREDICTIONS, QUERIES, Outgoing, Record
-from deltaplane_services.processors.scorer import ScorerProcessor
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.kafka.scorer_loop import UNREADABLE, headers_of
+from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, Outgoing, Record
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from golden.wire_examples import MODEL
 from strategies_streams import definition_of
 

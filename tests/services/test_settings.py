@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services import kafka_properties
-from deltaplane_services.cli import app
-from deltaplane_services.kafka_properties import ClusterName
-from deltaplane_services.knobs import Knobs
-from deltaplane_services.settings import SETTING_NAMES, ServiceSettings
+from deltaplane_services.cli.application import app
+from deltaplane_services.definition_file import kafka_properties
+from deltaplane_services.definition_file.kafka_properties import ClusterName
+from deltaplane_services.definition_file.knobs import Knobs
+from deltaplane_services.definition_file.settings import SETTING_NAMES, ServiceSettings
 from services.settings_stream import resolve
 
 OTHER_VALUES: dict[str, list[Any]] = {

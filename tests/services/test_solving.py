@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.model import Model
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_model, write_sample
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import MODELS, SAMPLES, Outgoing, Record
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import MODELS, SAMPLES, Outgoing, Record
 from deltaplane_services.processors.solving import solver_changed, solver_digest
-from deltaplane_services.runner_embedded import EmbeddedRunner
 from services.metrics_models import stream
 
 ONE = {"C": 1.0}

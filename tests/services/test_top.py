@@ -27,15 +27,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.exposition import generate_latest
 from rich.console import Console
 
-from deltaplane.delta import Verdict
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli import app
-from deltaplane_services.health import HealthServer, State
-from deltaplane_services.metrics_export import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
-from deltaplane_services.top.draw import draw, duration, sparkline
-from deltaplane_services.top.frame import STILL_SECONDS, Frame, frame_of
-from deltaplane_services.top.gather import Address, Gatherer, Gathering, Scrape, Silence, parse
-from deltaplane_services.top.history import History, quantile
+from deltaplane.log.delta import Verdict
+from deltaplane_services.cli.application import app
+from deltaplane_services.observe.health import HealthServer, State
+from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
+from deltaplane_services.observe.top.draw import draw, duration, sparkline
+from deltaplane_services.observe.top.gather import Address, Gatherer, Gathering, Scrape, Silence, parse
+from deltaplane_services.observe.top.history import History, quantile
+from deltaplane_services.observe.top.snapshot import STILL_SECONDS, Frame, frame_of
 from services.metrics_models import model, plane, scores, stream
 
 PATIENCE_SECONDS = 60.0

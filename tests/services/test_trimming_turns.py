@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from deltaplane.delta import Source
-from deltaplane.trimming import Untouched
-from deltaplane_services.kafka import trim
-from deltaplane_services.kafka.background import again_and_again
+from deltaplane.log.delta import Source
+from deltaplane.log.trimming import Untouched
 from deltaplane_services.kafka.log_errors import LogUnavailable
-from deltaplane_services.kafka.trim import LogTrim, Place, Trimming, TrimPlan, trimmed
+from deltaplane_services.operations import trim
+from deltaplane_services.operations.trim import LogTrim, Place, Trimming, TrimPlan, trimmed
+from deltaplane_services.system.background import again_and_again
 from kafka.clients import wait_until
 from services.settings_stream import resolve
 

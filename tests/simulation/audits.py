@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from deltaplane.delta import Source
+from deltaplane.log.delta import Source
 from deltaplane_services.processors.account import Account, Bygone, account_of_site
-from deltaplane_services.processors.records import Record
+from deltaplane_services.processors.messages import Record
 from simulation.world import SITE, RememberingBroker, World
 
 

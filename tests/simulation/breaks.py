@@ -7,23 +7,23 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest import mock
 
-from deltaplane import delta
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
-from deltaplane.known_sums import KnownSums
-from deltaplane.model import Model
-from deltaplane.retirements import RetirementMemory
-from deltaplane.sample import AdmittedSamples, Refusal, Samples, admit
-from deltaplane.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane.log import delta
+from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
+from deltaplane.log.model import Model
+from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import AdmittedSamples, Refusal, Samples, admit
+from deltaplane.window.kept_sums import KnownSums
+from deltaplane.window.retirements import RetirementMemory
 from deltaplane_services.processors import account
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from simulation.forgeries import FORGERIES, audited, short_history
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
 Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes], tuple[SourceState, Verdict]]
 
-USERS_OF_THE_RULE = ("deltaplane.merger", "deltaplane_services.processors.recovery", "simulation.world")
+USERS_OF_THE_RULE = ("deltaplane.log.merger", "deltaplane_services.processors.recovery", "simulation.world")
 
 
 def _just_before(state: SourceState, tile: Tile) -> SourceState:
@@ -176,14 +176,14 @@ def _lets_go_of_retirements(
 
 @contextlib.contextmanager
 def _trims(rule: Callable[..., TrimPoint | Untouched]) -> Iterator[None]:
-    with mock.patch("deltaplane.trimming.trim_point", rule):
+    with mock.patch("deltaplane.log.trimming.trim_point", rule):
         yield
 
 
 @contextlib.contextmanager
 def _takes_offsets_as_they_come() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
-        for module in ("deltaplane_services.processors.worker", "simulation.world"):
+        for module in ("deltaplane_services.processors.worker_processor", "simulation.world"):
             stack.enter_context(mock.patch(f"{module}.check_order", return_value=0))
         yield
 

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from deltaplane.delta import Delta, SourceState, Tile, Verdict, accept
-from deltaplane.moments import Moments
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, SourceState, Tile, Verdict, accept
 from deltaplane.reference import LiveRow, exact_moments
-from deltaplane.statistics import Statistics
 from deltaplane_services.processors.account import Account, Bygone, account_of_site
 from simulation.audits import BrokerLog
 from simulation.histories import live, reference_of

@@ -8,13 +8,13 @@ from dataclasses import replace
 from unittest import mock
 
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Source
-from deltaplane.features import NO_MAP
-from deltaplane.placement import Partitioner
+from deltaplane.log.delta import Source
+from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.reference import Reference
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.placement import Partitioner
 from deltaplane.wire import read_dead_letter, read_model, read_receipt
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
     DELTAS,
     MODELS,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from deltaplane.delta import Source, SourceOrder, TopicIds
 from deltaplane.errors import LogReplaced, SourceBarred, StateMismatch
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Source, SourceOrder, TopicIds
 from deltaplane.wire import read_model, write_source_order
-from deltaplane_services.processors.records import DELTAS, MODELS, RETIREMENTS, SAMPLES, Outgoing, Output, source_key
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.messages import DELTAS, MODELS, RETIREMENTS, SAMPLES, Outgoing, Output, source_key
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from simulation.audits import check_audit
 from simulation.histories import EVENTS, check_prefixes, definition_for
 from simulation.world import SITE, Accepted, World

@@ -8,12 +8,12 @@ from random import Random
 
 import numpy as np
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement, Samples
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
-from deltaplane_services.broker_embedded import EmbeddedBroker
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, origin_key
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, origin_key
 from strategies_streams import Row, samples_of
 
 BAD_RECORDS = ("null value", "random bytes", "cut short", "bytes appended", "wrong topic", "wrong dimension")

@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.messages import (
     DELTAS,
 )
 from simulation.breaks import BREAKS, first_caught

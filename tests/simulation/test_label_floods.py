@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.metrics import Confusion
+from deltaplane.log.confusion import Confusion
 from deltaplane.reference import Reference
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.wire import read_dead_letter, read_model, write_sample_batch
-from deltaplane_services.processors.records import DEAD_LETTERS, MODELS, SAMPLES, Outgoing
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, SAMPLES, Outgoing
 from strategies_streams import Row, definition_of, samples_of
 
 SIZE = 60

@@ -9,18 +9,18 @@ import numpy.typing as npt
 import pytest
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.features import FeatureMap
-from deltaplane.merger import plane_of
-from deltaplane.moments import Moments
-from deltaplane.partition import Partition
-from deltaplane.records import Query
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.merger import plane_of
+from deltaplane.log.records import Query
+from deltaplane.log.scoring import score
+from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.reference import Reference
-from deltaplane.scoring import score
-from deltaplane.statistics import Statistics
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.partition import Partition
 from deltaplane.wire import read_prediction, write_query, write_sample_batch
-from deltaplane_services.processors.records import PREDICTIONS, QUERIES, SAMPLES, Outgoing
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, SAMPLES, Outgoing
 from strategies_streams import FOURIER, HIDDEN, Row, admitted, definition_of, samples_of
 
 NOW = 1_700_000_000_000

@@ -8,14 +8,15 @@ from dataclasses import replace
 
 import pytest
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import read_dead_letter, read_receipt, write_retirement, write_sample, write_sample_batch
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.announced import explained_mismatch
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     DEAD_LETTERS,
     MODELS,
@@ -26,7 +27,6 @@ from deltaplane_services.processors.records import (
     Record,
 )
 from deltaplane_services.processors.regroup import Regroup
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
 from strategies_streams import Row, definition_of, samples_of
 
 NOW = 1_000_000

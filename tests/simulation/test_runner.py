@@ -9,13 +9,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Claim, Source, SourceState
 from deltaplane.errors import DeltaGap, WireError
-from deltaplane.records import Prediction, Query, Unanswered
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Source, SourceState
+from deltaplane.log.records import Prediction, Query, Unanswered
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement
-from deltaplane.statistics import Statistics
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement
 from deltaplane.wire import (
     read_answer,
     read_claim_or_delta,
@@ -27,10 +27,11 @@ from deltaplane.wire import (
     write_sample,
     write_sample_batch,
 )
-from deltaplane_services.broker_embedded import EmbeddedBroker, OffsetOutOfRange
-from deltaplane_services.processors import merger as merger_module
-from deltaplane_services.processors import worker as worker_module
-from deltaplane_services.processors.records import (
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker, OffsetOutOfRange
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions, start_merger, take_source
+from deltaplane_services.processors import merger_processor as merger_module
+from deltaplane_services.processors import worker_processor as worker_module
+from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     DEAD_LETTERS,
     DELTAS,
@@ -45,7 +46,6 @@ from deltaplane_services.processors.records import (
     read_published_samples,
 )
 from deltaplane_services.processors.recovery import accepted_state
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions, start_merger, take_source
 from strategies_streams import Record, Row, definition_of, samples_of
 
 NOW = 1_000_000

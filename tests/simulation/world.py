@@ -10,17 +10,18 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from random import Random
 
-from deltaplane import trimming
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Delta, Source, SourceState, Tile, TopicIds, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, LogDisorder, StateMismatch, WireError
-from deltaplane.log_order import check_order
-from deltaplane.records import Checkpoint
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log import trimming
+from deltaplane.log.delta import Delta, Source, SourceState, Tile, TopicIds, Verdict, accept
+from deltaplane.log.record_order import check_order
+from deltaplane.log.records import Checkpoint
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_checkpoint, read_claim_or_delta, read_model, write_delta, write_model
-from deltaplane_services.broker_embedded import EmbeddedBroker, OffsetOutOfRange
-from deltaplane_services.processors.merger import MergerProcessor
-from deltaplane_services.processors.records import (
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker, OffsetOutOfRange
+from deltaplane_services.embedded.embedded_runner import start_merger, take_source
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     DELTAS,
     MODELS,
@@ -30,8 +31,7 @@ from deltaplane_services.processors.records import (
     Output,
     Record,
 )
-from deltaplane_services.processors.worker import WorkerProcessor
-from deltaplane_services.runner_embedded import start_merger, take_source
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from simulation.producer import Producer
 
 SITE = "here"

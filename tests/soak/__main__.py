@@ -22,8 +22,8 @@ from rich.console import Console
 
 from deltaplane_benchmarks.bench import Settings
 from deltaplane_benchmarks.exhibit import Report
-from deltaplane_benchmarks.run import described
-from deltaplane_services.arenas import keep_few_arenas
+from deltaplane_benchmarks.run_experiment import described
+from deltaplane_services.system.arenas import keep_few_arenas
 from kafka.cluster import KafkaCluster
 from soak.curves import read_curves
 from soak.observe import SystemUnknown, require_proc

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from chaos.checks import ANSWERS, OUTCOMES
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.model import Model
+from deltaplane.log.model import Model
 from deltaplane.reference import Reference
-from deltaplane.sample import Samples
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_retirement, read_samples
 from deltaplane_benchmarks.exhibit import Target
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from kafka.sending import CheckedProducer, Place
 from soak.load import Sent
 from strategies_streams import rows_by

@@ -13,12 +13,12 @@ from random import Random
 import numpy as np
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane.records import Query
-from deltaplane.sample import Retirement, Samples
+from deltaplane.log.records import Query
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import read_answer, write_query, write_retirement, write_sample, write_sample_batch
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
-from deltaplane_services.processors.records import PREDICTIONS, QUERIES, RETIREMENTS, SAMPLES, Outgoing
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, RETIREMENTS, SAMPLES, Outgoing
 from kafka.background import Background
 from kafka.sending import CheckedProducer
 from soak.stream import FEATURES, LABELS

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chaos.processes import Process, Processes
-from deltaplane_services.metrics_export import names
-from deltaplane_services.top.gather import Address, Gatherer, Scrape
+from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.top.gather import Address, Gatherer, Scrape
 from kafka.cluster import KafkaCluster
 from soak.curves import ProcessSample
 
@@ -106,8 +106,8 @@ class Observer:
         count = total = 0.0
         for process, scrape in scrapes.values():
             now = (
-                scrape.value(f"{names.SAMPLE_TO_MODEL.name}_count") or 0.0,
-                scrape.value(f"{names.SAMPLE_TO_MODEL.name}_sum") or 0.0,
+                scrape.value(f"{metric_names.SAMPLE_TO_MODEL.name}_count") or 0.0,
+                scrape.value(f"{metric_names.SAMPLE_TO_MODEL.name}_sum") or 0.0,
             )
             before = self._fresh.get(process.process.pid, (0.0, 0.0))
             self._fresh[process.process.pid] = now
@@ -117,24 +117,24 @@ class Observer:
 
 def work_of(scrape: Scrape) -> str:
     """What a service is occupied with, as far as its size depends on that."""
-    elected = scrape.value(names.ELECTED.name)
+    elected = scrape.value(metric_names.ELECTED.name)
     if elected is not None:
         return "elected" if elected else "standing by"
-    held = scrape.of(names.ROWS_HELD.name)
+    held = scrape.of(metric_names.ROWS_HELD.name)
     role = scrape.identity.get("role", "")
     return f"{len(held)} partitions" if role == "worker" else ""
 
 
 def lag_records(scrapes: dict[str, tuple[Process, Scrape]]) -> int:
     """Records that the services have still to read."""
-    return int(sum(value for _, scrape in scrapes.values() for _, value in scrape.of(names.LAG.name)))
+    return int(sum(value for _, scrape in scrapes.values() for _, value in scrape.of(metric_names.LAG.name)))
 
 
 def live_rows(scrapes: dict[str, tuple[Process, Scrape]]) -> int:
     """Rows of the window, as the elected merger says it; 0 while there is none."""
     counts = [
-        sum(value for _, value in scrape.of(names.WINDOW_SAMPLES.name))
+        sum(value for _, value in scrape.of(metric_names.WINDOW_SAMPLES.name))
         for _, scrape in scrapes.values()
-        if scrape.value(names.ELECTED.name)
+        if scrape.value(metric_names.ELECTED.name)
     ]
     return int(max(counts, default=0.0))

@@ -11,11 +11,11 @@ from pathlib import Path
 from random import Random
 
 from chaos.processes import Processes
-from deltaplane.model import Model
+from deltaplane.log.model import Model
 from deltaplane_benchmarks.exhibit import Target
 from deltaplane_services.client import LiveModel
-from deltaplane_services.settings import ServiceSettings, resolve_settings
-from deltaplane_services.topics import create_topics
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
+from deltaplane_services.operations.topics import create_topics
 from kafka.cluster import KafkaCluster
 from soak.account import judge_account, judge_digest, log_ends, retirements_answered, rows_accounted
 from soak.curves import Curves, Event, Seen, StreamSample, as_line, read_curves

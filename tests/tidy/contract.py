@@ -1,4 +1,4 @@
-"""The import contract: what the core may touch, which way the arrow points, and in what order the core is read.
+"""The purity of the core: what it may import and call. Which way imports point stands in ``pyproject.toml``.
 
 Each check takes one :class:`Source` and returns complaints. A complaint is one line: where, what, and the cure.
 """
@@ -11,72 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tidy.sources import PACKAGES, ROOTS, Source
-
-CORE_ORDER = (
-    "errors",
-    "log_order",
-    "limits",
-    "grid",
-    "refit",
-    "tiles",
-    "triangle",
-    "moments",
-    "centring",
-    "statistics",
-    "metrics",
-    "options",
-    "cholesky",
-    "solver",
-    "last_rows",
-    "rowwise",
-    "candidates",
-    "tables",
-    "portable",
-    "features",
-    "ladder",
-    "message_size",
-    "prior",
-    "placement",
-    "definition",
-    "mismatch",
-    "event_times",
-    "sample",
-    "ids",
-    "offsets",
-    "buffer",
-    "window",
-    "known_sums",
-    "window_sums",
-    "outcomes",
-    "retirements",
-    "partition",
-    "delta",
-    "trimming",
-    "model",
-    "answers",
-    "exported",
-    "scoring",
-    "prequential",
-    "merger",
-    "row_scores",
-    "records",
-    "wire",
-    "reference",
-    "folds",
-    "estimators",
-)
-"""The modules of the core in reading order, which is data order: each may import only what stands before it.
-
-A subpackage is one entry, and its modules may import each other.
-"""
-
-MAY_IMPORT = {
-    "deltaplane_schemas": {"deltaplane_schemas"},
-    "deltaplane": {"deltaplane_schemas", "deltaplane"},
-    "deltaplane_services": {"deltaplane_schemas", "deltaplane", "deltaplane_services"},
-    "deltaplane_benchmarks": {"deltaplane_schemas", "deltaplane", "deltaplane_services", "deltaplane_benchmarks"},
-}
-"""The arrow: benchmarks know the services, services the core, the core the schemas, and none looks back."""
 
 PURE_STANDARD_LIBRARY = {
     "__future__",
@@ -149,7 +83,7 @@ IMPURE_CALLS = {
     "hash": "the hash of a text differs from process to process; use hashlib, or hash() inside __hash__ only",
 }
 
-MAY_HASH = {"deltaplane.ids"}
+MAY_HASH = {"deltaplane.window.ids"}
 """Modules that may call hash(): what they give back does not depend on it, and a test of theirs shows that."""
 
 IMPURE_ATTRIBUTES = {
@@ -251,55 +185,8 @@ def _aliases(tree: ast.Module, module: str) -> set[str]:
     }
 
 
-def turned_arrows(source: Source) -> list[str]:
-    """For a file of any of the packages: imports that run against benchmarks -> services -> core -> schemas."""
-    package = source.module.split(".", maxsplit=1)[0]
-    return [
-        f"{source.path}:{item.line}: {package} imports {item.name} against services -> core -> schemas:"
-        f" move what is shared to {package} or below, or pass it in as an argument"
-        for item in imports(source)
-        if item.top in PACKAGES and item.top not in MAY_IMPORT[package]
-    ]
-
-
-def backward_imports(source: Source, order: tuple[str, ...] = CORE_ORDER) -> list[str]:
-    """For a file of the core: imports of a module that stands later in ``order``, and modules that are not in it."""
-    own = _entry(source.module)
-    if own == "":
-        return [
-            f"{source.path}:{item.line}: deltaplane/__init__.py imports {item.name}: keep it empty but for the version,"
-            " so that a module loads what it names and nothing else"
-            for item in imports(source)
-            if item.top != "__future__"
-        ]
-    unknown = "add it to CORE_ORDER in tests/tidy/contract.py, after all that it imports and before all that imports it"
-    if own not in order:
-        return [f"{source.path}: the core has no place for the module {own}: {unknown}"]
-    complaints = []
-    for item in imports(source):
-        if item.top != "deltaplane":
-            continue
-        other = _entry(item.name)
-        if other in {"", own} or other.startswith("__"):
-            continue
-        if other in LIBRARIES_OF:
-            complaints.append(
-                f"{source.path}:{item.line}: {own} imports {other}, which needs {', '.join(LIBRARIES_OF[other])}: the"
-                " core loads without it; move what both need before them"
-            )
-            continue
-        if other not in order:
-            complaints.append(f"{source.path}:{item.line}: {own} imports {other}, which has no place: {unknown}")
-        elif order.index(other) > order.index(own):
-            complaints.append(
-                f"{source.path}:{item.line}: {own} imports {other}, which is read after it: move what both need"
-                " before them, or change CORE_ORDER in tests/tidy/contract.py if the data really flows the other way"
-            )
-    return complaints
-
-
 def _entry(module: str) -> str:
-    """``deltaplane.moments.Moments`` -> ``moments``; the package itself -> the empty text."""
+    """``deltaplane.exact.moments.Moments`` -> ``moments``; the package itself -> the empty text."""
     return module.split(".")[1] if "." in module else ""
 
 

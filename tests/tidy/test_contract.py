@@ -1,26 +1,22 @@
-"""The import contract holds, and each of its checks is able to fail."""
+"""The core is pure, imports point one way, and each of these checks is able to fail."""
 
 from __future__ import annotations
 
 import importlib
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tidy import contract
-from tidy.sources import PACKAGES, TOP, Source, python_sources
+from tidy.sources import PACKAGES, ROOTS, TOP, Source, python_sources
 
 
-def core(text: str, name: str = "window") -> Source:
+def core(text: str, name: str = "limits") -> Source:
     return Source(f"pipeline/deltaplane/{name}.py", text)
-
-
-def services(text: str) -> Source:
-    return Source("services/deltaplane_services/cli.py", text)
-
-
-def schemas(text: str) -> Source:
-    return Source("schemas/deltaplane_schemas/__init__.py", text)
 
 
 def report(complaints: list[str]) -> str:
@@ -61,13 +57,13 @@ def test_the_core_imports_nothing_whose_answer_depends_on_more_than_its_argument
 )
 def test_an_impure_import_in_the_core_is_found_and_given_a_cure(text: str) -> None:
     (complaint,) = contract.impure_imports(core(text))
-    assert complaint.startswith("pipeline/deltaplane/window.py:")
+    assert complaint.startswith("pipeline/deltaplane/limits.py:")
     assert complaint.partition(": the core imports ")[2].count(":") >= 1
 
 
 def test_the_pure_imports_of_the_core_are_left_alone() -> None:
     text = "import math\nimport numpy as np\nimport numpy.typing as npt\nfrom scipy import linalg\nimport fastavro\n"
-    text += "from deltaplane import limits\nfrom deltaplane.grid import Grid\nfrom . import errors\n"
+    text += "from deltaplane import limits\nfrom deltaplane.exact.grid import Grid\nfrom . import errors\n"
     text += "import deltaplane_schemas"
     assert contract.impure_imports(core(text)) == []
 
@@ -98,7 +94,7 @@ def test_the_core_calls_no_clock_no_file_no_terminal_and_no_chance() -> None:
 )
 def test_an_impure_call_in_the_core_is_found_and_given_a_cure(text: str) -> None:
     (complaint,) = contract.impure_calls(core(text))
-    assert complaint.startswith("pipeline/deltaplane/window.py:")
+    assert complaint.startswith("pipeline/deltaplane/limits.py:")
     assert ": the core uses " in complaint
 
 
@@ -108,62 +104,40 @@ def test_a_hash_method_and_a_word_that_merely_looks_impure_are_left_alone() -> N
     assert contract.impure_calls(core(text)) == []
 
 
-def test_services_import_the_core_and_the_core_the_schemas_and_none_looks_back() -> None:
-    complaints = [c for place in PACKAGES.values() for s in python_sources(place) for c in contract.turned_arrows(s)]
-    assert not complaints, report(complaints)
+def lint_imports(packages: Path) -> subprocess.CompletedProcess[str]:
+    """Hold the packages below a directory against the contracts of pyproject.toml."""
+    command = [sys.executable, "-c", "import sys; from importlinter.cli import lint_imports; sys.exit(lint_imports())"]
+    paths = os.pathsep.join(str(packages / root) for root in ROOTS)
+    environment = {**os.environ, "PYTHONPATH": paths}
+    return subprocess.run(command, cwd=packages, env=environment, check=False, capture_output=True, text=True)
+
+
+def test_imports_point_the_way_that_the_packages_are_read() -> None:
+    outcome = lint_imports(TOP)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("path", "text", "words"),
     [
-        core("import deltaplane_services"),
-        core("from deltaplane_services.cli import main"),
-        core("def late():\n    from deltaplane_services import cli"),
-        schemas("from deltaplane import errors"),
-        schemas("import deltaplane_services.cli"),
-        services("import deltaplane_benchmarks.cli"),
-        core("from deltaplane_benchmarks import linear"),
+        ("pipeline/deltaplane/exact/grid.py", "import deltaplane.log.merger", "deltaplane.exact is not allowed"),
+        ("pipeline/deltaplane/limits.py", "def late():\n    import deltaplane_services", "none looks back BROKEN"),
+        ("pipeline/deltaplane/astrology.py", "", "astrology"),
+        ("pipeline/deltaplane/exact/grid.py", "from .moments import Moments", "acyclic"),
+        ("pipeline/deltaplane/wire/frame.py", "from sklearn import svm", "scikit-learn, and nothing in the core needs"),
+        ("pipeline/deltaplane/reference.py", "from deltaplane import estimators", "nothing in the core needs them BROKEN"),
+        ("services/deltaplane_services/readers/cells.py", "from deltaplane_services import replay", "readers is not"),
     ],
 )
-def test_an_import_against_the_arrow_is_found(source: Source) -> None:
-    (complaint,) = contract.turned_arrows(source)
-    assert "against services -> core -> schemas" in complaint
-
-
-def test_imports_along_the_arrow_are_left_alone() -> None:
-    assert contract.turned_arrows(services("import deltaplane_schemas\nfrom deltaplane import wire")) == []
-    assert contract.turned_arrows(core("import deltaplane_schemas")) == []
-    benchmarks = Source("benchmarks/deltaplane_benchmarks/run.py", "from deltaplane_services import cli")
-    assert contract.turned_arrows(benchmarks) == []
-
-
-def test_the_modules_of_the_core_import_only_what_is_read_before_them() -> None:
-    complaints = [c for source in python_sources("pipeline/deltaplane") for c in contract.backward_imports(source)]
-    assert not complaints, report(complaints)
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        (core("from deltaplane.merger import Merger", "grid"), "grid imports merger, which is read after it"),
-        (core("from deltaplane import merger", "grid"), "grid imports merger, which is read after it"),
-        (core("import deltaplane.merger", "grid"), "grid imports merger, which is read after it"),
-        (core("from . import merger", "grid"), "grid imports merger, which is read after it"),
-        (core("from .merger import Merger", "grid"), "grid imports merger, which is read after it"),
-        (core("from ..merger import Merger", "grid/parts"), "grid imports merger, which is read after it"),
-        (core("from deltaplane.astrology import Sign", "merger"), "merger imports astrology, which has no place"),
-        (core("", "astrology"), "no place for the module astrology"),
-        (core("import numpy", "__init__"), "keep it empty but for the version"),
-    ],
-)
-def test_an_import_of_a_later_module_and_a_module_without_a_place_are_found(source: Source, words: str) -> None:
-    (complaint,) = contract.backward_imports(source, ("grid", "merger"))
-    assert words in complaint
-
-
-def test_an_import_of_an_earlier_module_is_left_alone() -> None:
-    text = "from deltaplane import __version__, grid\nfrom deltaplane.grid import Grid\nfrom .grid import Grid"
-    assert contract.backward_imports(core(text, "merger"), ("grid", "merger")) == []
+def test_an_import_that_points_the_other_way_is_found(tmp_path: Path, path: str, text: str, words: str) -> None:
+    for place in PACKAGES.values():
+        shutil.copytree(TOP / place, tmp_path / place, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(TOP / "pyproject.toml", tmp_path)
+    with (tmp_path / path).open("a") as file:
+        file.write(f"\n{text}\n")
+    outcome = lint_imports(tmp_path)
+    assert outcome.returncode == 1, outcome.stdout + outcome.stderr
+    assert words in " ".join(outcome.stdout.split())
 
 
 def test_nothing_imports_the_packages_through_their_root_directories() -> None:

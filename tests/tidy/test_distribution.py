@@ -33,7 +33,7 @@ def test_the_wheel_holds_the_four_packages_whole_and_nothing_else(tmp_path: Path
     assert packed == expected
     assert {f"{package}/py.typed" for package in PACKAGES} <= packed
     assert "deltaplane = deltaplane_services.cli:main" in commands
-    assert "[deltaplane.commands]\nbench = deltaplane_benchmarks.cli:app" in commands
+    assert "[deltaplane.commands]\nbench = deltaplane_benchmarks.bench_cli:app" in commands
 
 
 def test_the_electricity_example_is_its_source_with_half_hours_put_in_front() -> None:

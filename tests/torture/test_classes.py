@@ -8,10 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.merger import plane_of
-from deltaplane.partition import Partition
-from deltaplane.sample import Retirement, Samples, admit
+from deltaplane.log.merger import plane_of
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples, admit
+from deltaplane.window.partition import Partition
 from exact_planes import exact_plane
 from torture.torture_stream import (
     MODES,

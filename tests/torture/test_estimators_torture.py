@@ -10,7 +10,7 @@ import pytest
 
 from deltaplane.errors import SolveRefused
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused, SlidingProximalSVM
-from deltaplane.grid import Grid
+from deltaplane.exact.grid import Grid
 from torture.torture_stream import cloud
 
 GRID = Grid(np.array([16.0, 16.0]), np.zeros(2))

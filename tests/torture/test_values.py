@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deltaplane.grid import fit_grid
-from deltaplane.options import SolverOptions
+from deltaplane.exact.grid import fit_grid
+from deltaplane.solve.solver_options import SolverOptions
 from exact_planes import exact_plane
 from torture.torture_stream import (
     MODES,

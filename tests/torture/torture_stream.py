@@ -8,20 +8,20 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.features import NO_MAP, FeatureMap
-from deltaplane.grid import Grid
-from deltaplane.ladder import Window, WindowLadder
-from deltaplane.merger import plane_of
-from deltaplane.model import Model
-from deltaplane.options import SolverOptions
-from deltaplane.records import DeadLetter
+from deltaplane.exact.grid import Grid
+from deltaplane.log.merger import plane_of
+from deltaplane.log.model import Model
+from deltaplane.log.records import DeadLetter
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.reference import Reference
-from deltaplane.sample import Retirement, Samples
-from deltaplane.solver import Plane
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import read_dead_letter, read_model, write_retirement, write_sample_batch
-from deltaplane_services.processors.records import DEAD_LETTERS, MODELS, RETIREMENTS, SAMPLES, Outgoing
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, RETIREMENTS, SAMPLES, Outgoing
 
 Floats = npt.NDArray[np.float64]
 

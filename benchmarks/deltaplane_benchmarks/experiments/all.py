@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from deltaplane_benchmarks.bench import Experiment
-from deltaplane_benchmarks.experiments import digits, equality, extreme, faces, imbalance, streams, times, updating
+from deltaplane_benchmarks.experiments import (
+    digits,
+    equality,
+    extreme_networks,
+    faces,
+    imbalance,
+    streams,
+    training_times,
+    updating,
+)
 
 PAPERS: tuple[Experiment, ...] = (
     equality.TABLE_1_EXPERIMENT,
-    times.TABLE_2_EXPERIMENT,
-    times.TABLE_3_EXPERIMENT,
+    training_times.TABLE_2_EXPERIMENT,
+    training_times.TABLE_3_EXPERIMENT,
     digits.EXPERIMENT,
-    extreme.EXPERIMENT,
+    extreme_networks.EXPERIMENT,
     equality.TABLE_5_1_EXPERIMENT,
     imbalance.EXPERIMENT,
     faces.MEMBERSHIP_EXPERIMENT,

@@ -19,7 +19,7 @@ import numpy as np
 
 from deltaplane.errors import StateMismatch
 from deltaplane.estimators import LeastSquaresSVM, ProximalSVM
-from deltaplane.grid import Grid
+from deltaplane.exact.grid import Grid
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.catalogue import Images

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.options import SolverOptions
-from deltaplane.solver import Plane
-from deltaplane.statistics import Statistics
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.statistics import Statistics
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet

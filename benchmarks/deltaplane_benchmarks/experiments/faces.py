@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.metrics import Confusion, accuracy
-from deltaplane.options import SolverOptions
-from deltaplane.solver import Plane
-from deltaplane.statistics import Statistics
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion, accuracy
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data import catalogue

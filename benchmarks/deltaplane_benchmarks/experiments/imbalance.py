@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.estimators import ProximalSVM
-from deltaplane.grid import fit_grid
-from deltaplane.metrics import Measures
-from deltaplane.options import SolverOptions
+from deltaplane.exact.grid import fit_grid
+from deltaplane.log.confusion import Measures
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet

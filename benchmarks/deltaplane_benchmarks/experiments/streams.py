@@ -13,21 +13,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane import metrics
-from deltaplane.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS, Choice, Trials
-from deltaplane.definition import ClassDefinition, StreamDefinition
-from deltaplane.delta import Delta
-from deltaplane.grid import fit_grid
-from deltaplane.ladder import AUTOMATIC_LONGEST, WindowLadder
+from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
-from deltaplane.options import SolverOptions
-from deltaplane.sample import Samples
+from deltaplane.log import confusion
+from deltaplane.log.delta import Delta
+from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS, Choice, Trials
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, WindowLadder
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta, write_sample_batch
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
-from deltaplane_services.processors.records import DELTAS, SAMPLES, Outgoing
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
 
 QUICK_ROWS = 20_000
 TOLERANCE = 0.01
@@ -119,7 +119,7 @@ def run_stream(data: DataSet, task: StreamTask) -> Outcome:
     assert model is not None, "a stream with rows has a model"
     assert total is not None, "a stream of more than a chunk has trials"
     return Outcome(
-        blend=metrics.gmean(model.scores),
+        blend=confusion.gmean(model.scores),
         fixed=_gmeans(total),
         windows=tuple(map(str, definition.ladder.windows)),
         choices=definition.choices_tried,

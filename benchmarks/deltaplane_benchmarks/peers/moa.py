@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane.metrics import Confusion, gmean
+from deltaplane.log.confusion import Confusion, gmean
 from deltaplane_benchmarks.peers.task import LABELS, ROWS, SCALED, Learner, Ran, Run, Task
 
 SECONDS_AT_MOST = 900.0

@@ -12,15 +12,15 @@ from functools import partial
 
 import numpy as np
 
-from deltaplane import metrics
-from deltaplane.definition import StreamDefinition
 from deltaplane.estimators import SlidingProximalSVM
-from deltaplane.grid import fit_grid
+from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
-from deltaplane.sample import Samples
+from deltaplane.log import confusion
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks.peers.task import CHUNKS, LABELS, ROWS, Learner, Ran, Run, Task, no_predictions
-from deltaplane_services.processors.records import SAMPLES, Encoding, Outgoing
+from deltaplane_services.processors.messages import SAMPLES, Encoding, Outgoing
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
@@ -62,9 +62,9 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
             rows += len(samples)
             if rows in marks or rows == task.chunk:
                 model = pipeline.model
-                scores = metrics.Confusion() if model is None else model.scores
+                scores = confusion.Confusion() if model is None else model.scores
                 first = scores if rows == task.chunk else first
-                gmeans[rows] = metrics.gmean(_without(scores, first))
+                gmeans[rows] = confusion.gmean(_without(scores, first))
         pipeline.close()
         return Ran(gmeans.__getitem__)
 
@@ -85,12 +85,12 @@ def _estimator(task: Task) -> Iterator[Run]:
     yield run
 
 
-def _without(scores: metrics.Confusion, first: metrics.Confusion | None) -> metrics.Confusion:
+def _without(scores: confusion.Confusion, first: confusion.Confusion | None) -> confusion.Confusion:
     """The counts of a stream but for those of its first chunk, of which a model after every row has some."""
     if first is None:
         return scores
     counts = {pair: count - first.counts.get(pair, 0) for pair, count in scores.counts.items()}
-    return metrics.Confusion(counts)
+    return confusion.Confusion(counts)
 
 
 def _samples(task: Task, rows: slice) -> Samples:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.limits import GRID_FIT_ROWS
-from deltaplane.metrics import Confusion, gmean
+from deltaplane.log.confusion import Confusion, gmean
 from deltaplane_benchmarks.data.formats import Flags, Floats
 
 LABELS = ("rest", "positive")

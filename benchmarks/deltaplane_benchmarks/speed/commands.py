@@ -16,11 +16,11 @@ from deltaplane_benchmarks import show
 from deltaplane_benchmarks.exhibit import Chart, Report, Series
 from deltaplane_benchmarks.speed import embedded, latency, throughput
 from deltaplane_benchmarks.speed import refresh as refreshing
-from deltaplane_benchmarks.speed import statistics as gram
+from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.figures import Figures, machine, write_json
 from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
-from deltaplane_services.processors.records import DELTAS, SAMPLES
+from deltaplane_services.processors.messages import DELTAS, SAMPLES
 
 JsonTo = Annotated[
     str | None, typer.Option("--json", help="Write the figures as JSON to a file, or - for standard output.")

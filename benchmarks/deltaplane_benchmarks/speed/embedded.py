@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_benchmarks.speed.made_rows import LABELS, make_rows
 from deltaplane_benchmarks.speed.processes import peak_megabytes
-from deltaplane_benchmarks.speed.rows import LABELS, make_rows
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,11 @@ def startup_seconds() -> float:
     """Processor seconds that the command takes to do nothing: to be taken from those of a replay."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(
-        [sys.executable, "-c", "import deltaplane_services.cli, deltaplane_services.replay.run, pyarrow.csv"],
+        [
+            sys.executable,
+            "-c",
+            "import deltaplane_services.cli.application, deltaplane_services.replay.run, pyarrow.csv",
+        ],
         check=True,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -11,9 +11,9 @@ import time
 from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier
 
-from deltaplane.grid import fit_grid
+from deltaplane.exact.grid import fit_grid
+from deltaplane_benchmarks.speed.made_rows import make_rows
 from deltaplane_benchmarks.speed.pairs import Ratio
-from deltaplane_benchmarks.speed.rows import make_rows
 
 PROCESSES = 2
 
@@ -56,7 +56,7 @@ def _half(pipe: Connection, barrier: Barrier, features: int, rows: int, seed: in
     """A process's life: told how many work at once, it does, and says from when to when; 0 ends it."""
     from threadpoolctl import threadpool_limits
 
-    from deltaplane_benchmarks.speed.statistics import exact
+    from deltaplane_benchmarks.speed.exact_pass import exact
 
     table = make_rows(rows, features, seed)
     grid = fit_grid(table.features[:10_000])

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.delta import Delta
 from deltaplane.errors import WireError
-from deltaplane.model import Model
+from deltaplane.log.delta import Delta
+from deltaplane.log.model import Model
 from deltaplane.wire import read_claim_or_delta
+from deltaplane_benchmarks.speed.made_rows import definition_for, make_rows
 from deltaplane_benchmarks.speed.processes import Load, Producer, Running, running
-from deltaplane_benchmarks.speed.rows import definition_for, make_rows
 from deltaplane_benchmarks.speed.throughput import reference
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.records import DELTAS
+from deltaplane_services.processors.messages import DELTAS
 
 Floats = npt.NDArray[np.float64]
 WARM_UP_SHARE = 0.1

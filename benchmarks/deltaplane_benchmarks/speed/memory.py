@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
-from deltaplane.sample import Retirement, Samples
-from deltaplane.statistics import Statistics, moments_by_class
+from deltaplane.exact.statistics import Statistics, moments_by_class
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample_batch
-from deltaplane_benchmarks.speed.rows import LABELS, Rows, definition_for, make_rows
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_benchmarks.speed.made_rows import LABELS, Rows, definition_for, make_rows
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
 POOL_ROWS = 100_000

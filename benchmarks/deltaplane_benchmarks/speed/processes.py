@@ -14,17 +14,17 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_sample, write_sample_batch
-from deltaplane_benchmarks.speed.rows import LABELS, make_rows
+from deltaplane_benchmarks.speed.made_rows import LABELS, make_rows
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import sample_publisher
-from deltaplane_services.kafka.pipeline import Service
-from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane_services.operations.topics import create_topics
+from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.replay.kafka_pipeline import Service
 from deltaplane_services.replay.on_kafka import KafkaRun, delete_topics, start_services, stop_services
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import ServiceSettings, resolve_settings
-from deltaplane_services.topics import create_topics
 
 START_SECONDS = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -14,13 +14,13 @@ import numpy as np
 from scipy.linalg import lapack
 from threadpoolctl import threadpool_limits
 
-from deltaplane.folds import FOLDS, choose_c, folds_of
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.moments import Moments
-from deltaplane.options import SolverOptions
-from deltaplane.solver import solve
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.moments import Moments
+from deltaplane.solve.cross_validation import FOLDS, choose_c, folds_of
+from deltaplane.solve.solver import solve
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane_benchmarks.speed.made_rows import make_rows
 from deltaplane_benchmarks.speed.pairs import Ratio, in_rounds
-from deltaplane_benchmarks.speed.rows import make_rows
 
 ROWS_A_FEATURE, LEAST_ROWS = 4, 3_000
 SECONDS_AT_MOST = 3.0

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane.model import Model
-from deltaplane.partition import Partition
-from deltaplane.sample import admit
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.model import Model
+from deltaplane.stream.sample import admit
+from deltaplane.window.partition import Partition
+from deltaplane_benchmarks.speed.made_rows import definition_for, make_rows
 from deltaplane_benchmarks.speed.processes import Load, Producer, Sent, running
-from deltaplane_benchmarks.speed.rows import definition_for, make_rows
 from deltaplane_benchmarks.speed.wire import Traffic, traffic
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.processors.records import DELTAS, SAMPLES
+from deltaplane_services.processors.messages import DELTAS, SAMPLES
 
 STALLED_SECONDS = 60.0
 LEARNED_AT_ONCE = 10_000

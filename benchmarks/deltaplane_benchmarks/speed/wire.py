@@ -16,8 +16,8 @@ from typing import Any
 from confluent_kafka import Consumer, TopicPartition
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.kafka_properties import MEGABYTE, ClusterName
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.definition_file.kafka_properties import MEGABYTE, ClusterName
+from deltaplane_services.definition_file.settings import ServiceSettings
 
 ANSWER_BYTES = 64 * MEGABYTE
 STATISTICS_MILLISECONDS = 100

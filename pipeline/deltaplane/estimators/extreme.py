@@ -7,11 +7,15 @@ from typing import Any, Literal
 
 from deltaplane.errors import DefinitionError
 from deltaplane.estimators.proximal import ProximalSVM
-from deltaplane.estimators.rows import Floats, RowSpace
-from deltaplane.features import FeatureMap, fit_table
-from deltaplane.folds import FOLDS
-from deltaplane.grid import Grid
-from deltaplane.options import Kind, Weighting
+from deltaplane.estimators.rows_given import Floats, RowSpace
+from deltaplane.exact.grid import Grid
+from deltaplane.maps.feature_maps import FeatureMap
+from deltaplane.solve.cross_validation import FOLDS
+from deltaplane.solve.solver_options import Kind, Weighting
+from deltaplane.stream.component_tables import (
+    feature_map_of,
+    fit_feature_map,
+)
 
 
 class ExtremeSVM(ProximalSVM):
@@ -23,9 +27,9 @@ class ExtremeSVM(ProximalSVM):
     - ``units``: outputs of the layer. ``seed``: 0 to 2**63 - 1; equal seeds give equal layers on every machine.
     - ``layer``: ``"hidden"`` (sigmoid, paper 3) or ``"fourier"`` (cosines and sines: the RBF kernel).
     - ``sigma``: the width of the layer, in deviations of the features; by default the root of their number.
-    - ``feature_map``: a :class:`deltaplane.features.FeatureMap` to use instead, such as the ``feature_map_`` of another
-      estimator. By default one is fitted, with the grid, on the rows of the first call. Estimators that are to merge
-      must be given the same grid and feature map.
+    - ``feature_map``: a :class:`deltaplane.maps.feature_maps.FeatureMap` to use instead, such as the ``feature_map_``
+      of another estimator. By default one is fitted, with the grid, on the rows of the first call. Estimators that are
+      to merge must be given the same grid and feature map.
 
     ``weighting="none"`` is the paper's; by default classes are weighted. The others are those of ``ProximalSVM``.
     ``coef_`` is over the units. Rows to be predicted must fit the grid as well: what a layer makes of a row depends
@@ -65,7 +69,7 @@ class ExtremeSVM(ProximalSVM):
             table: dict[str, Any] = {"kind": self.layer, "units": self.units, "seed": self.seed}
             if self.sigma is not None:
                 table["sigma"] = self.sigma
-            feature_map = FeatureMap.from_table(fit_table(table, grid, X), features)
+            feature_map = feature_map_of(fit_feature_map(table, grid, X), features)
         elif len(feature_map.centers) != features:
             raise DefinitionError(
                 f"feature_map: expected one over {features} features, got one over {len(feature_map.centers)}"

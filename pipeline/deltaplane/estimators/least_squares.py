@@ -13,7 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
 from deltaplane.estimators.least_squares_state import LeastSquaresState
-from deltaplane.estimators.rows import positive_number, several, signs
+from deltaplane.estimators.rows_given import positive_number, several, signs
 
 Floats = npt.NDArray[np.float64]
 Labels = npt.NDArray[Any]

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from scipy import linalg
 
 from deltaplane.errors import StateMismatch
-from deltaplane.folds import row_hashes
+from deltaplane.solve.cross_validation import row_hashes
 
 Floats = npt.NDArray[np.float64]
 

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deltaplane.errors import DefinitionMismatch, StateMismatch
-from deltaplane.estimators.rows import RowsRefused, impossible, several
+from deltaplane.estimators.rows_given import RowsRefused, impossible, several
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
-from deltaplane.grid import Grid
-from deltaplane.options import Bias, Kind, Weighting
+from deltaplane.exact.grid import Grid
+from deltaplane.solve.solver_options import Bias, Kind, Weighting
 
 
 class ProximalSVM(StatisticsClassifier):
@@ -23,12 +23,12 @@ class ProximalSVM(StatisticsClassifier):
     many and ``retire``: on the same grid the statistics have the same digest, and ``coef_`` the same bits.
 
     - ``C``: the papers' C, or ``"auto"``: chosen by five-fold cross-validation from the statistics alone (see
-      :mod:`deltaplane.folds`), which keeps one Gram matrix a fold.
+      :mod:`deltaplane.solve.cross_validation`), which keeps one Gram matrix a fold.
     - ``weighting``: ``"inverse"`` (σ of a class is the other's share; paper 1, eq. 17), ``"none"`` (σ = 1: LPSVM),
       ``"balanced"``, or a weight for each class. ``"default"``: inverse for ``wlpsvm``, none for the other kinds.
-    - ``kind`` and ``bias``: as in :class:`deltaplane.solver.SolverOptions`. ``standardize``: penalise in standardized
-      units. ``coef_`` is in raw units either way.
-    - ``grid``: a :class:`deltaplane.grid.Grid`; by default one is fitted on the rows of ``fit``, or of the first
+    - ``kind`` and ``bias``: as in :class:`deltaplane.solve.solver.SolverOptions`. ``standardize``: penalise in
+      standardized units. ``coef_`` is in raw units either way.
+    - ``grid``: a :class:`deltaplane.exact.grid.Grid`; by default one is fitted on the rows of ``fit``, or of the first
       ``partial_fit``. Estimators that are to merge must be given the same.
 
     More than two classes are told apart one against the rest (paper 4, eq. 4.23 to 4.26). Without ``classes`` in the

@@ -9,13 +9,13 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from deltaplane.errors import DefinitionError, SolveRefused
-from deltaplane.estimators.rows import Floats, Labelled, text_of
+from deltaplane.estimators.rows_given import Floats, Labelled, text_of
 from deltaplane.estimators.statistics_classifier import Labels, Live, StatisticsClassifier
-from deltaplane.grid import Grid
-from deltaplane.last_rows import LastRows, Rows
-from deltaplane.moments import Moments
-from deltaplane.options import Bias, Kind, Weighting
-from deltaplane.rowwise import Passage, decide, fits
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.solve.last_rows import LastRows, Rows
+from deltaplane.solve.sliding_planes import Passage, decide, fits
+from deltaplane.solve.solver_options import Bias, Kind, Weighting
 
 
 class SlidingProximalSVM(StatisticsClassifier):
@@ -69,7 +69,8 @@ class SlidingProximalSVM(StatisticsClassifier):
 
         The class [n] of each row, from the plane of the rows before it. Where those determine no plane, the last one
         answers, and ``refused_`` counts it. With two classes, a number for C and a weighting by name the planes are
-        made many at a time (:mod:`deltaplane.rowwise`), otherwise one after the other; they are the same bits.
+        made many at a time (:mod:`deltaplane.solve.sliding_planes`), otherwise one after the other; they are the same
+        bits.
 
         Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with.
         """

@@ -20,12 +20,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deltaplane.errors import DefinitionError, SolveRefused
-from deltaplane.estimators.rows import Floats, Labelled, RowSpace, RowsRefused, text_of
-from deltaplane.folds import FOLDS, Choice, choose_c
-from deltaplane.grid import Grid, fit_grid
-from deltaplane.options import Bias, Kind, SolverOptions, Weighting
-from deltaplane.solver import Plane, solve
-from deltaplane.statistics import Statistics
+from deltaplane.estimators.rows_given import Floats, Labelled, RowSpace, RowsRefused, text_of
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.statistics import Statistics
+from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
+from deltaplane.solve.solver import Plane, solve
+from deltaplane.solve.solver_options import Bias, Kind, SolverOptions, Weighting
 
 Labels = npt.NDArray[Any]
 
@@ -79,8 +79,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if isinstance(grid, Grid) and grid.features == X.shape[1]:
             return grid
         raise DefinitionError(
-            f"grid: expected a deltaplane.grid.Grid over {X.shape[1]} features, got {grid!r}; leave it out to have one"
-            " fitted"
+            f"grid: expected a Grid over {X.shape[1]} features, got {grid!r}; leave it out to have one fitted"
         )
 
     def _space_for(self, X: Floats) -> RowSpace:

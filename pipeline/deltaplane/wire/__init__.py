@@ -20,7 +20,7 @@ from deltaplane.wire.inputs import (
     write_sample_batch,
 )
 from deltaplane.wire.models import read_model, write_model
-from deltaplane.wire.outcomes import (
+from deltaplane.wire.replies import (
     read_answer,
     read_dead_letter,
     read_prediction,

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.candidates import CUTS, Blend, Candidates, Choice, Trials
 from deltaplane.errors import WireError
+from deltaplane.solve.candidates import CUTS, Blend, Candidates, Choice, Trials
 from deltaplane.wire.frame import Fields
 
 Floats = npt.NDArray[np.float64]

@@ -11,8 +11,8 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.errors import LimitExceeded, WireError
-from deltaplane.records import Query
-from deltaplane.sample import Retirement, Samples
+from deltaplane.log.records import Query
+from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire.frame import Fields, check_fingerprint, header, read_record, write_record
 from deltaplane.wire.singles import SingleSamples, encoded_bytes, encoded_long, encoded_sample
 

@@ -8,11 +8,11 @@ import math
 
 import numpy as np
 
-from deltaplane.candidates import Blend
 from deltaplane.errors import DefinitionError, WireError
-from deltaplane.model import Model, SourcePosition
-from deltaplane.options import SolverOptions
-from deltaplane.solver import Plane
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.solve.candidates import Blend
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.wire.blends import blend_fields, blend_of
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of

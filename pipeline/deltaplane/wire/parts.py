@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from deltaplane import limits
-from deltaplane.delta import Rebuild, Source
 from deltaplane.errors import WireError
-from deltaplane.metrics import Confusion
-from deltaplane.moments import Moments
-from deltaplane.statistics import Statistics
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Rebuild, Source
 from deltaplane.wire.frame import Fields
 
 

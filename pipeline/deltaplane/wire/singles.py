@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from deltaplane.sample import Samples
+from deltaplane.stream.sample import Samples
 
 _SHORT = 0x81
 """Bits that the first byte of a short text's length does not have: no sign, and no second byte."""

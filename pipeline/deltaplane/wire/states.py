@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltaplane import limits
-from deltaplane.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds
-from deltaplane.records import Checkpoint
+from deltaplane.log.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds
+from deltaplane.log.records import Checkpoint
 from deltaplane.wire.blends import trials_fields, trials_of
 from deltaplane.wire.frame import Fields, header, read_record, write_record
 from deltaplane.wire.parts import (

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from deltaplane.delta import Delta, Source, SourceState, Verdict, accept
 from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
-from deltaplane.model import Model, SourcePosition
-from deltaplane.records import Checkpoint, Receipt
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.records import Checkpoint, Receipt
 from deltaplane.wire import read_claim_or_delta
+from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS
 from deltaplane_services.processors.recovery import accepted_state, readable_checkpoint
-from deltaplane_services.settings import ServiceSettings
 
 POLL_RECORDS = 500
 

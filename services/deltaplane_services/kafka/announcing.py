@@ -10,8 +10,8 @@ from typing import TypeAlias
 
 from confluent_kafka import Message
 
-from deltaplane.mismatch import ANNOUNCEMENT_BYTES
-from deltaplane_services.processors.records import CHECKPOINTS, MODELS, RETIREMENTS, SAMPLES
+from deltaplane.stream.mismatch import ANNOUNCEMENT_BYTES
+from deltaplane_services.processors.messages import CHECKPOINTS, MODELS, RETIREMENTS, SAMPLES
 
 HEADER = "deltaplane-definition"
 

@@ -13,7 +13,7 @@ from deltaplane_services.kafka.log import record_of
 from deltaplane_services.kafka.log_errors import is_end, is_passing, raise_if_error
 from deltaplane_services.kafka.membership import NotAllowed, Party, refuse_fatal
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.reading import Reading
 from deltaplane_services.kafka.silence import Listening, Silence
 from deltaplane_services.kafka.unpacking import not_read
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 
 @dataclass

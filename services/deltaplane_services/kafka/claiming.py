@@ -10,15 +10,15 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import SourceState
 from deltaplane.errors import DeltaGap, LogReplaced
-from deltaplane.model import Model
+from deltaplane.log.delta import SourceState
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.log import LogReader, Publisher
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 logger = logging.getLogger(__name__)
 

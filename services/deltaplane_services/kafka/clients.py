@@ -13,18 +13,18 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deltaplane.mismatch import announcement
-from deltaplane_services.access import MERGERS, SCORERS, WORKERS, group_name
+from deltaplane.stream.mismatch import announcement
+from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.access import MERGERS, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.log import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, LogReader, Publisher, nobody
 from deltaplane_services.kafka.membership import Party
-from deltaplane_services.kafka.merger import MergerClients
-from deltaplane_services.kafka.scorer import WATCHED, ScorerClients
+from deltaplane_services.kafka.merger_loop import MergerClients
+from deltaplane_services.kafka.scorer_loop import WATCHED, ScorerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients
-from deltaplane_services.kafka_properties import ClusterName, client_refused, without_secrets
-from deltaplane_services.processors.records import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
-from deltaplane_services.settings import ServiceSettings
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
 
 logger = logging.getLogger(__name__)
 Client = TypeVar("Client")

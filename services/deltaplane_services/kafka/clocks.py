@@ -6,9 +6,9 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.tables import span_text
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.table_values import span_text
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 logger = logging.getLogger(__name__)
 BETWEEN_SECONDS = 60.0

@@ -16,15 +16,15 @@ from collections.abc import Callable
 
 from confluent_kafka import KafkaException
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.model import Model
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.announced import explained_mismatch
-from deltaplane_services.processors.records import MODELS, Record
+from deltaplane_services.processors.messages import MODELS, Record
 
 logger = logging.getLogger(__name__)
 LOOK_BACK_RECORDS = 16

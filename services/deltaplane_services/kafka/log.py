@@ -28,7 +28,7 @@ from deltaplane_services.kafka.log_errors import (
 )
 from deltaplane_services.kafka.membership import Party, is_refusal
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, not_read, once, stand_in
-from deltaplane_services.processors.records import Outgoing, Record
+from deltaplane_services.processors.messages import Outgoing, Record
 
 logger = logging.getLogger(__name__)
 Properties = Mapping[str, object]

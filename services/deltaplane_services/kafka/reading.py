@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltaplane.log_order import check_order
-from deltaplane_services.processors.records import Record
+from deltaplane.log.record_order import check_order
+from deltaplane_services.processors.messages import Record
 
 
 @dataclass

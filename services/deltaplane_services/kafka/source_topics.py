@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import TopicIds
+from deltaplane.log.delta import TopicIds
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.topic_watch import TopicWatch
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, TOPICS
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, TOPICS
 
 
 class SourceTopics:

@@ -13,16 +13,16 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.access import ROLES, Operation
+from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.access import ROLES, Operation
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.membership import NotAllowed, Party, is_refusal
-from deltaplane_services.kafka_properties import ClusterName, client_refused, without_secrets
-from deltaplane_services.processors.records import MODELS, TOPICS
-from deltaplane_services.settings import ServiceSettings
-from deltaplane_services.topic_plans import topic_name
+from deltaplane_services.kafka.topic_plans import topic_name
+from deltaplane_services.processors.messages import MODELS, TOPICS
 
 ANSWER_SECONDS = 4.0
 ATTEMPTS = 5

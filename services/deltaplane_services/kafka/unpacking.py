@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from deltaplane_services.kafka.silence import behind_silence
-from deltaplane_services.processors.records import Record
+from deltaplane_services.processors.messages import Record
 
 PATIENCE_SECONDS = 30.0
 STAND_IN = b"(a batch that does not unpack, or is too large unpacked)"

@@ -18,14 +18,14 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Delta, Rebuild, Source, SourceState
 from deltaplane.errors import LogDisorder
-from deltaplane.statistics import Statistics
-from deltaplane.window import NO_WATERMARK
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Delta, Rebuild, Source, SourceState
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane_services.processors.intake import Intake
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Record
-from deltaplane_services.processors.worker import WorkerProcessor
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 
 class SiteLog(Protocol):

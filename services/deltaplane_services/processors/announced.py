@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, DeltaplaneError
-from deltaplane.mismatch import Announced, explained, read_announcement
-from deltaplane_services.processors.records import Record
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.mismatch import Announced, explained, read_announcement
+from deltaplane_services.processors.messages import Record
 
 BAD_RECORD, OTHER_DEFINITION = "bad record", "other definition"
 """Kinds of dead letters."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.event_times import look_like_seconds
-from deltaplane.sample import (
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.event_times import look_like_seconds
+from deltaplane.stream.sample import (
     WRONG_PARTITION,
     AdmittedSamples,
     Refusal,
@@ -30,7 +30,7 @@ from deltaplane.sample import (
 )
 from deltaplane.wire import read_retirement, single_samples
 from deltaplane_services.processors.announced import OtherDefinitions
-from deltaplane_services.processors.records import (
+from deltaplane_services.processors.messages import (
     RETIREMENTS,
     SAMPLES,
     Outgoing,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.delta import Source, SourceState, accept, check_state
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
-from deltaplane.records import Checkpoint
-from deltaplane.statistics import Statistics
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Source, SourceState, accept, check_state
+from deltaplane.log.records import Checkpoint
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_checkpoint, read_claim_or_delta
-from deltaplane_services.processors.records import Record
+from deltaplane_services.processors.messages import Record
 
 
 def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapping[int, int]) -> Checkpoint | None:

@@ -18,12 +18,12 @@ from dataclasses import replace
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DefinitionMismatch, WireError
-from deltaplane.mismatch import data_differences
-from deltaplane.sample import Samples, admit, misplaced, refused_for_its_place, usable_each
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.mismatch import data_differences
+from deltaplane.stream.sample import Samples, admit, misplaced, refused_for_its_place, usable_each
 from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
-from deltaplane_services.processors.records import RETIREMENTS, SAMPLES, Outgoing, Record
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 
 Labels = Mapping[int, Sequence[str]]
 """Partition to the labels of open classes that it has admitted, in that order; nothing where classes are declared."""

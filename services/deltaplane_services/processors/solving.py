@@ -12,10 +12,10 @@ import hashlib
 import json
 from collections.abc import Sequence
 
-from deltaplane.candidates import Choice
-from deltaplane.definition import StreamDefinition
-from deltaplane.model import Model
-from deltaplane.options import SolverOptions
+from deltaplane.log.model import Model
+from deltaplane.solve.candidates import Choice
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
 
 DIGEST_CHARACTERS = 8
 

@@ -11,7 +11,7 @@ from deltaplane_services.readers.ahead import ReadAhead
 from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
-from deltaplane_services.readers.rows import FORMATS, ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RefusedRow, RowBlock
 
 __all__ = [
     "FORMATS",

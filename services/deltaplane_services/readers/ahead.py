@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
-from deltaplane_services.readers.rows import RowBlock
+from deltaplane_services.readers.row_blocks import RowBlock
 
 BLOCKS_AHEAD = 2
 """More would only take memory: both sides are busy with fewer."""

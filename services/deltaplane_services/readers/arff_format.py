@@ -14,12 +14,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deltaplane_services.readers.arff_header import Attribute, read_header, split_values, words_of_sparse_row
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import MISSING, clip
 from deltaplane_services.readers.csv_format import NOT_UTF8, ends_lines_with_newlines, is_utf8, quotes_enclose_cells
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.lines import LineCutter
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
-from deltaplane_services.readers.sources import ByteSource
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
 
 _COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.cells import clip
 from deltaplane_services.readers.lines import LineCutter, OverlongLine
-from deltaplane_services.readers.rows import ReaderError
+from deltaplane_services.readers.row_blocks import ReaderError
 
 _QUOTED = r"""'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)\""""
 _NAME = re.compile(rf"\s*(?:{_QUOTED}|(?P<bare>[^\s{{]+))\s*")

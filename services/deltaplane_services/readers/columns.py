@@ -21,9 +21,9 @@ from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.cells import MISSING, read_number
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.lines import count_newlines
-from deltaplane_services.readers.rows import ReaderOptions, RowBlock
+from deltaplane_services.readers.row_blocks import ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
-from deltaplane_services.readers.times import read_time, times_of_text
+from deltaplane_services.readers.time_text import read_time, times_of_text
 from deltaplane_services.readers.whole_numbers import WholeNumberParser, WholeNumbers
 
 _ROWS_AT_ONCE = 512

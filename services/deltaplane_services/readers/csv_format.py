@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane_services.readers.bounds import LINE_BYTES, RECORD_BYTES
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import read_number
 from deltaplane_services.readers.layout import choose_columns, ignoring
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
-from deltaplane_services.readers.sources import ByteSource
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
 
 NOT_UTF8 = "the row is not UTF-8 text"

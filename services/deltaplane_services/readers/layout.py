@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltaplane import limits
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 
 
 @dataclass(frozen=True)

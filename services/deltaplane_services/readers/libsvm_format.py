@@ -12,13 +12,13 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane_services.readers.bounds import LEAF_ROWS, LINE_BYTES, rows_of_a_block
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import excerpt
 from deltaplane_services.readers.layout import choose_features
 from deltaplane_services.readers.libsvm_rows import SparseRows, read_lines, read_regular_lines
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
-from deltaplane_services.readers.sources import ByteSource
 
 LABEL = "label"
 """The name that the label of a LIBSVM row answers to, so that one can be given where all formats are treated alike."""

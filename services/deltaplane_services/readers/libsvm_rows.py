@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane_services.readers.cells import canonical_label, clip, excerpt, read_number
-from deltaplane_services.readers.rows import RefusedRow
+from deltaplane_services.readers.row_blocks import RefusedRow
 
 SPACE, NEWLINE, COLON = ord(" "), ord("\n"), ord(":")
 _IS_SEPARATOR = np.zeros(256, dtype=np.bool_)

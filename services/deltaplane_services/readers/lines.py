@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane_services.readers import bounds
-from deltaplane_services.readers.rows import ReaderError
-from deltaplane_services.readers.sources import Bytes, ByteSource
+from deltaplane_services.readers.byte_sources import Bytes, ByteSource
+from deltaplane_services.readers.row_blocks import ReaderError
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from deltaplane_services.readers.rows import ReaderError
+from deltaplane_services.readers.row_blocks import ReaderError
 
 STANDARD_INPUT = 0
 

@@ -16,12 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import canonical_label, clip, printable
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
-from deltaplane_services.readers.sources import ByteSource
-from deltaplane_services.readers.times import (
+from deltaplane_services.readers.time_text import (
     TIME_MISSING,
     milliseconds_of_ticks,
     read_time,

@@ -16,12 +16,12 @@ from typing import BinaryIO, Self
 
 from deltaplane_services.readers.arff_format import open_arff
 from deltaplane_services.readers.bounds import SNIFF_BYTES
+from deltaplane_services.readers.byte_sources import ByteSource, open_source
 from deltaplane_services.readers.csv_format import open_csv
 from deltaplane_services.readers.libsvm_format import open_libsvm
 from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
-from deltaplane_services.readers.rows import FORMATS, ReaderError, ReaderOptions, RowBlock
-from deltaplane_services.readers.sources import ByteSource, open_source
+from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RowBlock
 
 _Opened = tuple[tuple[str, ...], Iterator[RowBlock]]
 _OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {

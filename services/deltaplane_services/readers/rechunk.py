@@ -9,7 +9,7 @@ from itertools import chain
 import numpy as np
 
 from deltaplane_services.readers.bounds import BLOCK_ROWS
-from deltaplane_services.readers.rows import RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import RefusedRow, RowBlock
 
 
 def rechunk(blocks: Iterable[RowBlock | None], rows: int) -> Iterator[RowBlock]:

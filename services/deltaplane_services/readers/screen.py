@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.sample import usable_each
+from deltaplane.stream.sample import usable_each
 from deltaplane_services.readers.cells import excerpt
-from deltaplane_services.readers.rows import RefusedRow, RowBlock, by_line
+from deltaplane_services.readers.row_blocks import RefusedRow, RowBlock, by_line
 
 LABEL_MISSING = "the label is empty"
 ID_MISSING = "the id is empty"

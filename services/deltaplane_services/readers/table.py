@@ -15,8 +15,8 @@ from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.rows import ReaderError, ReaderOptions, RowBlock, merged
-from deltaplane_services.readers.rowwise import RowByRow, wrong_count
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
+from deltaplane_services.readers.row_by_row_path import RowByRow, wrong_count
 from deltaplane_services.readers.screen import TextOfLines
 
 

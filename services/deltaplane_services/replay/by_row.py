@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.merger import of_largest
-from deltaplane.model import Model
-from deltaplane.row_scores import RowScores
-from deltaplane.sample import Samples, admit
-from deltaplane_services.processors.records import SAMPLES, Outgoing
-from deltaplane_services.replay.options import ReplayOptions
+from deltaplane.log.merger import of_largest
+from deltaplane.log.model import Model
+from deltaplane.log.row_scores import RowScores
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples, admit
+from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
 ROWS_AT_ONCE = 100

@@ -12,11 +12,11 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from deltaplane import metrics
-from deltaplane_services.blend_tables import blend_shares
-from deltaplane_services.plain import plain
+from deltaplane.log import confusion
+from deltaplane_services.observe.blend_tables import blend_shares
 from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
+from deltaplane_services.system.printable import plain
 
 REFRESH_SECONDS = 0.1
 SMALLEST_SHARE_SHOWN = 0.05
@@ -70,9 +70,9 @@ def _update(bar: Progress, task: TaskID, snapshot: Snapshot) -> None:
         completed=snapshot.fraction or 0.0,
         rows=f"{snapshot.rows:,}",
         rate=f"{snapshot.rows / max(snapshot.seconds, 1e-9):,.0f}",
-        gmean=number(math.nan if model is None else metrics.summary(model.scores).gmean),
-        recent=number(metrics.summary(snapshot.recent).gmean),
-        ratio=number(math.nan if model is None else metrics.imbalance_ratio(model.counts), 2),
+        gmean=number(math.nan if model is None else confusion.summary(model.scores).gmean),
+        recent=number(confusion.summary(snapshot.recent).gmean),
+        ratio=number(math.nan if model is None else confusion.imbalance_ratio(model.counts), 2),
     )
 
 
@@ -84,7 +84,7 @@ def number(value: float, digits: int = 4) -> str:
 def _overview(result: ReplayResult) -> Table:
     model, definition = result.model, result.definition
     positive = positive_class(result)
-    scores = metrics.summary(model.scores, positive)
+    scores = confusion.summary(model.scores, positive)
     options = model.options
     table = Table(
         title=plain(f"{result.source}: {result.rows:,} rows, test-then-train"), title_justify="left", show_header=False
@@ -107,7 +107,7 @@ def _overview(result: ReplayResult) -> Table:
         table.add_row("recall by class", plain(recalls))
     table.add_row("accuracy", number(scores.accuracy))
     classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
-    table.add_row("imbalance ratio", plain(f"{number(metrics.imbalance_ratio(model.counts), 2)}   ({classes})"))
+    table.add_row("imbalance ratio", plain(f"{number(confusion.imbalance_ratio(model.counts), 2)}   ({classes})"))
     windows = ", ".join(map(str, definition.ladder.windows))
     table.add_row(
         "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"

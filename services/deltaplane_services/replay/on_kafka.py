@@ -21,14 +21,14 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.kafka.pipeline import KafkaPipeline, Service
-from deltaplane_services.processors.records import TOPICS
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.settings import SERVICE_TABLES, ServiceSettings, resolve_settings
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.operations.topics import create_topics
+from deltaplane_services.processors.messages import TOPICS
+from deltaplane_services.replay.kafka_pipeline import KafkaPipeline, Service
 from deltaplane_services.replay.run import OpenPipeline
-from deltaplane_services.replay.toml import as_toml
-from deltaplane_services.settings import SERVICE_TABLES, ServiceSettings, resolve_settings
-from deltaplane_services.topics import create_topics
 
 logger = logging.getLogger(__name__)
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import SolveRefused
-from deltaplane.merger import fit_candidates, plane_of
-from deltaplane.model import Model
+from deltaplane.log.merger import fit_candidates, plane_of
+from deltaplane.log.model import Model
 from deltaplane.reference import Reference
-from deltaplane_services.replay.feed import Published
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.produce.feed import Published
 
 
 @dataclass(frozen=True)

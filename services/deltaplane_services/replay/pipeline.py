@@ -8,12 +8,12 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.definition import StreamDefinition
-from deltaplane.model import Model
-from deltaplane.records import DeadLetter
+from deltaplane.log.model import Model
+from deltaplane.log.records import DeadLetter
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_dead_letter
-from deltaplane_services.processors.records import DEAD_LETTERS, RECEIPTS, Outgoing
-from deltaplane_services.runner_embedded import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.processors.messages import DEAD_LETTERS, RECEIPTS, Outgoing
 
 Floats = npt.NDArray[np.float64]
 

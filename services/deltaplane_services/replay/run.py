@@ -19,23 +19,28 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.definition import StreamDefinition
 from deltaplane.errors import DeltaplaneError
-from deltaplane.metrics import Confusion
-from deltaplane.model import Model
-from deltaplane.prequential import Point, PrequentialSeries
-from deltaplane.records import DeadLetter
-from deltaplane_services.interrupts import Interrupts
-from deltaplane_services.output_files import PRIVATE, OutputFile
-from deltaplane_services.processors.records import SAMPLES, Outgoing
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.model import Model
+from deltaplane.log.prequential import Point, PrequentialSeries
+from deltaplane.log.records import DeadLetter
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
+from deltaplane_services.produce.feed import Feed, Published
+from deltaplane_services.produce.feed_options import (
+    ReplayOptions,
+    complete_definition,
+    needs_first_rows,
+    reader_options,
+)
+from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row
-from deltaplane_services.replay.clock import longest_step, refuse_bogus_times
-from deltaplane_services.replay.feed import Feed, Published
-from deltaplane_services.replay.options import ReplayOptions, complete_definition, needs_first_rows, reader_options
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
-from deltaplane_services.replay.refusals import Refusals
+from deltaplane_services.system.interrupts import Interrupts
+from deltaplane_services.system.output_files import PRIVATE, OutputFile
 
 
 class ReplayError(DeltaplaneError):

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deltaplane import metrics
-from deltaplane.definition import StreamDefinition
-from deltaplane.metrics import Confusion
-from deltaplane.prequential import Point
-from deltaplane.solver import Plane
-from deltaplane_services.blend_tables import blend_shares, candidates_table
-from deltaplane_services.output_files import write_text
-from deltaplane_services.plain import json_text, sayable
+from deltaplane.log import confusion
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.prequential import Point
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.toml_writer import as_toml
+from deltaplane_services.observe.blend_tables import blend_shares, candidates_table
 from deltaplane_services.replay.run import ReplayResult
-from deltaplane_services.replay.toml import as_toml
+from deltaplane_services.system.output_files import write_text
+from deltaplane_services.system.printable import json_text, sayable
 
 SPANS_LATELY = 40
 """What has been lately, in the series, is what has been over this part of all spans."""
@@ -34,7 +34,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "rows_per_second": result.rows / result.seconds if result.seconds else None,
         **_measures(model.scores, positive),
-        "imbalance_ratio": metrics.imbalance_ratio(model.counts),
+        "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
         "positive": positive,
         "window": [str(window) for window in definition.ladder.windows],
@@ -115,7 +115,7 @@ def _plane(plane: Plane) -> dict[str, Any]:
 
 
 def _measures(scores: Confusion, positive: str | None) -> dict[str, float]:
-    measures = metrics.summary(scores, positive)
+    measures = confusion.summary(scores, positive)
     return {
         "gmean": measures.gmean,
         "sensitivity": measures.sensitivity,
@@ -139,8 +139,8 @@ def _point(point: Point, positive: str | None, definition: StreamDefinition) -> 
         "rows_to": point.rows_to,
         "watermark": point.watermark,
         **_measures(point.scores, positive),
-        "recalls": dict(metrics.summary(point.scores, positive).recalls),
-        "imbalance_ratio": metrics.imbalance_ratio(point.counts),
+        "recalls": dict(confusion.summary(point.scores, positive).recalls),
+        "imbalance_ratio": confusion.imbalance_ratio(point.counts),
         "classes": dict(point.counts),
         "weights": None if plane is None else plane.weights.tolist(),
         "weights_of": None
@@ -158,7 +158,7 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
     """Quality over the spans that end at a point and hold a fortieth of the stream: one span alone is noisy."""
     spans = max(1, len(points) // SPANS_LATELY)
     first = max(0, at + 1 - spans)
-    scores = metrics.summary(sum((point.scores for point in points[first : at + 1]), Confusion()), positive)
+    scores = confusion.summary(sum((point.scores for point in points[first : at + 1]), Confusion()), positive)
     return {"rows_from": points[first].rows_from, "gmean": scores.gmean, "recalls": dict(scores.recalls)}
 
 

@@ -1,0 +1,182 @@
+"""What an estimator was given, as the exact statistics want it: rows on the grid, labels as texts.
+
+The statistics are keyed by texts, as in a stream, so that an estimator and a stream that have seen the same rows have
+the same digest. scikit-learn's labels are of any type; each is written as samples carry it, and remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane.exact.grid import Grid, Placed
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics, moments_by_class
+from deltaplane.exact.triangle import layout_of
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
+from deltaplane.solve.cross_validation import folds_of
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window, WindowLadder
+
+Floats = npt.NDArray[np.float64]
+Codes = npt.NDArray[np.int32]
+
+
+class RowsRefused(DeltaplaneError, ValueError):
+    """Rows or labels cannot enter the statistics; nothing of the call they came with was taken in."""
+
+
+def positive_number(name: str, value: object) -> float:
+    """A parameter that must be a finite number above zero; raises :class:`DefinitionError`."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
+        raise DefinitionError(f"{name}: expected a finite number above zero, got {value!r}")
+    return float(value)
+
+
+def several(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The classes [k], if they are at least two. Raises ValueError, in the words that scikit-learn looks for."""
+    if len(classes) < 2:
+        raise ValueError(f"expected at least two classes, got one class: {list(classes)}; give more rows")
+    return classes
+
+
+def signs(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Floats:
+    """Targets ±1, float64[n, 1] for two classes (+1 for the second), else float64[n, k], one against the rest.
+
+    Raises :class:`RowsRefused` on labels that are not among the classes.
+    """
+    if strangers := set(np.unique(labels).tolist()) - set(classes.tolist()):
+        raise RowsRefused(f"labels: expected the classes of the first call, {list(classes)}, got {sorted(strangers)}")
+    columns = classes[1:] if len(classes) == 2 else classes
+    return np.where(labels[:, None] == columns, 1.0, -1.0)
+
+
+def text_of(label: Any) -> str:
+    """The text of a label: itself where it is one; a whole number without a point, be it an integer or a float."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value)
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """Labels of n rows: ``codes`` int32[n] index ``texts``, which all differ; ``labels``: text to label as it came."""
+
+    codes: Codes
+    texts: list[str]
+    labels: dict[str, Any]
+
+    @classmethod
+    def of(cls, y: npt.NDArray[Any]) -> Labelled:
+        """The labels ``y`` [n] of a call. Raises :class:`RowsRefused` where two different ones have the same text."""
+        distinct, codes = np.unique(y, return_inverse=True)
+        texts = [text_of(label) for label in distinct]
+        if len(set(texts)) != len(texts):
+            raise RowsRefused(f"labels: expected labels that differ as texts, got {list(distinct)}; rename some")
+        return cls(codes.astype(np.int32).reshape(-1), texts, dict(zip(texts, distinct, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class RowSpace:
+    """What makes the statistics of two estimators comparable: features by name, grid, feature map, and folds.
+
+    ``folds`` is 1 where C is given. ``fingerprint`` is of all but the folds, and that of a stream of the same.
+    ``mapped_grid`` is the grid that the Gram matrices, and so the plane, are in.
+    """
+
+    names: tuple[str, ...]
+    grid: Grid
+    folds: int
+    feature_map: FeatureMap = NO_MAP
+    fingerprint: bytes = field(init=False, repr=False)
+    mapped_grid: Grid = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        everything = WindowLadder((Window("all"),))
+        definition = StreamDefinition(
+            "estimator", self.names, self.grid, everything, SolverOptions(), feature_map=self.feature_map
+        )
+        object.__setattr__(self, "fingerprint", definition.data_fingerprint)
+        object.__setattr__(self, "mapped_grid", definition.plane_grid)
+
+    def place(self, rows: Floats) -> npt.NDArray[np.int32]:
+        """Raw rows float64[n, d] as grid rows int32[n, d]; raises :class:`RowsRefused` where one does not fit."""
+        placed, inside = self.grid.place(rows)
+        if not inside.all():
+            first = int(np.argmin(inside))
+            raise RowsRefused(
+                f"row {first} of {len(rows)}: {self.grid.fault(rows[first], self.names)}"
+                f" ({int(len(rows) - inside.sum())} such rows); scale the values, leave the rows out, or give a grid"
+            )
+        return placed
+
+    def decisions(self, rows: Floats, coef: Floats, intercept: Floats) -> Floats:
+        """``φ(x)·coef + intercept`` float64[n, p] of raw rows float64[n, d]; without a map the rows are not rounded."""
+        if self.feature_map.kind == "none":
+            return np.asarray(rows @ coef.T + intercept)
+        placed, decisions = self.place(rows), np.empty((len(rows), len(intercept)))
+        for piece in self.feature_map.pieces(len(rows)):
+            values = self.feature_map.values(self.feature_map.apply(placed[piece]))
+            decisions[piece] = values @ coef.T + intercept
+        return decisions
+
+    def statistics(self, placed: Placed, labelled: Labelled) -> Statistics:
+        """Exact Gram matrices, keyed by (fold, label), of grid rows [n, d]; the fold is that of the unmapped row."""
+        total = self.nothing()
+        for piece in self.feature_map.pieces(len(placed)):
+            rows, codes = placed[piece], labelled.codes[piece]
+            fold_of_row = folds_of(rows, self.folds) if self.folds > 1 else np.zeros(len(rows), dtype=np.int64)
+            mapped = self.feature_map.apply(rows)
+            moments: dict[tuple[int, str], Moments] = {}
+            for fold in np.unique(fold_of_row).tolist():
+                at = fold_of_row == fold if self.folds > 1 else slice(None)
+                grams = moments_by_class(mapped[at], codes[at], labelled.texts)
+                moments.update({(fold, label): gram for label, gram in grams.items()})
+            total = total + Statistics(total.dimension, moments)
+        return total
+
+    def nothing(self) -> Statistics:
+        """The statistics of no rows."""
+        return Statistics(self.mapped_grid.features + 1)
+
+    def total(self, statistics: Statistics) -> dict[str, Moments]:
+        """Label to exact Gram matrix over all folds, labels sorted."""
+        total: dict[str, Moments] = {}
+        for (_, label), moments in statistics.items():
+            total[label] = total[label] + moments if label in total else moments
+        return dict(sorted(total.items()))
+
+    def by_fold(self, statistics: Statistics) -> list[Mapping[str, Moments]]:
+        """Label to exact Gram matrix, for each fold."""
+        return [statistics.grams(fold) for fold in range(self.folds)]
+
+    def digest(self, statistics: Statistics) -> str:
+        """The digest of all rows: folds are not in it, so it is that of a stream with a window over everything."""
+        total = {(0, label): moments for label, moments in self.total(statistics).items()}
+        return Statistics(self.mapped_grid.features + 1, total).digest(self.fingerprint)
+
+
+def impossible(statistics: Statistics, touched: Statistics) -> str | None:
+    """How it can be seen that ``statistics`` are not those of any rows, looking where ``touched`` changed them.
+
+    By the number of rows; by a sum of squares below zero; or by one smaller than its sum allows (Cauchy-Schwarz). Rows
+    that never were in may leave statistics that pass: sums do not remember their terms.
+    """
+    grams, changed = dict(statistics.items()), dict(touched.items())
+    for key in sorted(grams.keys() & changed.keys()):
+        moments, label = grams[key], key[1]
+        if moments.count <= 0:
+            return f"class {label!r} would have sums over {moments.count} rows"
+        layout = layout_of(moments.dimension)
+        squares, sums = moments.integers(layout.diagonal), moments.integers(layout.last)
+        for feature, wrong in enumerate(squares * moments.count < sums * sums):
+            if wrong:
+                return f"the sum of squares of feature {feature} in class {label!r} would be less than any rows have"
+    return None

@@ -1,0 +1,104 @@
+"""Moves a Gram matrix to the origin of its rows' means, on integers, so that nothing is lost to cancellation.
+
+The rows of a Gram matrix are [q, -1]; those of the moved one are [q - centre, -1] with an integer centre. Every entry
+of the moved matrix is a polynomial of entries of the other, so it is exact in integers of any width; 128 bits hold it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.exact.blocks import tiles
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.triangle import Layout, Positions, layout_of
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_ENTRIES_AT_ONCE = 2**14
+"""Entries that are moved in one go: they stay in the cache from one step to the next, which halves the time."""
+
+
+def moved(moments: Moments, centre: Integers, layout: Layout) -> Moments:
+    """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
+
+    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. In digits of
+    32 bits: |k| < 2**30, so that a digit and two products with a digit fit int64.
+    """
+    low, mask = moments.low.view(np.int64), 2**32 - 1
+    digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
+    last = digits[:, layout.last]
+    rows, columns = np.triu_indices(moments.dimension)
+    digits += last[:, rows] * centre[columns]
+    last = _carried(last + last[:, -1:] * centre)
+    digits = _carried(digits + last[:, columns] * centre[rows])
+    low = digits[1] << 32 | digits[0]
+    return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """n Gram matrices of the same D, exact: int64[n, D(D+1)/2] of entries where all fit, else the values themselves.
+
+    Differences wrap round where they do not fit int64; so whoever stacks entries knows that those which matter do.
+    """
+
+    entries: Integers | None
+    moments: tuple[Moments, ...] = ()
+
+    @classmethod
+    def of(cls, moments: Sequence[Moments], *, narrow: bool) -> Stack:
+        """The Gram matrices of several sets of rows; ``narrow``: it is known that all entries fit int64."""
+        if not narrow:
+            return cls(None, tuple(moments))
+        packed = moments[0].low[None] if len(moments) == 1 else np.array([part.low for part in moments])
+        return cls(packed.view(np.int64))
+
+    def __or__(self, other: Stack) -> Stack:
+        """These Gram matrices and others, in a row."""
+        if self.entries is not None and other.entries is not None:
+            return Stack(np.concatenate([self.entries, other.entries]))
+        return Stack(None, self.moments + other.moments)
+
+    def __sub__(self, other: Stack) -> Stack:
+        if self.entries is not None and other.entries is not None:
+            return Stack(self.entries - other.entries)
+        return Stack(None, tuple(mine - theirs for mine, theirs in zip(self.moments, other.moments, strict=True)))
+
+    def at(self, positions: Positions) -> Integers:
+        """Some entries [n, m] of each: int64, or an array of Python's integers, on which the same code runs."""
+        if self.entries is not None:
+            return self.entries.take(positions, axis=1)
+        return np.array([part.integers(positions) for part in self.moments])
+
+    def centred(self, centre: Integers) -> Floats:
+        """float64[n, D, D]: the Gram matrices of rows [q - centre, -1], for a centre int64[n, D] each.
+
+        They are formed on integers, and each entry is rounded once.
+        """
+        count, dimension = centre.shape
+        layout, gram = layout_of(dimension), np.empty((count, dimension, dimension))
+        if self.entries is None:
+            for at, part in enumerate(self.moments):
+                gram[at] = moved(part, centre[at], layout).to_float()
+            return gram
+        last = self.entries.take(layout.last, axis=1)
+        moved_last = last + centre * last[:, -1:]
+        for sets, rows in tiles(count, dimension, dimension, _ENTRIES_AT_ONCE):
+            exact = self.entries[sets].take(layout.unpack[rows], axis=1)
+            exact += last[sets, rows, None] * centre[sets, None]
+            exact += centre[sets, rows, None] * moved_last[sets, None]
+            gram[sets, rows] = exact
+        return gram
+
+
+def _carried(digits: Integers) -> Integers:
+    """Carry int64[4, n] digits in place, so that all but the highest are in [0, 2**32)."""
+    for at in range(3):
+        digits[at + 1] += digits[at] >> 32
+        digits[at] &= 2**32 - 1
+    return digits

@@ -1,0 +1,336 @@
+"""Exact class statistics: Gram matrices whose entries are 128-bit integers.
+
+The problem: a proximal SVM needs, per class, only ``M_c = E_cᵀ E_c`` with ``E = [X, -1]`` (paper 1, eq. 36-39: the six
+terms l, M, v of a change message are its corner, its body and its last column). Kept in float64, such sums depend on
+the order of addition, and subtracting a row does not undo its addition: one outlier of 1e10 poisons a rolling sum for
+ever. Kept as integers they form a group, and these laws hold *bitwise*:
+
+    (a + b) + c == a + (b + c)        partial sums may be formed anywhere        → many workers
+    a + b == b + a                    in any order                                → any interleaving
+    (a + b) - b == a                  and be taken back without a trace           → windows, unlearning
+    of(rows) == of(part) + of(rest)   however the rows are cut into batches       → any batch size
+
+Speed comes from BLAS all the same: rows are integer-valued float64, and a float product is *exact* while every
+feature's sum of squares stays below 2**53, because then every partial sum of every entry is a representable integer
+(Cauchy and Schwarz), whatever the kernel does; and the sums of squares are in the product itself. Blocks too large in
+magnitude are split ``q = high * 2**15 + low`` and recombined from three exact products.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+
+from deltaplane import limits
+from deltaplane.exact.blocks import tiles
+from deltaplane.exact.grid import Placed
+from deltaplane.exact.triangle import Positions, layout_of
+
+Floats = npt.NDArray[np.float64]
+High = npt.NDArray[np.int64]
+Low = npt.NDArray[np.uint64]
+
+_WIRE_ENTRY = np.dtype([("low", "<u8"), ("high", "<i8")])
+
+_GATHERED_VALUES = 2**16
+"""So few values of rows are gathered at once that they are still in the cache when they are converted."""
+
+_EXTENDED_FROM = 64
+"""Features from which rows are multiplied with their column of -1. A column more costs the product of few features a
+tenth; writing the product of many features into a larger one, to put their sums beside it, costs as much.
+"""
+
+_MINUS_ONES = np.full(limits.BLOCK_ROWS, -1.0)
+_MINUS_ONES.flags.writeable = False
+"""The last column of a block of rows: making it anew for each costs nearly as much as multiplying with it."""
+
+_WIDE = 2**62
+"""Sums and differences of two numbers below it in magnitude fit int64."""
+
+
+class Moments:
+    """The Gram matrix ``E_cᵀE_c`` of some rows ``e = [q, -1]`` of one class, in grid units; a value, never changed.
+
+    The packed upper triangle of D(D+1)/2 integers of 128 bits, in two's complement: ``high`` int64 and ``low`` uint64,
+    entry = high * 2**64 + low. Where all entries are below 2**62 in magnitude, as they nearly always are, the value is
+    *narrow*: ``high`` repeats the sign of ``low`` and is not held, and a sum takes one addition an entry. Whether it is
+    depends on the entries alone, so equal sums are held alike.
+    """
+
+    __slots__ = ("_high", "_reach", "dimension", "low")
+
+    def __init__(self, dimension: int, high: High | None, low: Low, reach: int = 0) -> None:
+        """``high`` None: the entries are ``low`` as int64, and none is beyond ``reach`` < 2**62 in magnitude."""
+        if high is not None and np.array_equal(high, low.view(np.int64) >> 63) and (reach := _reach(low)) < _WIDE:
+            high = None
+        self.dimension = dimension
+        self.low = low
+        self._high = high
+        self._reach = reach
+
+    @classmethod
+    def _of_int64(cls, dimension: int, entries: High, reach: int) -> Moments:
+        """Entries int64[D(D+1)/2], the largest of magnitude ``reach``; or none beyond it, if that is below 2**62."""
+        return cls(dimension, None if reach < _WIDE else entries >> 63, entries.view(np.uint64), reach)
+
+    @classmethod
+    def zero(cls, dimension: int) -> Moments:
+        """The statistics of no rows, for D = ``dimension`` = features + 1."""
+        return cls._of_int64(dimension, np.zeros(dimension * (dimension + 1) // 2, dtype=np.int64), 0)
+
+    @classmethod
+    def of_rows(cls, placed: Placed, at: Positions | None = None) -> Moments:
+        """The statistics of grid rows [n, d] (integer valued, |q| < 2**30), or of those ``at`` int64[m]: one BLAS
+        product a block.
+        """
+        count = len(placed) if at is None else len(at)
+        if count <= limits.INT64_ROWS:
+            return cls._of_few_rows(placed if at is None else placed[at])
+        if count <= limits.BLOCK_ROWS:
+            return cls._of_block(placed, at)
+        blocks = (slice(begin, begin + limits.BLOCK_ROWS) for begin in range(0, count, limits.BLOCK_ROWS))
+        parts = (cls._of_block(placed[rows]) if at is None else cls._of_block(placed, at[rows]) for rows in blocks)
+        return functools.reduce(Moments.__add__, parts)
+
+    @classmethod
+    def _of_few_rows(cls, placed: Placed) -> Moments:
+        """The same for rows so few that their integer products fit int64: a third of the time of a block."""
+        dimension = placed.shape[1] + 1
+        assert (np.abs(placed) < limits.GRID_RANGE).all(), "a row outside the grid's range reached the statistics"
+        extended = np.empty((len(placed), dimension), dtype=np.int64)
+        extended[:, :-1] = placed
+        extended[:, -1] = -1
+        product = extended.T @ extended
+        return cls._of_int64(dimension, product.ravel()[layout_of(dimension).packed], int(product.diagonal().max()))
+
+    @classmethod
+    def _of_block(cls, placed: Placed, at: Positions | None = None) -> Moments:
+        """The statistics of at most BLOCK_ROWS grid rows.
+
+        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
+        Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
+        Where it does not, the products of the numbers' upper and lower halves are exact.
+        """
+        extended = placed.shape[1] >= _EXTENDED_FROM
+        rows = _floats(placed, at, extended=extended)
+        product = rows.T @ rows if extended else _bordered(rows)
+        largest = float(product.diagonal().max())
+        if largest < limits.EXACT_PRODUCT / 2:
+            return cls._of_int64(len(product), _packed(product), int(largest))
+        rows = _floats(placed, at, extended=True)
+        assert max(rows.max(), -rows.min()) < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
+        scale = 2.0**limits.SPLIT_BITS
+        upper = np.floor(rows / scale)
+        lower = rows - upper * scale
+        cross = upper.T @ lower
+        parts = (
+            cls._of_shifted(upper.T @ upper, 2 * limits.SPLIT_BITS),
+            cls._of_shifted(cross + cross.T, limits.SPLIT_BITS),
+            cls._of_shifted(lower.T @ lower, 0),
+        )
+        return functools.reduce(Moments.__add__, parts)
+
+    @classmethod
+    def _of_shifted(cls, product: Floats, shift: int) -> Moments:
+        """``product * 2**shift``, of an exact integer-valued float64[D, D] below 2**53."""
+        entries = _packed(product)
+        return cls(len(product), entries >> (63 - shift) >> 1, entries.view(np.uint64) << np.uint64(shift))
+
+    @property
+    def high(self) -> High:
+        """The upper halves int64[D(D+1)/2] of the entries."""
+        return self.low.view(np.int64) >> 63 if self._high is None else self._high
+
+    def words(self, positions: Positions) -> tuple[High, Low]:
+        """The upper and lower halves, int64 and uint64, of the entries at some positions of the packed triangle."""
+        low = self.low[positions]
+        return (low.view(np.int64) >> 63 if self._high is None else self._high[positions]), low
+
+    def integers(self, positions: Positions) -> npt.NDArray[np.object_]:
+        """The entries at some positions of the packed triangle as Python's integers."""
+        high, low = self.words(positions)
+        integers: npt.NDArray[np.object_] = high.astype(object) * 2**64 + low.astype(object)
+        return integers
+
+    def in_floats(self, positions: Positions) -> Floats:
+        """The entries at some positions of the packed triangle as float64, right to within a float's width."""
+        high, low = self.words(positions)
+        return np.asarray(low.view(np.int64) * 1.0 if self._high is None else high * 2.0**64 + low, dtype=np.float64)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether every entry is below 2**62 in magnitude; ``low``, seen as int64, is then the entries themselves."""
+        return self._high is None
+
+    @property
+    def nbytes(self) -> int:
+        """What its entries take in memory, in bytes."""
+        return self.low.nbytes + (0 if self._high is None else self._high.nbytes)
+
+    @property
+    def count(self) -> int:
+        """Number of rows: the corner of the matrix (the papers' l)."""
+        return self._at(-1)
+
+    def entry(self, i: int, j: int) -> int:
+        """One entry as an exact Python integer."""
+        return self._at(layout_of(self.dimension).unpack[i, j])
+
+    def _at(self, position: int) -> int:
+        if self._high is None:
+            return int(self.low.view(np.int64)[position])
+        return (int(self._high[position]) << 64) + int(self.low[position])
+
+    def within_grid(self) -> bool:
+        """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
+        layout = layout_of(self.dimension)
+        sums, squares = self.in_floats(layout.last), self.in_floats(layout.diagonal)
+        reach = self.count * float(limits.GRID_RANGE)
+        return bool(
+            sums.max() <= reach
+            and sums.min() >= -reach
+            and squares.min() >= 0.0
+            and squares.max() <= reach * limits.GRID_RANGE
+        )
+
+    def __add__(self, other: Moments) -> Moments:
+        assert self.dimension == other.dimension, "statistics of different features were added"
+        if self._high is None and other._high is None:
+            return self._of_sum(self.low.view(np.int64) + other.low.view(np.int64), other)
+        low = self.low + other.low
+        return Moments(self.dimension, self.high + other.high + (low < self.low), low)
+
+    def __sub__(self, other: Moments) -> Moments:
+        assert self.dimension == other.dimension, "statistics of different features were subtracted"
+        if self._high is None and other._high is None:
+            return self._of_sum(self.low.view(np.int64) - other.low.view(np.int64), other)
+        borrow = self.low < other.low
+        return Moments(self.dimension, self.high - other.high - borrow, self.low - other.low)
+
+    def _of_sum(self, entries: High, other: Moments) -> Moments:
+        """Sums or differences of two narrow values, which fit int64 for certain."""
+        reach = self._reach + other._reach
+        # What is known of a sum grows with each addition, and is measured where it says no more.
+        return self._of_int64(self.dimension, entries, reach if reach < _WIDE else _reach(entries.view(np.uint64)))
+
+    def __neg__(self) -> Moments:
+        return Moments.zero(self.dimension) - self
+
+    def __eq__(self, other: object) -> bool:
+        """Bitwise equality of the integers."""
+        if not isinstance(other, Moments):
+            return NotImplemented
+        if self.dimension != other.dimension or self.low[-1] != other.low[-1]:
+            return False  # Other numbers of rows, as the windows of a ladder have: no need to look further.
+        if self._high is None or other._high is None:
+            return self._high is other._high and np.array_equal(self.low, other.low)
+        return np.array_equal(self.low, other.low) and np.array_equal(self._high, other._high)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        """False exactly for the statistics of no rows (or of rows that cancelled)."""
+        return bool(self.low[-1]) or self._high is not None or bool(self.low.any())
+
+    def __repr__(self) -> str:
+        return f"Moments(dimension={self.dimension}, count={self.count})"
+
+    def to_float(self) -> Floats:
+        """float64[D, D]: every integer rounded once, to nearest even, so equal statistics give equal bytes."""
+        signed = self.low.view(np.int64)
+        packed: Floats = signed.astype(np.float64)
+        if self._high is not None:
+            wide = self._high != signed >> 63
+            packed[wide] = _round_wide(self._high[wide], self.low[wide])
+        full: Floats = packed[layout_of(self.dimension).unpack]
+        return full
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes: the packed triangle, row by row, 16 bytes an entry, little-endian two's complement."""
+        entries = np.empty(len(self.low), dtype=_WIRE_ENTRY)
+        entries["low"], entries["high"] = self.low, self.high
+        return entries.tobytes()
+
+    def to_narrow_bytes(self) -> bytes | None:
+        """The same with 8 bytes an entry, or None where an entry does not fit int64."""
+        signed = self.low.view(np.int64)
+        if self._high is not None and not np.array_equal(self._high, signed >> 63):
+            return None
+        return signed.astype("<i8", copy=False).tobytes()
+
+    @classmethod
+    def from_bytes(cls, dimension: int, data: bytes) -> Moments:
+        """The inverse of :meth:`to_bytes` and of :meth:`to_narrow_bytes`. Raises ValueError on any other length."""
+        entries = dimension * (dimension + 1) // 2
+        if len(data) == 16 * entries:
+            wide = np.frombuffer(data, dtype=_WIRE_ENTRY)
+            return cls(dimension, wide["high"].astype(np.int64), wide["low"].astype(np.uint64))
+        if len(data) == 8 * entries:
+            narrow = np.frombuffer(data, dtype="<i8").astype(np.int64)
+            return cls._of_int64(dimension, narrow, _reach(narrow.view(np.uint64)))
+        raise ValueError(
+            f"moments: expected {16 * entries} or {8 * entries} bytes for dimension {dimension}, got {len(data)}"
+        )
+
+
+def _round_wide(high: High, low: Low) -> Floats:
+    """Integers beyond int64 to float64, rounded once.
+
+    The leading 64 bits are kept and every bit below them is folded into the last one (round to odd); since a float64
+    keeps 53, converting that to float rounds exactly as the whole integer would.
+    """
+    negative = high < 0
+    carry = (low == 0) & negative
+    magnitude_low = np.where(negative, ~low + np.uint64(1), low)
+    magnitude_high = np.where(negative, ~high + carry, high).view(np.uint64)
+    length = np.zeros(high.shape, dtype=np.uint64)
+    for bits in (32, 16, 8, 4, 2, 1):
+        length += np.where(magnitude_high >> length >= np.uint64(1) << np.uint64(bits), np.uint64(bits), np.uint64(0))
+    length += magnitude_high != 0
+    rest = np.uint64(64) - length
+    # A shift by 64 is undefined; where the length is zero the upper half is zero, and nothing is lost.
+    leading = (magnitude_high << (rest & np.uint64(63))) | (magnitude_low >> length)
+    lost = np.where(length == 0, np.uint64(0), magnitude_low << (rest & np.uint64(63)))
+    leading |= (lost != 0).astype(np.uint64)
+    rounded: Floats = np.ldexp(leading.astype(np.float64), length.astype(np.int32))
+    return np.where(negative, -rounded, rounded)
+
+
+def _floats(placed: Placed, at: Positions | None, *, extended: bool) -> Floats:
+    """Grid rows as float64[n, d], or as float64[n, D] with their column of -1 where ``extended``."""
+    count, features = len(placed) if at is None else len(at), placed.shape[1]
+    floats = np.empty((count, features + extended))
+    if extended:
+        floats[:, -1] = -1.0
+    if at is None:
+        floats[:, :features] = placed
+        return floats
+    for rows, _ in tiles(count, 1, features, _GATHERED_VALUES):
+        floats[rows, :features] = placed.take(at[rows], axis=0)
+    return floats
+
+
+def _packed(product: Floats) -> High:
+    """The upper triangle int64[D(D+1)/2] of an integer-valued float64[D, D]."""
+    # LAPACK sees a matrix of rows as one of columns, so that the lower triangle is the upper one here.
+    packed: High = lapack.dtrttp(product.T, "L")[0].astype(np.int64)
+    return packed
+
+
+def _bordered(rows: Floats) -> Floats:
+    """The upper triangle, in float64[D, D], of the products of float64[n, d] and, in the last column, of their -1."""
+    features = rows.shape[1]
+    whole = np.empty((features + 1, features + 1))
+    whole[:-1, :-1] = rows.T @ rows
+    whole[:-1, -1] = _MINUS_ONES[: len(rows)] @ rows
+    whole[-1, -1] = len(rows)
+    return whole
+
+
+def _reach(low: Low) -> int:
+    """The largest magnitude among entries that fit int64."""
+    entries = low.view(np.int64)
+    return max(int(entries.max()), -int(entries.min()))

@@ -1,0 +1,162 @@
+"""The statistics of a stream: one exact Gram matrix for each (window, class), and their digest.
+
+Nothing of the solver is in here: class weights, regularisation and standardisation enter only when a plane is solved,
+so the same statistics answer every question that a linear proximal SVM can be asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import StateMismatch
+from deltaplane.exact.grid import Placed
+from deltaplane.exact.moments import Moments
+
+Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
+Key = tuple[int, str]
+"""(index of the window in the stream's ladder, class label)."""
+
+K = TypeVar("K", Key, str)
+
+
+class Statistics:
+    """A sparse vector of :class:`Moments` keyed by (window, class); a value that adds and subtracts exactly.
+
+    Zero entries are never held, so a class that has gone is the same as one that never came.
+    """
+
+    __slots__ = ("_moments", "dimension")
+
+    def __init__(self, dimension: int, moments: Mapping[Key, Moments] | None = None) -> None:
+        self.dimension = dimension
+        assert all(part.dimension == dimension for part in (moments or {}).values()), "statistics of other features"
+        self._moments = {key: value for key, value in (moments or {}).items() if value}
+
+    @classmethod
+    def _of_nonzero(cls, dimension: int, moments: dict[Key, Moments]) -> Statistics:
+        """What these moments are, none of which is zero: sums need to look only at what they changed."""
+        result = cls(dimension)
+        result._moments = moments
+        return result
+
+    def __add__(self, other: Statistics) -> Statistics:
+        assert self.dimension == other.dimension, "statistics of different features were added"
+        return Statistics._of_nonzero(self.dimension, added(self._moments, other._moments))
+
+    def __sub__(self, other: Statistics) -> Statistics:
+        assert self.dimension == other.dimension, "statistics of different features were subtracted"
+        return Statistics._of_nonzero(self.dimension, without(self._moments, other._moments))
+
+    def __eq__(self, other: object) -> bool:
+        """Bitwise equality of every integer."""
+        if not isinstance(other, Statistics):
+            return NotImplemented
+        return self.dimension == other.dimension and self._moments == other._moments
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __bool__(self) -> bool:
+        return bool(self._moments)
+
+    def __len__(self) -> int:
+        """The number of Gram matrices that are not zero."""
+        return len(self._moments)
+
+    def __repr__(self) -> str:
+        return f"Statistics({ {key: value.count for key, value in self.items()} })"
+
+    def items(self) -> Iterator[tuple[Key, Moments]]:
+        """((window, class), moments) in sorted order."""
+        return iter(sorted(self._moments.items()))
+
+    def grams(self, window: int = 0) -> dict[str, Moments]:
+        """Class label to exact Gram matrix in one window, labels sorted."""
+        return {label: moments for (at, label), moments in self.items() if at == window}
+
+    def counts(self, window: int = 0) -> dict[str, int]:
+        """Class label to number of rows in one window, labels sorted."""
+        return {label: moments.count for label, moments in self.grams(window).items()}
+
+    def check_rows_exist(self, what: str) -> None:
+        """Raise :class:`StateMismatch` where a class holds fewer than no rows, or sums of no rows, or sums that no
+        rows of a grid can have.
+        """
+        for (window, label), moments in self._moments.items():
+            if not 0 < moments.count <= limits.COUNT:
+                raise StateMismatch(
+                    f"{what}: class {label!r} in window {window} has sums over {moments.count} rows,"
+                    f" expected 1 to {limits.COUNT}; a row was taken out that never was in; rebuild from the log"
+                )
+            if not moments.within_grid():
+                raise StateMismatch(
+                    f"{what}: class {label!r} in window {window} has sums that {moments.count} rows of values below"
+                    " 2**30 cannot have; another than a worker made them; rebuild from the log"
+                )
+
+    def digest(self, fingerprint: bytes) -> str:
+        """SHA-256 over canonical bytes, in hexadecimal: windows and classes sorted, packed triangles.
+
+        ``fingerprint`` is that of features, grid and feature map. Equal live sets have equal digests, whatever the
+        order, batching or partitioning; window length, solver and partition settings are not in it.
+        """
+        state = hashlib.sha256(b"deltaplane statistics 1\0")
+        state.update(fingerprint)
+        state.update(self.dimension.to_bytes(4, "little"))
+        for (window, label), moments in self.items():
+            name = label.encode()
+            state.update(window.to_bytes(4, "little") + len(name).to_bytes(4, "little") + name)
+            state.update(moments.to_bytes())
+        return state.hexdigest()
+
+
+def added(moments: Mapping[K, Moments], more: Mapping[K, Moments]) -> dict[K, Moments]:
+    """The sums of two sets of Gram matrices, entry by entry; what has become zero is not held."""
+    result = dict(moments)
+    for key, value in more.items():
+        _put(result, key, result[key] + value if key in result else value)
+    return result
+
+
+def without(moments: Mapping[K, Moments], less: Mapping[K, Moments]) -> dict[K, Moments]:
+    """The differences of two sets of Gram matrices, entry by entry; what has become zero is not held."""
+    result = dict(moments)
+    for key, value in less.items():
+        _put(result, key, result[key] - value if key in result else -value)
+    return result
+
+
+def _put(moments: dict[K, Moments], key: K, value: Moments) -> None:
+    """Set an entry, or take it away where it has become zero."""
+    if value:
+        moments[key] = value
+    else:
+        moments.pop(key, None)
+
+
+def moments_by_class(placed: Placed, codes: Codes, labels: list[str]) -> dict[str, Moments]:
+    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` [n] index ``labels``, which all differ."""
+    if not len(codes):
+        return {}
+    counts = np.bincount(codes)
+    present = np.flatnonzero(counts).tolist()
+    if len(present) == 1:
+        return {labels[present[0]]: Moments.of_rows(placed)}
+    order = np.argsort(codes, kind="stable")
+    stops = counts.cumsum().tolist()
+    return {
+        labels[code]: Moments.of_rows(placed, order[stops[code] - int(counts[code]) : stops[code]]) for code in present
+    }
+
+
+def moments_of_pieces(pieces: Iterable[tuple[slice, Placed]], codes: Codes, labels: list[str]) -> dict[str, Moments]:
+    """As :func:`moments_by_class`, of a batch whose grid rows come in pieces; ``codes`` [n] are of the batch."""
+    total: dict[str, Moments] = {}
+    for piece, placed in pieces:
+        total = added(total, moments_by_class(placed, codes[piece], labels))
+    return total

@@ -1,0 +1,283 @@
+"""The merger: adds accepted deltas of all sources and solves for the plane.
+
+Adding is exact, so the sum is the batch's, whatever the number of sources or the order their deltas came in (paper 1,
+Algorithm 5, eq. 36-39). The statistics of each source are kept apart as well as summed, so that a checkpoint can be
+taken per source and a whole source can leave.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from deltaplane import limits
+from deltaplane.errors import SolveRefused, StateMismatch
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, fit, weigh
+from deltaplane.solve.solver import Plane, solve
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.sliding import NO_WATERMARK
+
+_NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
+_ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
+"""A log time by which every watermark can be: that of records that come from no log."""
+
+
+def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statistics:
+    """The statistics of the classes that a model tells apart: all of them, or those with the most rows.
+
+    Each partition admits so many open classes as fit a message, and together they may hold more. Then a model has those
+    with the most rows in the longest window, and of equal ones the first by name: a function of the sum, whatever the
+    order it was added up in. So labels that somebody makes up by the thousand leave the classes that matter alone. The
+    digest, and every delta and checkpoint, are of all.
+    """
+    counts = statistics.counts(definition.ladder.longest)
+    if len(counts) <= definition.most_classes:
+        return statistics
+    chosen = set(sorted(counts, key=lambda label: (-counts[label], label))[: definition.most_classes])
+    kept = {key: moments for key, moments in statistics.items() if key[1] in chosen}
+    return Statistics(statistics.dimension, kept)
+
+
+def of_largest(scores: Confusion, most: int) -> Confusion:
+    """The scores of the classes with the most rows scored, and of equal ones the first by name."""
+    if len(scores.classes) <= most:
+        return scores
+    rows = dict.fromkeys(scores.classes, 0) | scores.truths()
+    chosen = set(sorted(rows, key=lambda label: (-rows[label], label))[:most])
+    return Confusion({pair: count for pair, count in scores.counts.items() if chosen.issuperset(pair)})
+
+
+def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
+    """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
+    ladder, statistics = definition.ladder, told_apart(statistics, definition)
+    grams = [statistics.grams(window) for window in range(len(ladder.windows))]
+    positive = definition.classes.positive
+    return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, definition.prior)
+
+
+def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:
+    """The plane of some statistics; in the automatic mode with the shares that a published ``blend`` gives.
+
+    Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
+    """
+    if blend is None:
+        grams, positive = told_apart(statistics, definition).grams(), definition.classes.positive
+        return solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
+    fitted = fit_candidates(statistics, definition)
+    again = {
+        target: replace(candidates, weights=fitted.weights[target], biases=fitted.biases[target])
+        for target, candidates in blend.of.items()
+    }
+    return blended(fitted, replace(blend, of=again))
+
+
+class Merger:
+    """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only.
+
+    ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out. Solver settings
+    may change on a live stream, from one merger to the next. ``ignored_watermarks``: watermarks of deltas and
+    checkpoints that were farther ahead of the log than any row may be, and are in no model's watermark.
+    """
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self.definition = definition
+        self.version = 0
+        self.statistics = Statistics(definition.dimension)
+        self.scores = Confusion()
+        self.totals: Counter[str] = Counter()
+        self._sources: dict[Source, SourceState] = {}
+        self._read_to: dict[Source, int] = {}
+        self._watermarks: dict[Source, int] = {}
+        self.ignored_watermarks = 0
+        self._plane: Plane | None = None
+        self._plane_version = 0
+        self._blend: Blend | None = None
+        self._trials: Trials | None = None
+        self._weighed: dict[Source, int] = {}
+        # Of models before this version, the candidates were solved with other options.
+        self._candidates_from = 0
+        self.void_trials = 0
+        self._changed = True
+
+    def restore(
+        self,
+        states: Iterable[SourceState],
+        last: Model | None,
+        read_to: Mapping[Source, int] = _NOTHING_READ,
+        log_times: Mapping[Source, int] = _NOTHING_READ,
+    ) -> None:
+        """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone.
+
+        ``read_to``: for each source the offset up to which its deltas are in its state. A worker believes a model that
+        another owns its source only if the merger has read as far as the worker's own claim. ``log_times``: when each
+        source's checkpoint was appended, in milliseconds.
+        """
+        for state in states:
+            self._sources[state.source] = state
+            self._hear(state.source, state.rebuild.watermark, log_times.get(state.source, _ANY_TIME))
+            self._read_to[state.source] = read_to.get(state.source, 0)
+            self.statistics = self.statistics + state.statistics
+            self.scores = self.scores + state.scores
+            self.totals.update(state.counts)
+        if last is not None:
+            self.version, self._plane, self._plane_version = last.version, last.plane, last.plane_version
+            # Checkpoints are older than the last model: the trials of deltas that are read again are in its candidates.
+            self._blend = last.blend
+            self._weighed = {position.source: position.sequence for position in last.positions}
+            if last.options != self.definition.solver:
+                self._blend, self._candidates_from = None, last.version + 1
+        self._changed = True
+
+    def state(self, source: Source) -> SourceState:
+        """What the accepted deltas of a source add up to; an empty state for one not heard of."""
+        return self._sources.get(source) or SourceState(source, Statistics(self.definition.dimension))
+
+    def sources(self) -> list[SourceState]:
+        """The states of all sources, sorted."""
+        return [self._sources[source] for source in sorted(self._sources)]
+
+    def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1, log_time: int = _ANY_TIME) -> Verdict:
+        """Take the next record of the log of deltas, which lies at ``offset`` of its partition.
+
+        ``log_time`` is when it was appended, in milliseconds: what it says of event time is believed up to ``max_skew``
+        ahead of that. A delta that says more is accepted all the same, since its worker has applied it so: it is this
+        source's own window that ends by it, and nobody else's.
+
+        Raises what :func:`deltaplane.log.delta.accept` raises, unchanged, and :class:`StateMismatch` for a source that
+        is one more than a model can name.
+        """
+        if record.source not in self._sources and len(self._sources) >= limits.SOURCES:
+            raise StateMismatch(
+                f"source {record.source}: expected up to {limits.SOURCES} sources, and there are so many; sources"
+                " that nobody uses go only with the stream: start it anew under another name"
+            )
+        self._read_to[record.source] = offset + 1
+        before = self.state(record.source)
+        after, verdict = accept(before, record, self.definition.stream_fingerprint)
+        if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
+            # Of a single source, the sum is what it has itself.
+            alone = len(self._sources) == 1
+            self.statistics = after.statistics if alone else self.statistics + record.change
+            self.scores = after.scores if alone else self.scores + record.scores
+            self.totals.update(record.counts)
+            self._hear(record.source, record.rebuild.watermark, log_time)
+            self._note_trials(record)
+            self._changed = True
+        elif isinstance(record, SourceOrder) or after.owner != before.owner:
+            # Workers learn from the model who owns a source, and that it has been removed.
+            self.statistics = self.statistics + after.statistics - before.statistics
+            self.totals.update(after.counts)
+            self.totals.subtract(before.counts)
+            if after.rebuild.watermark == NO_WATERMARK:
+                self._watermarks.pop(record.source, None)
+            self._changed = True
+        self._sources[record.source] = after
+        return verdict
+
+    def _hear(self, source: Source, watermark: int, log_time: int) -> None:
+        """Take note of how far event time has come in a source, if it can have."""
+        if self.definition.ladder.timed and watermark - self.definition.max_skew_milliseconds > log_time:
+            self.ignored_watermarks += 1
+        else:
+            self._watermarks[source] = watermark
+
+    def _note_trials(self, delta: Delta) -> None:
+        """Hold the trials of a delta until the next model weighs its candidates; those of other candidates are void."""
+        trials = delta.trials
+        if trials is None or delta.tile.sequence < self._weighed.get(delta.source, 0):
+            return
+        fits = trials.fits(len(self.definition.ladder.windows), self.definition.choices_tried)
+        if not fits or delta.scored_by < self._candidates_from:
+            # The solver was changed while the stream was live; what is known of the old candidates is of no use.
+            self.void_trials += 1
+            return
+        self._trials = trials if self._trials is None else self._trials + trials
+
+    def see_other(self, model: Model) -> None:
+        """Go on above the version of another merger's model, and publish again where that model knows less.
+
+        Two mergers may believe that they are the one. Readers ignore versions that are not higher, so without this a
+        merger that is behind could leave them with its model for good: without rows, or with an owner whose source has
+        been claimed by another since, or that has been removed.
+        """
+        if model.version < self.version:
+            return
+        known = {position.source: position for position in model.positions}
+        self.version = model.version
+        self._changed = self._changed or any(
+            self._knows_more(state, known.get(source)) for source, state in self._sources.items()
+        )
+
+    def _knows_more(self, state: SourceState, told: SourcePosition | None) -> bool:
+        if told is None:
+            return state.sequence > 0 or state.owner != "" or state.barred
+        later = self._read_to.get(state.source, 0) > told.read_to
+        return state.sequence > told.sequence or (later and (state.owner, state.barred) != (told.owner, told.barred))
+
+    @property
+    def watermark(self) -> int:
+        """The largest event time that any source has applied, in milliseconds, as far as it can have."""
+        return max(self._watermarks.values(), default=NO_WATERMARK)
+
+    def publish(self, now: int) -> Model | None:
+        """The model of the statistics as they are, or None where nothing changed since the last.
+
+        ``now`` is milliseconds since the epoch. Where solving is refused, the model keeps the last good plane and
+        carries the refusal.
+        """
+        if not self._changed:
+            return None
+        self._changed = False
+        self.version = min(self.version + 1, limits.MODEL_VERSION)
+        refusal = None
+        try:
+            self._plane = self._blended() if self.definition.automatic else plane_of(self.statistics, self.definition)
+            self._plane_version = self.version
+        except SolveRefused as refused:
+            refusal = str(refused)
+        return Model(
+            version=self.version,
+            stream_fingerprint=self.definition.stream_fingerprint,
+            data_fingerprint=self.definition.data_fingerprint,
+            created=now,
+            plane=self._plane,
+            plane_version=self._plane_version,
+            refusal=refusal,
+            options=self.definition.solver,
+            digest_of=functools.partial(self.statistics.digest, self.definition.data_fingerprint),
+            counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
+            positions=tuple(self._position(state) for state in self.sources()),
+            scores=of_largest(self.scores, self.definition.most_classes),
+            # Of more outcomes than there are, which workers cannot have counted, the largest.
+            totals=dict(self.totals.most_common(limits.OUTCOMES)),
+            watermark=self.watermark,
+            blend=self._blend if self.definition.automatic else None,
+        )
+
+    def _blended(self) -> Plane:
+        """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""
+        definition = self.definition
+        fitted = fit_candidates(self.statistics, definition)
+        blend = weigh(fitted, definition.choices_tried, self._blend, self._trials)
+        plane = blended(fitted, blend)
+        self._blend, self._trials = blend, None
+        return plane
+
+    def _position(self, state: SourceState) -> SourcePosition:
+        return SourcePosition(
+            source=state.source,
+            sequence=state.sequence,
+            samples=state.samples_position,
+            retirements=state.retirements_position,
+            watermark=state.rebuild.watermark,
+            owner=state.owner,
+            read_to=self._read_to.get(state.source, 0),
+            barred=state.barred,
+        )

@@ -1,0 +1,77 @@
+"""Quality along a stream: test-then-train scores in a bounded number of points, whatever the stream's length.
+
+Points are contiguous spans of scored samples. When there are too many, neighbours are merged in pairs; confusion
+matrices add, so a merged point is exactly what one long span would have been.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.model import Model
+
+MOST_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Point:
+    """The samples between ``rows_from`` and ``rows_to`` of the stream, and the model at the end of them.
+
+    ``scores`` are of those samples alone; ``counts`` are live rows by class.
+    """
+
+    rows_from: int
+    rows_to: int
+    scores: Confusion
+    counts: Mapping[str, int]
+    watermark: int
+    model: Model
+
+
+class PrequentialSeries:
+    """Collects points as a stream goes by; ``points`` is what has been closed so far."""
+
+    def __init__(self, most_points: int = MOST_POINTS) -> None:
+        self._most_points = most_points
+        self._span = 1
+        self._points: list[Point] = []
+        self._rows = 0
+        self._scores = Confusion()
+
+    def add(self, rows: int, model: Model) -> None:
+        """Note that ``rows`` samples have gone by, and the model that contains them."""
+        if rows - self._rows < self._span:
+            return
+        self._points.append(self._point(rows, model))
+        self._rows, self._scores = rows, model.scores
+        if len(self._points) > self._most_points:
+            self._halve()
+
+    def points(self, rows: int, model: Model | None) -> list[Point]:
+        """Every point, with what is still open as the last one."""
+        if model is None or rows == self._rows:
+            return list(self._points)
+        return [*self._points, self._point(rows, model)]
+
+    @property
+    def recent(self) -> Confusion:
+        """Scores of the last closed points, about a twentieth of the stream."""
+        scores = Confusion()
+        for point in self._points[-max(1, len(self._points) // 20) :]:
+            scores = scores + point.scores
+        return scores
+
+    def _point(self, rows: int, model: Model) -> Point:
+        before = self._scores.counts
+        scores = {cell: count - before.get(cell, 0) for cell, count in model.scores.counts.items()}
+        since = Confusion({cell: count for cell, count in scores.items() if count})
+        return Point(self._rows, rows, since, model.counts, model.watermark, model)
+
+    def _halve(self) -> None:
+        pairs = zip(self._points[::2], self._points[1::2], strict=False)
+        merged = [replace(b, rows_from=a.rows_from, scores=a.scores + b.scores) for a, b in pairs]
+        odd = self._points[-1:] if len(self._points) % 2 else []
+        self._points = merged + odd
+        self._span = max(2 * self._span, merged[0].rows_to - merged[0].rows_from)

@@ -1,0 +1,135 @@
+"""What a stream scores that has a new model after every row.
+
+The problem: a record, a delta and a model for each row cost a millisecond, nearly all of it the handling of messages,
+so that nobody can afford to test a long stream row by row. How it is solved: the statistics after every row are one
+running sum of integers, and the planes are made of it many at a time (:mod:`deltaplane.solve.sliding_planes`), bit for
+bit those that a merger would have published. Where that cannot be, one row after the other is learned and solved for.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import suppress
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import SolveRefused
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.statistics import Statistics, moments_by_class
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.merger import plane_of
+from deltaplane.solve.last_rows import LastRows, Rows
+from deltaplane.solve.sliding_planes import Passage, decide, fits
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import AdmittedSamples
+
+Floats = npt.NDArray[np.float64]
+Int32s = npt.NDArray[np.int32]
+
+
+class RowScores:
+    """The truth and prediction of every row of one partition, each predicted by the plane of the rows before it.
+
+    Changed by ``add`` only. ``scores`` are those that the model of a stream of that partition alone carries when every
+    row is a record of its own and is scored by the model that contains all rows before it.
+    """
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        assert self.takes(definition), "a stream whose rows cannot be scored one by one"
+        self.definition = definition
+        self.scores = Confusion()
+        self._statistics = Statistics(definition.dimension)
+        self._plane: Plane | None = None
+        self._learned = False
+        self._labels: list[str] = []
+        self._window = LastRows(definition.ladder.windows[0].length or None)
+
+    @staticmethod
+    def takes(definition: StreamDefinition) -> bool:
+        """Whether a stream is of this kind: one partition, one window of rows or over all, its rows as they come."""
+        windows = definition.ladder.windows
+        return (
+            definition.partitions == 1
+            and len(windows) == 1
+            and windows[0].kind != "time"
+            and definition.ladder.pane_rows == 1
+            and not definition.automatic
+            and definition.feature_map.kind == "none"
+        )
+
+    @property
+    def plane(self) -> Plane | None:
+        """The plane of all rows so far; where that is refused the last good one, as in a merger."""
+        if self._learned:
+            with suppress(SolveRefused):
+                self._plane = plane_of(self._statistics, self.definition)
+        self._learned = False
+        return self._plane
+
+    def add(self, samples: AdmittedSamples) -> None:
+        """Score and learn the next rows, in their order; no id among them may have come before."""
+        rows = Rows(samples.placed, self._recode(samples))
+        at, counts = 0, Counter[tuple[str, str]]()
+        while at < len(rows):
+            left = samples.features[at:], rows[at:], counts
+            at += self._add_many(*left) or self._add_one(*left)
+        self.scores = self.scores + Confusion(counts)
+
+    def _recode(self, samples: AdmittedSamples) -> Int32s:
+        self._labels.extend(label for label in samples.labels if label not in self._labels)
+        table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
+        return table[samples.codes]
+
+    def _add_one(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
+        """The first of the rows, and that it is one."""
+        plane, first = self.plane, coming[:1]
+        if plane is not None:
+            guess = plane.classes[plane.predict(features[:1])[0]]
+            counts[self._labels[first.labels[0]], guess] += 1
+        self._learn(first, *self._window.moved_on(first))
+        return 1
+
+    def _add_many(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
+        """All rows at once, and how many they are; 0 where there is no plane to begin with, or more than two classes
+        are, or the numbers are too large.
+        """
+        plane, definition = self.plane, self.definition
+        labels = {self._labels[code] for code in np.unique(coming.labels).tolist()} | self._statistics.counts().keys()
+        if plane is None or plane.positive is None or definition.prior is not None or not labels <= set(plane.classes):
+            return 0
+        rest = next(label for label in plane.classes if label != plane.positive)
+        grams, nothing = self._statistics.grams(), Moments.zero(definition.dimension)
+        going, window = self._window.moved_on(coming)
+        passage = Passage(
+            own=grams.get(plane.positive, nothing),
+            rest=grams.get(rest, nothing),
+            coming=coming,
+            going=going,
+            positive=self._labels.index(plane.positive),
+        )
+        if not fits(definition.solver, passage):
+            return 0
+        last = plane.weights[0], float(plane.biases[0])
+        decisions, refused = decide(passage, features, definition.grid, definition.solver, last)
+        for truth, right in zip((plane.positive, rest), passage.sides(coming), strict=True):
+            claimed = int(np.count_nonzero(decisions[right] > 0.0))
+            counts[truth, plane.positive] += claimed
+            counts[truth, rest] += int(np.count_nonzero(right)) - claimed
+        before, good = self._statistics, np.flatnonzero(~refused)
+        self._learn(coming, going, window)
+        if self.plane is plane and len(good):
+            # After the last row none is determined. Then the plane before the last good row is the one that stays.
+            entered, gone = good[-1], max(0, good[-1] - (len(coming) - len(going)))
+            self._plane = plane_of(before + self._of(coming[:entered]) - self._of(going[:gone]), definition)
+        return len(coming)
+
+    def _learn(self, coming: Rows, going: Rows, window: LastRows) -> None:
+        """Move the window on."""
+        change = self._of(coming) - self._of(going)
+        self._statistics, self._learned, self._window = self._statistics + change, True, window
+
+    def _of(self, rows: Rows) -> Statistics:
+        parts = moments_by_class(rows.placed, rows.labels, self._labels)
+        return Statistics(self.definition.dimension, {(0, label): moments for label, moments in parts.items()})

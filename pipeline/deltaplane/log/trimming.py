@@ -1,0 +1,111 @@
+"""How much of its log a source needs no more: the offsets below which nobody will ever read again.
+
+The rows of a window that ends leave it for good, and so do the retirements that are no longer remembered. What a worker
+needs to begin again is in every accepted delta (:class:`deltaplane.log.delta.Rebuild`), and it only ever moves up the
+log. So whatever lies before it in the state of a *checkpoint* is needed by nobody who begins there or later. A margin
+stays nevertheless: for who began to read before the checkpoint was written, for receipts that are still to be verified,
+and for a window that is copied while it moves.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from deltaplane.log.delta import Source, SourceState
+from deltaplane.stream.definition import StreamDefinition
+
+
+@dataclass(frozen=True)
+class TrimMargin:
+    """What stays in front of what is needed: as many records, or this share of those needed, whichever is more."""
+
+    records: int = 100
+    share: float = 1.0
+
+    def of(self, needed: int) -> int:
+        """Records of margin where so many are needed."""
+        return max(self.records, math.ceil(self.share * needed))
+
+
+@dataclass(frozen=True)
+class LogSpans:
+    """Where the logs of a partition begin and end, as offsets."""
+
+    samples_begin: int
+    samples_end: int
+    retirements_begin: int
+    retirements_end: int
+
+
+@dataclass(frozen=True)
+class TrimPoint:
+    """Of one source: records of samples and of retirements below these offsets can go."""
+
+    source: Source
+    samples: int
+    retirements: int
+
+
+@dataclass(frozen=True)
+class Untouched:
+    """Of one source nothing can go, and why."""
+
+    source: Source
+    reason: str
+
+
+def trim_point(
+    definition: StreamDefinition, state: SourceState, spans: LogSpans, margin: TrimMargin
+) -> TrimPoint | Untouched:
+    """The offsets below which the logs of a source hold nothing that a checkpoint of it needs.
+
+    ``state`` is that of the checkpoint, ``spans`` were found after it was read. A state that contradicts itself or its
+    log is not understood, and then nothing is let go of.
+    """
+    reason = _reason_to_wait(definition, state) or _contradiction(definition, state, spans)
+    if reason is not None:
+        return Untouched(state.source, reason)
+    rebuild = state.rebuild
+    samples = rebuild.memory_from - margin.of(state.samples_position - rebuild.memory_from)
+    retirements_from = rebuild.retirements_window_from
+    retirements = retirements_from - margin.of(state.retirements_position - retirements_from)
+    return TrimPoint(state.source, max(spans.samples_begin, samples), max(spans.retirements_begin, retirements))
+
+
+def _reason_to_wait(definition: StreamDefinition, state: SourceState) -> str | None:
+    if any(window.kind == "all" for window in definition.ladder.windows):
+        return "a window over everything needs every sample"
+    if state.barred:
+        return "it was removed, and would read its samples from their beginning if it were admitted again"
+    if not state.owner or not state.sequence or not (state.samples_position or state.retirements_position):
+        return "nobody has worked on it yet"
+    return None
+
+
+def _contradiction(definition: StreamDefinition, state: SourceState, spans: LogSpans) -> str | None:
+    rebuild, samples, retirements = state.rebuild, state.samples_position, state.retirements_position
+    if not 0 <= rebuild.memory_from <= rebuild.window_from <= samples:
+        return (
+            f"its state is not understood: memory from {rebuild.memory_from}, window from {rebuild.window_from}, and"
+            f" samples up to {samples}"
+        )
+    if not 0 <= rebuild.retirements_window_from <= retirements:
+        return (
+            f"its state is not understood: retirements remembered from {rebuild.retirements_window_from}, and read up"
+            f" to {retirements}"
+        )
+    live = sum(state.statistics.counts(definition.ladder.longest).values())
+    if live and rebuild.window_from == samples:
+        return f"its state is not understood: {live} live rows, and none of them in the log from {samples} on"
+    if spans.samples_end < samples or spans.retirements_end < retirements:
+        return (
+            f"its log is shorter than its state: samples end at {spans.samples_end} and retirements at"
+            f" {spans.retirements_end}, read were {samples} and {retirements}; was the topic made anew?"
+        )
+    if spans.samples_begin > rebuild.window_from or spans.retirements_begin > rebuild.retirements_window_from:
+        return (
+            f"its log has lost what is needed: it begins at samples {spans.samples_begin} and retirements"
+            f" {spans.retirements_begin}, needed are {rebuild.window_from} and {rebuild.retirements_window_from}"
+        )
+    return None

@@ -1,0 +1,360 @@
+"""Feature maps: what makes the plane curved, and still exact.
+
+A random layer turns a row into ``units`` new features, and the classifier is linear in those. With x̂ the row less its
+centers, over its scales, and ω and β drawn at random from the normal law of deviation 1,
+
+    hidden:   g(√2 (x̂·ω/σ + β)), g the sigmoid: the random hidden layer of an extreme SVM (paper 3, §2)
+    fourier:  cos(√2 x̂·ω/σ) and sin(√2 x̂·ω/σ): (2/units) φ(x)·φ(z) estimates exp(-|x̂-ẑ|²/σ²), the kernel of paper 5
+              (Rahimi and Recht 2007, in the form of pairs, which is exact for x = z)
+
+The problem: a row is mapped when it comes, and again when it leaves, is replaced, or is read by another worker. One
+differing bit, and what leaves is not what came. Products of floats differ in the last bit from one BLAS to the next and
+from one batch to the next, and exp and cos from one machine to the next. So a map here is a pure function of the *grid
+integers* q of a row, in four steps that are exact, or rounded the same everywhere:
+
+1. standardised: ``z = rint((q - center) / scale * 2**20)``, kept within ±2**30: a value further out than 1024 scales
+   counts as one at 1024 scales, which saturates a sigmoid and is far beyond any kernel's width;
+2. projected: ``p = z·K`` with K the integers ω·2**12. A float64 product is exact whatever the BLAS kernel does, since
+   all partial sums stay below 2**53: |z| <= 2**30, and the magnitudes of a column of K, at most 2000 of 0.8·2**12 on
+   average, add up to less than 2**23, which is asserted of those that were drawn. So no block is ever split;
+3. bent, by functions of :mod:`deltaplane.maps.portable`;
+4. put on a grid of 2**-20. The result is within 0.8 steps of the true function.
+
+A machine that computes one bit otherwise all the same is found out: what it makes of some fixed rows is part of the
+map's identity, and so of every fingerprint.
+
+Fourier features are left between -1 and 1, without the factor √(2/units) that makes their products add up to the
+kernel. With ``standardize = false`` in the solver, C is therefore the C·units/2 of the kernel machine. With
+``standardize = true`` it is about its C·units: a cosine's deviation is 0.7, but for the few that hardly turn over the
+whole of the data, which standardising makes cheaper than the kernel would.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+from deltaplane.exact.grid import Grid, Placed
+from deltaplane.maps.portable import (
+    DEVIATE_BITS,
+    EXP2,
+    EXPONENT_REACH,
+    RESULT_BITS,
+    SINE,
+    cosines_and_sines,
+    normal_deviates,
+    sigmoids,
+    words,
+)
+
+Kind = Literal["none", "hidden", "fourier"]
+Floats = npt.NDArray[np.float64]
+Int32s = npt.NDArray[np.int32]
+
+UNITS = 200
+"""Mapped features where none are asked for."""
+
+STEP = 2.0**-RESULT_BITS
+"""Resolution of the standardised features, and of the mapped ones."""
+
+SIGMA_SMALLEST, SIGMA_LARGEST = 2.0**-10, 2.0**20
+SCALE_SMALLEST, SCALE_LARGEST = 2.0**-10, 2.0**31
+SEEDS = 2**63
+
+_REACH = 2.0**30
+"""A standardised value is at most this, in steps."""
+
+_PRODUCT_ROWS = 512
+"""Rows of one product: enough for BLAS to run at speed, and few enough to be 8 MB at 2000 units."""
+
+_BLOCK_ENTRIES = 2**15
+"""Entries bent at once: enough to hide what a call costs, few enough for the cache."""
+
+_PROBE_ROWS = 31
+
+_SQRT_2 = float.fromhex("0x1.6a09e667f3bcdp+0")
+_TURN = float.fromhex("0x1.45f306dc9c883p-3")
+"""1/(2π): a radian in turns."""
+_LOG2_E = float.fromhex("0x1.71547652b82fep+0")
+
+assert limits.FEATURES <= 2000, "more features need coarser deviates: sums of products must stay below 2**53"
+assert STEP == 2.0**-limits.GRID_BITS, "mapped features are as fine as those of a fitted grid"
+
+
+@dataclass(frozen=True)
+class FeatureMap:
+    """A map from grid rows of d features to grid rows of ``units`` features; of kind ``none`` it changes nothing.
+
+    ``sigma``: the kernel's width, in standardised units. ``centers`` (d whole numbers) and ``scales`` (d numbers) are
+    in grid steps: they are frozen with the grid, as is all else here. The weights of both kinds are normal with
+    deviation sqrt(2)/sigma, what the kernel asks for. Raises :class:`DefinitionError`.
+    """
+
+    kind: Kind = "none"
+    units: int = 0
+    seed: int = 0
+    sigma: float = 0.0
+    centers: tuple[int, ...] = ()
+    scales: tuple[float, ...] = ()
+    identity: str = field(init=False, repr=False, compare=False)
+    """``none``, or 64 hexadecimal digits: a hash of the settings, of the numbers drawn, and of what they make of some
+    rows here. Two maps are the same function exactly if their identities are equal."""
+    _centers: Floats = field(init=False, repr=False, compare=False)
+    _inverse_scales: Floats = field(init=False, repr=False, compare=False)
+    _directions: Floats = field(init=False, repr=False, compare=False)
+    _biases: Floats = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("none", "hidden", "fourier"):
+            raise DefinitionError(f"feature_map: kind must be 'none', 'hidden' or 'fourier', got {self.kind!r}")
+        if self.kind == "none":
+            if (self.units, self.seed, self.sigma, self.centers, self.scales) != (0, 0, 0.0, (), ()):
+                raise DefinitionError("feature_map: kind 'none' takes no other keys; name a kind or leave them out")
+            nothing = np.zeros(0)
+            self._hold("none", nothing, nothing, nothing, nothing)
+            return
+        self._check()
+        object.__setattr__(self, "sigma", float(self.sigma))
+        object.__setattr__(self, "centers", tuple(map(int, self.centers)))
+        object.__setattr__(self, "scales", tuple(map(float, self.scales)))
+        centers = np.array(self.centers, dtype=np.float64)
+        inverse_scales = 1.0 / STEP / np.array(self.scales, dtype=np.float64)
+        drawn = _drawn(self.kind, self.seed, len(self.centers), self.units)
+        self._hold("", centers, inverse_scales, *drawn)
+        object.__setattr__(self, "identity", hashlib.sha256(self.to_bytes()).hexdigest())
+
+    def _hold(self, identity: str, *arrays: Floats) -> None:
+        object.__setattr__(self, "identity", identity)
+        for name, array in zip(("_centers", "_inverse_scales", "_directions", "_biases"), arrays, strict=True):
+            object.__setattr__(self, name, array)
+
+    def _check(self) -> None:
+        if not 1 <= _whole(self.units, "feature_map.units") <= limits.FEATURES:
+            raise DefinitionError(f"feature_map.units: expected 1 to {limits.FEATURES}, got {self.units!r}")
+        if self.kind == "fourier" and self.units % 2:
+            raise DefinitionError(
+                f"feature_map.units: expected an even number (a cosine and a sine each), got {self.units}"
+            )
+        if not 0 <= _whole(self.seed, "feature_map.seed") < SEEDS:
+            raise DefinitionError(f"feature_map.seed: expected a whole number from 0 to 2**63 - 1, got {self.seed!r}")
+        if not SIGMA_SMALLEST <= _number(self.sigma, "feature_map.sigma") <= SIGMA_LARGEST:
+            raise DefinitionError(
+                f"feature_map.sigma: expected a number from {SIGMA_SMALLEST:g} to {SIGMA_LARGEST:g}, got {self.sigma!r}"
+            )
+        if not 1 <= len(self.centers) <= limits.FEATURES or len(self.centers) != len(self.scales):
+            raise DefinitionError(
+                f"feature_map: expected one center and one scale a feature, for 1 to {limits.FEATURES} features,"
+                f" got {len(self.centers)} centers and {len(self.scales)} scales"
+            )
+        for j, center in enumerate(self.centers):
+            if not abs(_whole(center, "feature_map.centers")) < limits.GRID_RANGE:
+                raise DefinitionError(
+                    f"feature_map.centers: expected whole numbers of grid steps below 2**30 in magnitude,"
+                    f" got {center!r} for feature {j}"
+                )
+        for j, scale in enumerate(self.scales):
+            if not SCALE_SMALLEST <= _number(scale, "feature_map.scales") <= SCALE_LARGEST:
+                raise DefinitionError(
+                    f"feature_map.scales: expected numbers of grid steps from {SCALE_SMALLEST:g} to"
+                    f" {SCALE_LARGEST:g}, got {scale!r} for feature {j}"
+                )
+
+    # As a function ---------------------------------------------------------------------------------------------------
+
+    def names(self, features: Sequence[str]) -> tuple[str, ...]:
+        """Names of the mapped features, given those of the features."""
+        if self.kind == "none":
+            return tuple(features)
+        if self.kind == "hidden":
+            return tuple(f"hidden_{unit}" for unit in range(self.units))
+        half = range(self.units // 2)
+        return (*(f"cosine_{unit}" for unit in half), *(f"sine_{unit}" for unit in half))
+
+    def grid(self, grid: Grid) -> Grid:
+        """The grid that mapped rows are on, given that of the rows: values are q·2**-20."""
+        return grid if self.kind == "none" else Grid(np.full(self.units, STEP), np.zeros(self.units))
+
+    def pieces(self, rows: int) -> Iterator[slice]:
+        """Spans of so many rows of which the mapped values may be held at once; one span where nothing is mapped."""
+        most = rows if self.kind == "none" else limits.MAPPED_ENTRIES // self.units
+        return (slice(start, min(start + most, rows)) for start in range(0, rows, max(1, most)))
+
+    def values(self, mapped: Placed) -> Floats:
+        """Mapped grid rows [n, units] as numbers float64[n, units]; exact."""
+        return np.multiply(mapped, STEP, dtype=np.float64)
+
+    def apply(self, placed: Placed) -> Placed:
+        """Map grid rows [n, d] (integers, |q| < 2**30) to grid rows int32[n, units], |q| <= 2**20.
+
+        Kind ``none`` hands back the rows themselves. The work space is bounded, whatever n.
+        """
+        if self.kind == "none":
+            return placed
+        assert placed.ndim == 2, "a feature map takes rows [n, d]"
+        assert placed.shape[1] == len(self.centers), "rows and feature map have different numbers of features"
+        mapped = np.empty((len(placed), self.units), dtype=np.int32)
+        rows = max(1, _BLOCK_ENTRIES // self._directions.shape[1])
+        for start in range(0, len(placed), _PRODUCT_ROWS):
+            block = mapped[start : start + _PRODUCT_ROWS]
+            projected = self._standardised(placed[start : start + _PRODUCT_ROWS]) @ self._directions
+            for first in range(0, len(block), rows):
+                self._bend(projected[first : first + rows], block[first : first + rows])
+        return mapped
+
+    def _standardised(self, placed: Placed) -> Floats:
+        """Grid rows [n, d] as multiples of 2**-20 scales from the centers, integer-valued float64[n, d]."""
+        values: Floats = np.subtract(placed, self._centers, dtype=np.float64)
+        values *= self._inverse_scales
+        np.rint(values, out=values)
+        np.minimum(values, _REACH, out=values)
+        np.maximum(values, -_REACH, out=values)
+        return values
+
+    def _bend(self, projected: Floats, mapped: Int32s) -> None:
+        """The nonlinear part: exact projections float64[n, k], overwritten, to grid rows int32[n, units]."""
+        projected *= self._factor
+        if self.kind == "hidden":
+            projected += self._biases
+            sigmoids(projected.astype(np.float32), mapped)
+        else:
+            cosines_and_sines(projected, mapped)
+
+    @property
+    def _factor(self) -> float:
+        """What makes a projection the exponent of two of a sigmoid, or an angle in turns."""
+        radian = _SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS
+        return -radian * _LOG2_E if self.kind == "hidden" else radian * _TURN
+
+    # As plain values and as bytes ------------------------------------------------------------------------------------
+
+    def constants(self) -> dict[str, Any]:
+        """All the numbers of the function, in plain values, for whoever computes it without this package.
+
+        ``projections`` are whole numbers, d rows of k; ``phases`` belong to kind ``hidden`` alone. What is done with
+        them is written down beside the exported model.
+        """
+        if self.kind == "none":
+            return {"kind": "none"}
+        hidden = self.kind == "hidden"
+        return {
+            "kind": self.kind,
+            "units": self.units,
+            "seed": self.seed,
+            "sigma": self.sigma,
+            "identity": self.identity,
+            "centers": list(self.centers),
+            "inverse_scales": self._inverse_scales.tolist(),
+            "reach": int(_REACH),
+            "projections": self._directions.astype(np.int64).tolist(),
+            "factor": self._factor,
+            **({"phases": self._biases.tolist(), "exponent_reach": EXPONENT_REACH} if hidden else {}),
+            "polynomial": list(EXP2 if hidden else SINE),
+            "step": STEP,
+        }
+
+    def to_bytes(self) -> bytes:
+        """Canonical bytes, of which :attr:`identity` is the hash: equal for equal functions, and only for them."""
+        drawn = [self._directions.astype("<i4"), self._biases.astype("<f8")]
+        settings = {
+            "kind": self.kind,
+            "units": self.units,
+            "seed": self.seed,
+            "sigma": self.sigma.hex(),
+            "centers": list(self.centers),
+            "scales": [scale.hex() for scale in self.scales],
+            "drawn": [hashlib.sha256(array.tobytes()).hexdigest() for array in drawn],
+            "probe": hashlib.sha256(self.apply(self._probe()).astype("<i4").tobytes()).hexdigest(),
+        }
+        return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+
+    def _probe(self) -> Int32s:
+        """Rows int32[n, d] at all distances from the centers, whose images tell unlike machines apart."""
+        bits = words("probe", _PROBE_ROWS * len(self.centers)).reshape(_PROBE_ROWS, -1)
+        distances = (bits >> np.arange(33, 33 + _PROBE_ROWS, dtype=np.uint64)[:, None]).astype(np.int64)
+        distances *= 1 - 2 * (bits & np.uint64(1)).astype(np.int64)
+        largest = limits.GRID_RANGE - 1
+        return np.clip(np.array(self.centers) + distances, -largest, largest).astype(np.int32)
+
+
+NO_MAP = FeatureMap()
+"""The map that changes nothing."""
+
+
+# Drawing, checking and fitting ----------------------------------------------------------------------------------------
+
+
+@functools.lru_cache(maxsize=16)
+def _drawn(kind: Kind, seed: int, features: int, units: int) -> tuple[Floats, Floats]:
+    """The random layer: integer deviates float64[d, k] of the weights, and the biases float64[k] as powers of two.
+
+    k is ``units``, or ``units/2`` for cosines and sines, which have no biases.
+    """
+    columns = units // 2 if kind == "fourier" else units
+    deviates = normal_deviates(f"{kind} {seed} {features} {units}", (features + 1) * columns)
+    directions = deviates[: features * columns].reshape(features, columns).astype(np.float64)
+    # The bound is a dozen deviations above the mean of such a sum: no seed will ever fail.
+    assert float(np.abs(directions).sum(axis=0).max()) * _REACH < limits.EXACT_PRODUCT, "a projection may not be exact"
+    biases: Floats = deviates[features * columns :] * np.float64(-_SQRT_2 * _LOG2_E * 2.0**-DEVIATE_BITS)
+    directions.flags.writeable = biases.flags.writeable = False
+    return directions, biases
+
+
+def _whole(value: Any, what: str) -> int:
+    """A whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise DefinitionError(f"{what}: expected a whole number, got {value!r}")
+    return value
+
+
+def _number(value: Any, what: str) -> float:
+    """A number that a float64 can hold."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise DefinitionError(f"{what}: expected a number, got {value!r}")
+    try:
+        return float(value)
+    except OverflowError:
+        raise DefinitionError(f"{what}: expected a number of at most 1.8e308, got one beyond it") from None
+
+
+def default_sigma(features: int) -> float:
+    """The root of the number of features: about the distance of two ordinary rows, over the root of two."""
+    return math.sqrt(features)
+
+
+def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
+    """A center and a scale for each feature, in grid steps, fitted on the first rows float64[n, d].
+
+    A center is the mean and a scale the deviation, but for two sorts of features. A whole-numbered one whose deviation
+    is below half a step gets half a step, so that a rare flag counts like a common one and not more than everything
+    else. One that never varied gets its own magnitude, or one in its own unit if that is zero.
+    Values that are missing or do not fit the grid are left out.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Not by the grid's own placing, to which a row fits as a whole or not at all.
+        placed = np.rint((rows - grid.offsets) / grid.steps)
+    return [
+        _fit_feature(column[np.abs(column) < limits.GRID_RANGE].astype(np.int64), step)
+        for column, step in zip(placed.T, grid.steps.tolist(), strict=True)
+    ]
+
+
+def _fit_feature(values: npt.NDArray[np.int64], step: float) -> tuple[int, float]:
+    """Center and scale, in grid steps, for the grid integers int64[n] of one feature; in integers, so exact."""
+    number = max(1, len(values))
+    center = (2 * int(values.sum()) + number) // (2 * number)
+    upper, lower = np.divmod(values - center, 2**limits.SPLIT_BITS)
+    products = ((upper, upper, 30), (upper, lower, 16), (lower, lower, 0))
+    squares = sum(int((a * b).sum()) << shift for a, b, shift in products)
+    if not squares:
+        return center, min(max(float(abs(center)) or 1.0 / step, 0.5), SCALE_LARGEST)
+    return center, max(math.isqrt((squares << 16) // number) / 2.0**8, 0.5)

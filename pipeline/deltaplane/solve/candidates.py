@@ -1,0 +1,418 @@
+"""The automatic mode: many candidate planes, every one scored before it learns, one blended plane.
+
+The problem: which window, which C, which class weighting and which cut are best depends on the stream and changes along
+it, and nobody is there to tune them. Trying every choice on a stream of its own costs as many pipelines.
+
+How it is solved: one set of statistics has several nested windows; each gives a plane for each C and weighting, and
+each plane two cuts: the midpoint that it was solved for, and the threshold at which the G-mean would be best if each
+class were projected to a normal distribution; its mean and deviation are in the Gram matrices. Workers put every
+candidate to the test on samples not learned yet, which takes one small matrix product. Hits are remembered per class
+and fade with the rows of that class, so that a rare class is not forgotten sooner than it comes again. Published is
+
+    Σ α_i [w_i; b_i],    α_i ∝ exp(SHARPNESS · G-mean_i)
+
+still one plane, though nothing had to be chosen. With several classes this is done for each of them against the rest.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import SolveRefused
+from deltaplane.exact.blocks import tiles
+from deltaplane.exact.grid import Grid
+from deltaplane.solve.solver import Grams, Plane, Problem, contest, live_counts
+from deltaplane.solve.solver_options import SolverOptions
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.integer]
+
+CUTS = ("midpoint", "gmean")
+"""The two thresholds of a plane, in the order in which they stand in every array here."""
+
+AUTOMATIC_C = (1e-3, 1e-1, 10.0)
+"""The choices of C where none is given: in standardized units, from a mean difference of classes to a full fit."""
+
+AUTOMATIC_WEIGHTINGS = ("inverse", "none")
+"""The class weightings tried where none is given. Unweighted planes lean another way, and their second cut makes up for
+the imbalance that they ignore: on some streams they are the better ones."""
+
+SHARPNESS = 72.0
+"""A candidate whose recent G-mean is a percent lower has about half the share. With half as many candidates, weighted
+ones alone, 60 did as well: the more there are, the more of them share what belongs to the best."""
+
+FADE_ROWS = 300.0
+"""Hits fade by 1/e with so many scored rows of their class."""
+
+PRIOR_ROWS = 1e-3
+"""Rows right and wrong that each candidate begins with: an undefined recall counts as a half."""
+
+CLASS_ROWS = 2
+"""A window with fewer rows on a side gives no candidate: they have no deviation."""
+
+CUT_POINTS = 41
+"""Thresholds tried between two projected means."""
+
+_ENTRIES_AT_ONCE = 2**17
+"""Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
+
+
+class Choice(NamedTuple):
+    """What one candidate plane of a window is solved with; the weighting is ``explicit`` where weights are given."""
+
+    C: float
+    weighting: str
+
+    @classmethod
+    def of(cls, options: SolverOptions) -> Choice:
+        """The choice that some options stand for."""
+        return cls(options.C, options.weighting if isinstance(options.weighting, str) else "explicit")
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """What every candidate made of some samples that it had not learned. A value that adds.
+
+    Class label to counts: of the candidates for that class against the rest, ``hits`` int64[w, c, 2 cuts, 2 sides] and
+    ``rows`` int64[w, c, 2 sides] by window, choice and side (the class itself, the rest); zero rows where there was no
+    candidate. ``choices`` are c choices of C and weighting: counts under others do not add.
+    """
+
+    choices: tuple[Choice, ...]
+    hits: Mapping[str, Int64s]
+    rows: Mapping[str, Int64s]
+
+    def fits(self, windows: int, choices: tuple[Choice, ...]) -> bool:
+        """Whether these are trials of candidates of so many windows, and of these choices."""
+        return self.choices == choices and all(len(rows) == windows for rows in self.rows.values())
+
+    def __add__(self, other: Trials) -> Trials:
+        assert self.choices == other.choices, "trials of other candidates were added"
+        return Trials(self.choices, _sum(self.hits, other.hits), _sum(self.rows, other.rows))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Trials):
+            return NotImplemented
+        return self.choices == other.choices and all(
+            mine.keys() == theirs.keys() and all(np.array_equal(mine[label], theirs[label]) for label in mine)
+            for mine, theirs in ((self.hits, other.hits), (self.rows, other.rows))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """All candidates for one class against the rest, by window w and choice c, and what is known of them.
+
+    ``weights`` float64[w, c, d] and ``biases`` float64[w, c, 2 cuts] are in raw units, NaN where the statistics gave no
+    plane. ``hits`` float64[w, c, 2 cuts, 2 sides] and ``rows`` float64[w, c, 2 sides] are faded counts. ``shares``
+    float64[w, c, 2 cuts] are the α of the blend; they add to 1.
+    """
+
+    weights: Floats
+    biases: Floats
+    hits: Floats
+    rows: Floats
+    shares: Floats
+
+    @property
+    def exist(self) -> npt.NDArray[np.bool_]:
+        """bool[w, c]: where there is a plane."""
+        return ~np.isnan(self.biases[..., 0])
+
+    @property
+    def gmeans(self) -> Floats:
+        """float64[w, c, 2 cuts]: recent G-mean of each candidate; zero for one that was never tried."""
+        recalls = (self.hits + PRIOR_ROWS) / (self.rows[:, :, None, :] + 2 * PRIOR_ROWS)
+        tried = self.rows.sum(axis=-1)[..., None] > 0.0
+        return np.where(tried, np.sqrt(recalls.prod(axis=-1)), 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Blend:
+    """Every candidate of a model: class label to :class:`Candidates`, one label for a binary problem.
+
+    ``choices`` are those of C and weighting, in the order of every array.
+    """
+
+    choices: tuple[Choice, ...]
+    of: Mapping[str, Candidates]
+
+    @property
+    def shares(self) -> Floats:
+        """float64[w, c, 2 cuts]: the mean share over the classes that have a plane; they add to 1."""
+        shares = [candidates.shares for candidates in self.of.values() if candidates.exist.any()]
+        return np.asarray(np.mean(shares, axis=0), dtype=np.float64)
+
+    @functools.cached_property
+    def _planes(self) -> tuple[Floats, Floats]:
+        """All candidates as float64[d, m] and float64[m, 2 cuts]; those that are not there claim no row."""
+        weights = [candidates.weights.reshape(-1, candidates.weights.shape[-1]) for candidates in self.of.values()]
+        biases = [candidates.biases.reshape(-1, len(CUTS)) for candidates in self.of.values()]
+        return np.nan_to_num(np.concatenate(weights)).T, np.nan_to_num(np.concatenate(biases), nan=np.inf)
+
+    def try_out(self, rows: Floats, codes: Codes, labels: Sequence[str]) -> Trials | None:
+        """Score raw rows float64[n, d] whose classes are ``labels[codes]``, with codes int[n]; None without planes."""
+        if not self.of or not len(rows):
+            return None
+        weights, biases = self._planes
+        decisions = rows @ weights
+        truth = np.zeros((len(labels), len(rows)))
+        truth[codes, np.arange(len(rows))] = 1.0
+        totals = truth.sum(axis=1)
+        by_cut = [truth @ (decisions > cuts).astype(np.float64) for cuts in biases.T]
+        by_class = np.stack(by_cut, axis=-1).reshape(len(labels), len(self.of), -1)
+        hits, scored = {}, {}
+        for at, (target, candidates) in enumerate(self.of.items()):
+            own = np.array([label == target for label in labels])
+            sides = np.array([totals[own].sum(), totals[~own].sum()])
+            right, wrong = by_class[own, at].sum(axis=0), by_class[~own, at].sum(axis=0)
+            both = np.stack([right, sides[1] - wrong], axis=-1).reshape(*candidates.biases.shape, 2)
+            exist = candidates.exist[..., None]
+            hits[target] = np.where(exist[..., None], both, 0.0).astype(np.int64)
+            scored[target] = np.where(exist, sides, 0.0).astype(np.int64)
+        return Trials(self.choices, hits, scored)
+
+
+class Fitted(NamedTuple):
+    """What the statistics alone say: planes for each target, and what every blend of them has in common.
+
+    ``weights`` and ``biases`` as in :class:`Candidates`, by target; ``sigmas`` class label to float64[w, c].
+    """
+
+    weights: dict[str, Floats]
+    biases: dict[str, Floats]
+    sigmas: dict[str, Floats]
+    condition: float
+    counts: dict[str, int]
+    positive: str | None
+    refusals: tuple[str, ...]
+
+
+def fit(
+    ladder: Sequence[Grams],
+    longest: int,
+    grid: Grid,
+    options: Sequence[SolverOptions],
+    positive: str | None = None,
+    prior: Plane | None = None,
+) -> Fitted:
+    """Candidate planes of the class Gram matrices of every window of a ladder, one for each of ``options``.
+
+    ``longest`` is the index of the window that holds what any holds: its classes are those told apart. Raises
+    :class:`SolveRefused` where it has fewer than two, or where no window gives any plane.
+    """
+    alone, counts = contest(live_counts(ladder[longest], grid, positive), positive)
+    targets, shape = counts if alone is None else (alone,), (len(ladder), len(options))
+    fitted = Fitted(
+        weights={target: np.full((*shape, grid.features), np.nan) for target in targets},
+        biases={target: np.full((*shape, len(CUTS)), np.nan) for target in targets},
+        sigmas={label: np.full(shape, np.nan) for label in counts},
+        condition=1.0,
+        counts=counts,
+        positive=alone,
+        refusals=(),
+    )
+    # A stream that is shorter than two windows: what was solved need not be solved again.
+    repeated = [window for window in range(1, len(ladder)) if ladder[window] == ladder[window - 1]]
+    windows, refusals = _together(ladder, repeated, grid, positive)
+    condition, groups = 1.0, _by_penalty(options)
+    for places in windows:
+        problem = Problem.of([ladder[window] for window in places], grid, positive)
+        worst, faults = _fit_windows(problem, places, groups, prior, fitted)
+        condition, refusals = max(condition, worst), refusals + faults
+    for window in repeated:
+        for table in (fitted.weights, fitted.biases, fitted.sigmas):
+            for values in table.values():
+                values[window] = values[window - 1]
+    if not any(np.isfinite(biases).any() for biases in fitted.biases.values()):
+        reason = refusals[0] if refusals else f"no window has {CLASS_ROWS} rows of two classes, got {counts}"
+        raise SolveRefused(f"no candidate of {shape[0]} windows and {shape[1]} choices could be solved: {reason}")
+    return fitted._replace(condition=condition, refusals=tuple(refusals))
+
+
+def _together(
+    ladder: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
+) -> tuple[list[list[int]], list[str]]:
+    """Windows that are solved together, since the same classes are live in them, and why others have no plane.
+
+    Windows so long that their sums need more than a word stay by themselves: the arithmetic of others is faster.
+    """
+    alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
+    refusals = []
+    for window, grams in enumerate(ladder):
+        if window not in left_out:
+            try:
+                classes = tuple(live_counts(grams, grid, positive))
+                narrow = all(grams[label].narrow for label in classes)
+                alike.setdefault((narrow, classes), []).append(window)
+            except SolveRefused as refused:
+                refusals.append(str(refused))
+    together = []
+    for (_, classes), windows in alike.items():
+        entries = 2 * len(classes) * (grid.features + 1) ** 2
+        together += [windows[part] for part, _ in tiles(len(windows), 1, entries, _ENTRIES_AT_ONCE)]
+    return together, refusals
+
+
+def _by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, list[int], list[float]]]:
+    """Choices that differ in C alone, together, as they are solved: the first one's options, all places, and all C."""
+    groups: list[tuple[SolverOptions, list[int], list[float]]] = []
+    for choice, each in enumerate(options):
+        but_for_c = {**vars(each), "C": None}
+        alike = next((group for group in groups if {**vars(group[0]), "C": None} == but_for_c), None)
+        if alike is None:
+            groups.append((each, [choice], [each.C]))
+        else:
+            alike[1].append(choice)
+            alike[2].append(each.C)
+    return groups
+
+
+def _fit_windows(
+    problem: Problem,
+    windows: list[int],
+    groups: list[tuple[SolverOptions, list[int], list[float]]],
+    prior: Plane | None,
+    fitted: Fitted,
+) -> tuple[float, list[str]]:
+    """Put the planes of some windows into the tables. Returns the worst condition estimate, and why some were refused.
+
+    ``groups`` are those of :func:`_by_penalty`.
+    """
+    refusals: list[str] = []
+    condition = 1.0
+    counts = [problem.counts(at) for at in range(len(windows))]
+    enough = {target: np.array([_rows_enough(count, target) for count in counts]) for target in fitted.weights}
+    targets = [target for target, there in enough.items() if there.any()]
+    needed = np.logical_or.reduce(list(enough.values()))
+    for options, choices, choices_of_c in groups if needed.any() else ():
+        try:
+            planes = problem.solve_each(options, choices_of_c, prior)
+        except SolveRefused as refused:
+            refusals.append(str(refused))
+            continue
+        refusals += [refusal for (at, _), refusal in planes.refusals.items() if needed[at]]
+        good = ~planes.refused & needed[:, None]
+        condition = max(condition, float(planes.conditions.max(where=good, initial=1.0)))
+        table = np.ix_(windows, choices)
+        for target in targets:
+            there = good & enough[target][:, None]
+            weights, biases = problem.towards(target, planes)
+            fitted.weights[target][table] = np.where(there[..., None], weights, np.nan)
+            fitted.biases[target][table] = np.where(there, biases, np.nan)[..., None]
+        for label in planes.sigmas.keys() & fitted.sigmas.keys():
+            fitted.sigmas[label][table] = np.where(good, planes.sigmas[label][:, None], np.nan)
+    for target in targets:
+        biases = fitted.biases[target]
+        means, deviations = problem.projections(target, fitted.weights[target][windows], biases[windows, :, 0])
+        cuts = best_cut(means.reshape(-1, 2), deviations.reshape(-1, 2))
+        biases[windows, :, 1] += cuts.reshape(len(windows), -1)
+    return condition, refusals
+
+
+def _rows_enough(counts: Mapping[str, int], target: str) -> bool:
+    own = counts.get(target, 0)
+    return min(own, sum(counts.values()) - own) >= CLASS_ROWS
+
+
+def best_cut(means: Floats, deviations: Floats) -> Floats:
+    """float64[m]: the thresholds with the best G-mean for normal decision values, above which the own side lies.
+
+    ``means`` and ``deviations`` float64[m, 2] are of (own side, rest). The G-mean is a product of two normal
+    probabilities; its logarithm is looked at in 41 places between the means, beyond which it only falls.
+    """
+    # Only a merger cuts. All others would wait for this at their start, half as long as for everything else.
+    from scipy.special import log_ndtr  # noqa: PLC0415
+
+    deviations = np.maximum(deviations, 1e-6)
+    low, high = means.min(axis=1), means.max(axis=1)
+    places = low[:, None] + np.linspace(0.0, 1.0, CUT_POINTS) * (high - low)[:, None]
+    own, rest = means.T[..., None], deviations.T[..., None]
+    quality = log_ndtr((own[0] - places) / rest[0]) + log_ndtr((places - own[1]) / rest[1])
+    return np.asarray(places[np.arange(len(places)), quality.argmax(axis=1)], dtype=np.float64)
+
+
+def weigh(fitted: Fitted, choices: tuple[Choice, ...], before: Blend | None, trials: Trials | None) -> Blend:
+    """Candidates with what has become of them: what was known ``before`` fades by the rows of ``trials``, and adds."""
+    of = {}
+    for target, weights in fitted.weights.items():
+        biases = fitted.biases[target]
+        hits, rows = np.zeros((*biases.shape, 2)), np.zeros((*biases.shape[:2], 2))
+        known = before.of.get(target) if before is not None and before.choices == choices else None
+        if known is not None and known.hits.shape == hits.shape:
+            hits, rows = known.hits, known.rows
+        if trials is not None and target in trials.rows:
+            new = trials.rows[target].astype(np.float64)
+            fade = np.exp(-new / FADE_ROWS)
+            hits = hits * fade[:, :, None, :] + trials.hits[target]
+            rows = rows * fade + new
+        candidates = Candidates(weights, biases, hits, rows, np.zeros(biases.shape))
+        of[target] = replace(candidates, shares=_shares(candidates))
+    return Blend(choices, of)
+
+
+def _shares(candidates: Candidates) -> Floats:
+    exist = np.broadcast_to(candidates.exist[..., None], candidates.biases.shape)
+    if not exist.any():
+        return np.zeros(exist.shape)
+    gmeans = candidates.gmeans
+    shares = np.where(exist, np.exp(SHARPNESS * (gmeans - gmeans[exist].max())), 0.0)
+    return np.asarray(shares / shares.sum(), dtype=np.float64)
+
+
+def blended(fitted: Fitted, blend: Blend) -> Plane:
+    """The plane ``Σ α_i [w_i; b_i]`` in raw units, with the classes and counts of the longest window.
+
+    Its C is the geometric mean of its candidates' by their shares, its σ their mean; its condition the worst of all.
+    A class too rare for a candidate has no plane yet and is left out. Raises :class:`SolveRefused` where fewer than two
+    are left.
+    """
+    targets = [target for target, candidates in blend.of.items() if candidates.exist.any()]
+    if fitted.positive is None and len(targets) < 2:
+        raise SolveRefused(
+            f"solve: expected {CLASS_ROWS} rows and a plane of at least two classes, got {fitted.counts}; wait for more"
+        )
+    counts = fitted.counts if fitted.positive is not None else {target: fitted.counts[target] for target in targets}
+    weights, biases, logarithms, sigmas = [], [], [], {}
+    logs = np.log([choice.C for choice in blend.choices])
+    for target in targets:
+        candidates = blend.of[target]
+        by_plane = candidates.shares.sum(axis=-1)
+        weights.append(_weighted(by_plane[..., None], candidates.weights))
+        biases.append(float(_weighted(candidates.shares, candidates.biases).sum()))
+        logarithms.append(float((by_plane.sum(axis=0) * logs).sum()))
+        for label in counts if fitted.positive is not None else (target,):
+            sigma = float(_weighted(by_plane, fitted.sigmas[label]).sum())
+            sigmas[label] = sigma
+    return Plane(
+        classes=tuple(counts),
+        positive=fitted.positive,
+        weights=np.array(weights),
+        biases=np.array(biases),
+        sigmas=sigmas,
+        C=math.exp(math.fsum(logarithms) / len(logarithms)),
+        condition=fitted.condition,
+        counts=counts,
+    )
+
+
+def _weighted(shares: Floats, values: Floats) -> Floats:
+    """Values [w, c, ...] times shares, added over windows and choices; NaN where there is no share is left out."""
+    return np.asarray(np.where(shares > 0.0, shares * values, 0.0).sum(axis=(0, 1)), dtype=np.float64)
+
+
+def _sum(mine: Mapping[str, Int64s], theirs: Mapping[str, Int64s]) -> dict[str, Int64s]:
+    total = dict(mine)
+    for label, counts in theirs.items():
+        total[label] = total[label] + counts if label in total else counts
+    return total

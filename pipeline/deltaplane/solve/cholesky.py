@@ -1,0 +1,79 @@
+"""Solves symmetric positive definite systems by Cholesky, many at a time, and says how well each is conditioned.
+
+What is done entry by entry is done for all matrices at once, and only LAPACK is called one by one: many small array
+operations a system cost more than its arithmetic. Each number goes through the same operations however many systems
+there are, so that one alone has the same solution, bit for bit, as one among many.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import lapack
+
+from deltaplane.exact.blocks import tiles
+
+Floats = npt.NDArray[np.float64]
+
+SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
+"""LAPACK's own bound for singular to working precision: below it no digit of a solution is known."""
+
+_ENTRIES_AT_ONCE = 2**17
+"""Entries of the scaled matrices that are held at once, a megabyte, or those of one matrix."""
+
+
+class Solutions(NamedTuple):
+    """What systems came to that share n matrices, m each.
+
+    ``values`` float64[n, m, D, p], zero where a matrix is not positive definite: then ``failed_at`` int64[n, m] has the
+    unknown at which that was found, counted from 1, else 0. ``norms`` float64[n, m] are 1-norms and
+    ``inverse_conditions`` float64[n, m] LAPACK's estimates of the scaled matrices. ``refused`` bool[n, m]: those not
+    positive definite, too ill-conditioned, or not finite.
+    """
+
+    values: Floats
+    norms: Floats
+    inverse_conditions: Floats
+    failed_at: npt.NDArray[np.int64]
+    refused: npt.NDArray[np.bool_]
+
+
+@np.errstate(all="ignore")  # What is not finite is refused.
+def solve_all(matrices: Floats, diagonals: Floats, right_sides: Floats, fitted: int) -> Solutions:
+    """Solve the leading ``fitted`` equations of n times m systems of D, the other unknowns zero.
+
+    ``matrices`` float64[n, D, D] have each of ``diagonals`` float64[n, m, D] in place of their own, and ``right_sides``
+    float64[n, D, p]. Rows and columns are scaled to a unit diagonal first: within a factor D of the best condition that
+    scaling can give.
+    """
+    count, choices, dimension = diagonals.shape
+    if fitted < dimension:
+        matrices, diagonals, right_sides = (
+            matrices[:, :fitted, :fitted],
+            diagonals[..., :fitted],
+            right_sides[:, :fitted],
+        )
+    values = np.zeros((count, choices, dimension, right_sides.shape[2]))
+    norms, inverse_conditions = np.zeros((2, count, choices))
+    failed_at = np.zeros((count, choices), dtype=np.int64)
+    scales = 1.0 / np.sqrt(diagonals)
+    for sets, chosen in tiles(count, choices, fitted * fitted, _ENTRIES_AT_ONCE):
+        part = scales[sets, chosen]
+        scaled = part[..., :, None] * part[..., None, :]
+        scaled *= matrices[sets, None]
+        scaled.reshape(*part.shape[:2], -1)[..., :: fitted + 1] = part * part * diagonals[sets, chosen]
+        scaled_right_sides = part[..., None] * right_sides[sets, None]
+        for n, m in itertools.product(range(len(part)), range(part.shape[1])):
+            at, matrix = (sets.start + n, chosen.start + m), scaled[n, m].T
+            norms[at] = norm = lapack.dlange("1", matrix)
+            factor, failed = lapack.dpotrf(matrix, clean=0, overwrite_a=1)
+            failed_at[at] = failed
+            if not failed:
+                inverse_conditions[at] = lapack.dpocon(factor, norm)[0]
+                values[at][:fitted] = lapack.dpotrs(factor, scaled_right_sides[n, m])[0]
+    values[..., :fitted, :] *= scales[..., None]
+    refused = ~(np.isfinite(norms) & (inverse_conditions > SMALLEST_INVERSE_CONDITION))
+    return Solutions(values, norms, inverse_conditions, failed_at, refused)

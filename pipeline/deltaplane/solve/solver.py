@@ -1,0 +1,444 @@
+"""From exact class Gram matrices in grid units to a plane in raw units; pure.
+
+The problem: the plane is ``(I/C + Σ σ_c M_c)⁻¹ Σ ±σ_c v_c`` (paper 1, eq. 21), with M_c the Gram matrix of the rows
+[x, -1] of class c. In float sums this fails quietly where a feature's mean is far from zero compared with its spread:
+the spread is then the small difference of two large numbers, and its digits are gone.
+
+How it is solved: the Gram matrices are integers, so they are moved to the integers nearest to the pooled means, *still
+exactly*, and only then rounded, each entry once. After that nothing cancels: a column's sum of squares is at most twice
+that about its mean, and it is zero exactly where the column is constant.
+
+    integers ──move──▶ integers about the mean ──round once──▶ + penalty ──scale, Cholesky──▶ plane in raw units
+
+The penalty is in standardized units (mean 0, deviation 1 over all live rows) or in raw ones. A raw bias is about a
+point that may be far from the data: its penalty corrects the solution by rank one, and is no huge number in the matrix.
+The result depends on the integers alone: equal statistics give equal bytes, on one machine and BLAS.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import DefinitionMismatch, SolveRefused
+from deltaplane.exact.centring import Stack
+from deltaplane.exact.grid import Grid
+from deltaplane.exact.moments import Moments
+from deltaplane.exact.triangle import layout_of
+from deltaplane.solve import cholesky
+from deltaplane.solve.solver_options import SolverOptions
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Grams = Mapping[str, Moments]
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Planes in raw units: a raw row x is on a plane's own side where its decision value ``x·w - b`` is above zero.
+
+    ``classes`` is sorted. Either there are two classes and one plane (p = 1), that of ``positive``; or ``positive`` is
+    None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
+    float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
+    estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost.
+    """
+
+    classes: tuple[str, ...]
+    positive: str | None
+    weights: Floats
+    biases: Floats
+    sigmas: dict[str, float]
+    C: float
+    condition: float
+    counts: dict[str, int]
+
+    def decide(self, rows: Floats) -> Floats:
+        """Decision values float64[n, p] of raw rows float64[n, d] (paper 1, eq. 14)."""
+        return np.asarray(rows @ self.weights.T - self.biases, dtype=np.float64)
+
+    def predict(self, rows: Floats) -> Integers:
+        """Indices int64[n] into ``classes`` for raw rows float64[n, d]: :meth:`choose` from :meth:`decide`."""
+        return self.choose(self.decide(rows))
+
+    def choose(self, decisions: Floats) -> Integers:
+        """Indices int64[n] into ``classes`` for decision values float64[n, p].
+
+        One plane: its class where the value is above zero. Several: the largest value, the first among equals.
+        """
+        if self.positive is None:
+            return np.asarray(decisions.argmax(axis=1), dtype=np.int64)
+        at = np.int64(self.classes.index(self.positive))
+        return np.where(decisions[:, 0] > 0.0, at, 1 - at)
+
+    def row_of(self, label: str) -> tuple[Floats, float] | None:
+        """(w float64[d], b) of the plane that has ``label`` on its positive side, or None where there is none."""
+        if label not in self.classes:
+            return None
+        if self.positive is None:
+            at = self.classes.index(label)
+            return self.weights[at], float(self.biases[at])
+        sign = 1.0 if label == self.positive else -1.0
+        return sign * self.weights[0], sign * float(self.biases[0])
+
+
+class Solved(NamedTuple):
+    """The planes of n sets of rows under m choices of C.
+
+    ``weights`` float64[n, m, p, d] and ``biases`` float64[n, m, p] are those of the problem's ``targets``, in raw
+    units; ``conditions`` float64[n, m] and ``sigmas``, label to float64[n], are as in :class:`Plane`. ``refused``
+    bool[n, m]: where there is no plane and the numbers mean nothing; ``refusals`` says why, by (rows, choice of C).
+    """
+
+    weights: Floats
+    biases: Floats
+    conditions: Floats
+    sigmas: dict[str, Floats]
+    refused: npt.NDArray[np.bool_]
+    refusals: dict[tuple[int, int], str]
+
+
+def solve(
+    grams: Grams, grid: Grid, options: SolverOptions, positive: str | None = None, prior: Plane | None = None
+) -> Plane:
+    """The plane of the live rows with class Gram matrices ``grams``, under ``options``.
+
+    With ``positive``, one plane is solved: that class against all others, together called ``not <positive>`` unless
+    there is just one. Without it, two classes give the plane of the last in sorted order, more give one plane each. A
+    plane is drawn to the ``prior``'s plane that has the same class on its positive side, or to zero without one
+    (paper 5).
+
+    Raises what :func:`live_counts` raises, and :class:`SolveRefused` where a matrix is not positive definite or too
+    ill-conditioned, a result is not finite, explicit weights miss a live class, or the prior does not fit.
+    """
+    problem = Problem.of([grams], grid, positive)
+    solved = problem.solve_each(options, [options.C], prior)
+    if solved.refusals:
+        raise SolveRefused(solved.refusals[0, 0])
+    counts = problem.counts(0)
+    return Plane(
+        classes=tuple(counts),
+        positive=problem.positive,
+        weights=solved.weights[0, 0],
+        biases=solved.biases[0, 0],
+        sigmas={label: float(sigmas[0]) for label, sigmas in solved.sigmas.items()},
+        C=options.C,
+        condition=float(solved.conditions[0, 0]),
+        counts=counts,
+    )
+
+
+def live_counts(grams: Grams, grid: Grid, positive: str | None = None) -> dict[str, int]:
+    """The numbers of rows of the classes that have any, sorted by label.
+
+    Raises :class:`SolveRefused` when fewer than two classes, or not the positive one, have rows, and
+    :class:`DefinitionMismatch` when the statistics are not over the features of ``grid``.
+    """
+    counts = {label: grams[label].count for label in sorted(grams) if grams[label].count}
+    if len(counts) < 2 or min(counts.values()) < 0:
+        raise SolveRefused(f"solve: expected live rows of at least two classes, got {counts}; wait for more rows")
+    if positive is not None and positive not in counts:
+        raise SolveRefused(
+            f"solve: expected live rows of the positive class {positive!r}, got {counts}; wait, or check its name"
+        )
+    dimensions = {grams[label].dimension for label in counts}
+    if dimensions != {grid.features + 1}:
+        raise DefinitionMismatch(
+            f"solve: expected Gram matrices of dimension {grid.features + 1}, as the grid, got {sorted(dimensions)}; "
+            "use the grid that the rows were placed on"
+        )
+    return counts
+
+
+def contest(counts: Mapping[str, int], positive: str | None = None) -> tuple[str | None, dict[str, int]]:
+    """The class of the one plane, or None where each class has a plane of its own; and the rows on each side, sorted.
+
+    ``counts`` are those of :func:`live_counts`, ``positive`` is as in :func:`solve`.
+    """
+    if positive is None and len(counts) == 2:
+        positive = max(counts)
+    if positive is None:
+        return None, dict(counts)
+    others = [label for label in counts if label != positive]
+    rest = others[0] if len(others) == 1 else f"not {positive}"
+    own = counts[positive]
+    return positive, dict(sorted({positive: own, rest: sum(counts.values()) - own}.items()))
+
+
+class Problem:
+    """The statistics of n sets of rows of the same classes, made ready to be solved under any number of options.
+
+    They are solved together, since most of a small system's cost is that of calling array operations; every number goes
+    through the same operations however many there are, so each is solved as it would be alone, bit for bit.
+
+    ``live``: for each class, in sorted order, its n Gram matrices, which add up to ``total``; ``positive`` as in
+    :func:`solve`.
+    """
+
+    def __init__(self, live: Mapping[str, Stack], total: Stack, grid: Grid, positive: str | None = None) -> None:
+        self._live = dict(live)
+        self._grid = grid
+        self.positive, sides = contest(dict.fromkeys(live, 0), positive)
+        self._rest_name = next(label for label in sides if label != self.positive)
+        self._total = total
+        self._layout = layout = layout_of(grid.features + 1)
+        self._counts = {label: stack.at(layout.last[-1:])[:, 0].astype(np.int64) for label, stack in live.items()}
+        self._rows = functools.reduce(np.add, self._counts.values())
+        rows, squares, last = self._rows[:, None], total.at(layout.diagonal), total.at(layout.last)
+        # Inside, a row is [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
+        self._centre = ((rows - 2 * last) // np.maximum(2 * rows, 1)).astype(np.int64)
+        self._centre[:, -1] = 0
+        sums = -(last + self._centre * rows).astype(np.float64)
+        with np.errstate(all="ignore"):  # Where there are no rows, there is no plane either.
+            self._fraction = sums / rows  # The mean less the centre; at most a half in magnitude.
+            self._fraction[:, -1] = 0.0
+            squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
+            # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
+            self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:, :-1]
+        self._sides: dict[str, Floats] = {}
+
+    @classmethod
+    def of(cls, ladder: Sequence[Grams], grid: Grid, positive: str | None = None) -> Problem:
+        """The problem of several sets of rows, in all of which the same classes live; raises as :func:`live_counts`."""
+        live = live_counts(ladder[0], grid, positive)
+        # By Cauchy and Schwarz, no entry of a Gram matrix of some of the rows is beyond the largest of all diagonals.
+        totals = [functools.reduce(Moments.__add__, (grams[label] for label in live)) for grams in ladder]
+        narrow = all(total.narrow for total in totals)
+        stacks = {label: Stack.of([grams[label] for grams in ladder], narrow=narrow) for label in live}
+        return cls(stacks, Stack.of(totals, narrow=narrow), grid, positive)
+
+    def counts(self, at: int) -> dict[str, int]:
+        """Rows of each class that a plane tells apart in one of the sets, sorted by label."""
+        return contest({label: int(rows[at]) for label, rows in self._counts.items()}, self.positive)[1]
+
+    def projections(self, target: str, weights: Floats, biases: Floats) -> tuple[Floats, Floats]:
+        """Means and deviations, each float64[n, m, 2], of the decision values that m planes each give to the rows.
+
+        The planes are ``x·w - b`` with raw ``weights`` float64[n, m, d] and ``biases`` float64[n, m]; the first column
+        is of the rows of ``target``, the second of all others. It takes no pass over rows: both are in the Gram
+        matrices.
+        """
+        inside = weights * self._grid.steps
+        middle = self._centre[:, :-1] + self._grid.offsets_in_steps
+        shift = (inside @ middle[:, :, None])[..., 0] - biases
+        means, squares = np.empty((2, *biases.shape, 2))
+        for side, gram in enumerate(self._sides_of(target)):
+            rows = gram[:, -1, -1:]
+            means[..., side] = (inside @ gram[:, :-1, -1:])[..., 0] / -rows
+            squares[..., side] = np.einsum("nmd,nmd->nm", inside @ gram[:, :-1, :-1], inside) / rows
+        return means + shift[..., None], np.sqrt(np.maximum(squares - means**2, 0.0))
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The p classes that have a plane of their own."""
+        return tuple(self._live) if self.positive is None else (self.positive,)
+
+    def solve_each(self, options: SolverOptions, choices_of_c: Sequence[float], prior: Plane | None = None) -> Solved:
+        """The planes that :func:`solve` gives under ``options`` with each of m choices of C instead of its own.
+
+        Raises :class:`SolveRefused` for what no C can mend: weights that miss a live class, a prior that does not fit.
+        """
+        begin, begin_biases = _rows_of_prior(prior, self.targets, self._grid.features)
+        shape = len(self._rows), len(choices_of_c)
+        sigmas: dict[str, Floats] = {}
+        refusals: dict[tuple[int, int], str] = {}
+        weights, biases = np.empty((*shape, *begin.shape)), np.empty((*shape, len(begin)))
+        weights[...], biases[...] = begin, begin_biases
+        conditions, refused = np.ones(shape), np.zeros(shape, dtype=np.bool_)
+        with np.errstate(all="ignore"):  # What is not finite is refused by name.
+            units = self._units(options, choices_of_c)
+            for centred in self._systems(self.targets, options):
+                system = _at_mean(centred, self._fraction) if options.standardize else centred
+                at, start = system.planes, None
+                if prior is not None:
+                    inside = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
+                    start = np.repeat(inside[None], len(self._rows), axis=0)
+                    start[:, -1] -= (units.middle[:, None, :-1] @ start[:, :-1])[:, 0]
+                changes, changes_of_biases, solutions = _solve_system(system, units, start)
+                weights[:, :, at] += changes[:, :, :-1].swapaxes(2, 3) / self._grid.steps
+                biases[:, :, at] += changes_of_biases
+                sigmas.update(system.sigmas)
+                for rows, choice in _places(solutions.refused):
+                    if not refused[rows, choice]:
+                        refusals[rows, choice] = _refusal(system.name, solutions, (rows, choice), units.fitted)
+                refused |= solutions.refused
+                conditions = np.maximum(conditions, np.where(refused, 1.0, 1.0 / solutions.inverse_conditions))
+            finite = np.isfinite(weights.sum(axis=(2, 3)) + biases.sum(axis=2))
+        for rows, choice in _places(~(finite | refused)):
+            refusals[rows, choice] = (
+                f"solve: expected finite weights and biases, got others ({self._rows[rows]} rows, C ="
+                f" {choices_of_c[choice]:g}, condition {conditions[rows, choice]:.3g}); rescale the features, or change"
+                " C"
+            )
+        return Solved(weights, biases, conditions, sigmas, refused | ~finite, refusals)
+
+    def towards(self, target: str, solved: Solved) -> tuple[Floats, Floats]:
+        """Weights float64[n, m, d] and biases float64[n, m] of planes with ``target`` on the positive side."""
+        if self.positive is None:
+            at = self.targets.index(target)
+            return solved.weights[:, :, at], solved.biases[:, :, at]
+        sign = 1.0 if target == self.positive else -1.0
+        return sign * solved.weights[:, :, 0], sign * solved.biases[:, :, 0]
+
+    def _sides_of(self, target: str) -> Floats:
+        """The Gram matrices inside, float64[2, n, D, D], of a class and of all others; kept for the next weighting."""
+        if target not in self._sides:
+            others = [stack for label, stack in self._live.items() if label != target]
+            rest = others[0] if len(others) == 1 else self._total - self._live[target]
+            both = (self._live[target] | rest).centred(np.concatenate([self._centre, self._centre]))
+            self._sides[target] = both.reshape(2, -1, *both.shape[1:])
+        return self._sides[target]
+
+    def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
+        """The linear systems to solve: just one a set of rows where a class weighs the same in every plane."""
+        if options.weighting in ("inverse", "balanced"):
+            for index, target in enumerate(targets):
+                yield self._system_of_plane(index, target, balanced=options.weighting == "balanced")
+        elif not isinstance(options.weighting, Mapping):
+            yield self._shared_system(targets, self._total.centred(self._centre), dict.fromkeys(self._live, 1.0))
+        else:
+            for label in self._live:
+                if label not in options.weighting:
+                    raise SolveRefused(
+                        f"solve: class {label!r} has live rows but no weight; there are weights for "
+                        f"{list(options.weighting)}; give every class one, or use weighting 'balanced'"
+                    )
+            sigmas = {label: options.weighting[label] for label in self._live}
+            grams = (sigma * self._live[label].centred(self._centre) for label, sigma in sigmas.items())
+            yield self._shared_system(targets, functools.reduce(np.add, grams), sigmas)
+
+    def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> _System:
+        """One class against the rest (paper 4, eq. 4.19 to 4.25), which for two classes is eq. 21 of paper 1 itself."""
+        rows, rows_own = self._rows, self._counts[target]
+        rows_rest = rows - rows_own
+        # Paper 1 prints the shares the other way round in eq. 29; that collapses the G-mean, and eq. 17 is meant.
+        weights = np.array([rows_rest, rows_own]) / rows
+        if balanced:
+            weights = rows / (2 * np.array([rows_own, rows_rest]))
+        own, rest = self._sides_of(target) * weights[:, :, None, None]
+        right_side = rest[:, :, -1:] - own[:, :, -1:]
+        sigmas = {target: weights[0]} if self.positive is None else {target: weights[0], self._rest_name: weights[1]}
+        return _System(f"class {target!r}", slice(index, index + 1), own + rest, right_side, sigmas)
+
+    def _shared_system(self, targets: tuple[str, ...], gram: Floats, fixed: Mapping[str, float]) -> _System:
+        """Each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
+        sums = np.empty((len(gram), len(targets), gram.shape[2]))
+        for index, target in enumerate(targets):
+            last, rows = self._live[target].at(self._layout.last), self._counts[target][:, None]
+            sums[:, index] = fixed[target] * -(last + self._centre * rows).astype(np.float64)
+        right_sides = 2.0 * sums.swapaxes(1, 2) + gram[:, :, -1:]
+        sigmas = {label: np.full(len(gram), sigma) for label, sigma in fixed.items()}
+        if self.positive is not None and len(sigmas) > 2:  # The rest, as one class, has the mean weight of its rows.
+            own, rows_own = fixed[self.positive], self._counts[self.positive]
+            mean_of_rest = (gram[:, -1, -1] - own * rows_own) / (self._rows - rows_own)
+            sigmas = {self.positive: sigmas[self.positive], self._rest_name: mean_of_rest}
+        return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
+
+    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
+        """What the penalty of each C means for a plane in the coordinates used inside."""
+        steps, ridges = self._grid.steps, 1.0 / np.array(choices_of_c)
+        count, dimension = self._centre.shape
+        middle, penalties = np.ones((count, dimension)), np.zeros((count, len(ridges), dimension))
+        middle[:, :-1] = self._centre[:, :-1] + self._grid.offsets_in_steps
+        if options.standardize:
+            penalties[..., :-1] = self._variances[:, None, :] * ridges[:, None]
+            penalties[..., -1] = ridges if options.bias == "regularised" else 0.0
+            return _Units(middle + self._fraction, penalties, dimension - (options.bias == "none"), None)
+        penalties[..., :-1] = ridges[:, None] / steps / steps
+        slacks = {"regularised": np.array(choices_of_c), "none": np.zeros(len(ridges))}.get(options.bias)
+        return _Units(middle, penalties, dimension, slacks)
+
+
+class _System(NamedTuple):
+    """``gram`` float64[n, D, D] = Σ σ_c M_c and ``right_sides`` float64[n, D, p] of the ``planes`` it is solved for.
+
+    Both are inside. ``sigmas``: label to float64[n].
+    """
+
+    name: str
+    planes: slice
+    gram: Floats
+    right_sides: Floats
+    sigmas: dict[str, Floats]
+
+
+class _Units(NamedTuple):
+    """The units of the penalties of m choices of C, seen from inside.
+
+    The raw bias of a plane inside is ``middle · plane``, float64[n, D]. ``penalties`` float64[n, m, D] go on the
+    diagonal. Unknowns from ``fitted`` on stay zero. ``slacks`` float64[m]: C where the *raw* bias is penalised, 0 where
+    it is forbidden.
+    """
+
+    middle: Floats
+    penalties: Floats
+    fitted: int
+    slacks: Floats | None
+
+
+def _at_mean(system: _System, fraction: Floats) -> _System:
+    """The systems for rows moved by ``fraction`` float64[n, D], from the centre to the mean itself."""
+    # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
+    gram = system.gram
+    pairs = np.empty((len(gram), 2, gram.shape[1]))
+    pairs[:, 0] = gram[:, -1] + (gram[:, -1, -1:] / 2.0) * fraction
+    pairs[:, 1] = fraction
+    gram += pairs.swapaxes(1, 2) @ pairs[:, ::-1]
+    return system._replace(right_sides=system.right_sides + fraction[:, :, None] * system.right_sides[:, -1:])
+
+
+def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, cholesky.Solutions]:
+    """The changes from ``start`` float64[n, D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5, linear planes).
+
+    Returns the changes float64[n, m, D, p] inside, those of the raw biases float64[n, m, p], and what became of the
+    systems.
+    """
+    right_sides = system.right_sides
+    if start is not None:
+        right_sides = right_sides - system.gram @ start
+    diagonals = system.gram.diagonal(axis1=1, axis2=2)[:, None] + units.penalties
+    middle = units.middle[:, None, None, :]
+    if units.slacks is None:
+        solutions = cholesky.solve_all(system.gram, diagonals, right_sides, units.fitted)
+        return solutions.values, (middle @ solutions.values)[:, :, 0], solutions
+    # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it
+    # enters the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
+    right_sides = np.concatenate([right_sides, units.middle[:, :, None]], axis=2)
+    solutions = cholesky.solve_all(system.gram, diagonals, right_sides, units.fitted)
+    changes, responses = solutions.values[..., :-1], solutions.values[..., -1:]
+    shares = (middle @ changes)[:, :, 0] / (units.slacks[:, None] + (middle @ responses)[:, :, 0])
+    return changes - responses * shares[:, :, None, :], units.slacks[:, None] * shares, solutions
+
+
+def _places(flags: npt.NDArray[np.bool_]) -> list[list[int]]:
+    """Where flags [n, m] are true, as they rarely are."""
+    return np.argwhere(flags).tolist() if flags.any() else []
+
+
+def _refusal(name: str, solutions: cholesky.Solutions, at: tuple[int, int], fitted: int) -> str:
+    """Why one of the systems called ``name`` has no solution."""
+    failed_at = solutions.failed_at[at]
+    what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
+    return (
+        f"solve: the matrix of {name} is {what} (1-norm {solutions.norms[at]:.3g}, inverse condition "
+        f"{solutions.inverse_conditions[at]:.3g}, expected above {cholesky.SMALLEST_INVERSE_CONDITION:.3g}); lower C, "
+        "or leave out features that repeat others"
+    )
+
+
+def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int) -> tuple[Floats, Floats]:
+    """The prior's planes of ``targets`` in raw units, float64[p, d] and float64[p]; zero where it has none."""
+    weights, biases = np.zeros((len(targets), features)), np.zeros(len(targets))
+    if prior is not None and (prior.weights.shape[1] != features or set(targets).isdisjoint(prior.classes)):
+        raise SolveRefused(
+            f"solve: expected a prior plane over {features} features that knows one of {list(targets)}, got one over "
+            f"{prior.weights.shape[1]} features for {list(prior.classes)}; use another prior, or none"
+        )
+    for index, target in enumerate(targets):
+        if prior is not None and (row := prior.row_of(target)):
+            weights[index], biases[index] = row
+    return weights, biases

@@ -1,0 +1,396 @@
+"""The stream definition: everything that must be the same for producers, workers, merger and scorer.
+
+Two fingerprints follow from it. ``data_fingerprint`` covers what makes two statistics comparable (features, grid,
+feature map, missing values): it is in every sample and in every digest. ``stream_fingerprint`` adds what makes two
+deltas of one stream addable (classes, windows, partitions): it is in every claim, delta, checkpoint and model.
+Solver settings are in neither, so C or the weighting may change on a live stream.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+from deltaplane.exact.grid import Grid
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
+from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS, Choice
+from deltaplane.solve.solver import Plane
+from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.component_tables import (
+    KEYS,
+    choices_of,
+    feature_map_of,
+    feature_map_table,
+    ladder_of,
+    prior_of,
+    prior_table,
+    solver_of,
+    weightings_of,
+)
+from deltaplane.stream.message_size import MessageSize
+from deltaplane.stream.nested_windows import WindowLadder
+from deltaplane.stream.placement import PARTITIONERS, Partitioner, partition_of, partitions_of
+from deltaplane.stream.table_values import (
+    Tables,
+    canonical_json,
+    check_keys,
+    check_text,
+    label,
+    numbers,
+    span,
+    span_text,
+    strings,
+    text,
+    whole,
+)
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Int64s = npt.NDArray[np.int64]
+FINGERPRINT_BYTES = 16
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+
+
+@dataclass(frozen=True)
+class ClassDefinition:
+    """Which labels there are, and which class each becomes.
+
+    ``names``: the labels admitted; empty means open, classes come and go. ``positive``: with it the problem is
+    binary: any other label becomes the one other name, or ``not <positive>`` where there is not exactly one.
+    ``most``: of open classes, how many a partition admits; the first that it meets. None: as many as fit a message.
+    """
+
+    names: tuple[str, ...] = ()
+    positive: str | None = None
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "names", tuple(sorted(self.names)))
+        if len(set(self.names)) != len(self.names):
+            raise DefinitionError(f"classes: names must differ, got {list(self.names)}")
+        if len(self.names) == 1 or len(self.names) > limits.CLASSES:
+            raise DefinitionError(f"classes: expected 2 to {limits.CLASSES} names or none, got {len(self.names)}")
+        for name in self.names if self.positive is None else (*self.names, self.positive):
+            check_text(name, "classes: a name", limits.LABEL_BYTES)
+        if self.names and self.positive is not None and self.positive not in self.names:
+            raise DefinitionError(f"classes: positive {self.positive!r} is not among the names {list(self.names)}")
+        if self.most is not None and not self.are_open:
+            raise DefinitionError("classes.most: it bounds open classes, and these are known; leave it out")
+
+    @property
+    def are_open(self) -> bool:
+        """Whether any label is a class, and classes come and go."""
+        return not self.names and self.positive is None
+
+    @property
+    def rest(self) -> str:
+        """The name of the class that is not the positive one."""
+        others = [name for name in self.names if name != self.positive]
+        return others[0] if len(others) == 1 else f"not {self.positive}"
+
+    @property
+    def told_apart(self) -> tuple[str, ...]:
+        """The classes that statistics are kept of, where they are known by name."""
+        return self.names if self.positive is None else ()
+
+    def class_of(self, label: str) -> str | None:
+        """The class a label belongs to, or None where the definition does not know it."""
+        if self.names and label not in self.names:
+            return None
+        return label if self.positive is None or label == self.positive else self.rest
+
+
+@dataclass(frozen=True)
+class StreamDefinition:
+    """One stream, as producers, workers, mergers and scorers share it. Raises :class:`DefinitionError`.
+
+    ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
+    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``partitioner``: the rule by
+    which ids have their partitions; it is part of the stream's fingerprint where it is not that of earlier versions.
+    """
+
+    name: str
+    features: tuple[str, ...]
+    grid: Grid
+    ladder: WindowLadder
+    solver: SolverOptions
+    classes: ClassDefinition = field(default_factory=ClassDefinition)
+    missing: Literal["refuse", "offset"] = "refuse"
+    partitions: int = 1
+    partitioner: Partitioner = "murmur2"
+    max_skew_milliseconds: int = limits.LONGEST_SKEW_MILLISECONDS
+    choices: tuple[float, ...] = ()
+    weightings: tuple[str, ...] = ()
+    feature_map: FeatureMap = NO_MAP
+    prior: Plane | None = None
+    data_fingerprint: bytes = field(init=False, repr=False)
+    stream_fingerprint: bytes = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not NAME.fullmatch(self.name):
+            raise DefinitionError(f"name: expected letters, digits, - and _ (it begins topic names), got {self.name!r}")
+        if not 1 <= len(self.features) <= limits.FEATURES or len(set(self.features)) != len(self.features):
+            raise DefinitionError(
+                f"features: expected 1 to {limits.FEATURES} different names, got {len(self.features)}"
+                f" of which {len(set(self.features))} differ"
+            )
+        for feature in self.features:
+            check_text(feature, "features: a name", limits.FEATURE_NAME_BYTES)
+        if self.grid.features != len(self.features):
+            raise DefinitionError(f"grid: expected {len(self.features)} steps, one a feature, got {self.grid.features}")
+        if self.missing not in ("refuse", "offset"):
+            raise DefinitionError(f"features: missing must be 'refuse' or 'offset', got {self.missing!r}")
+        if not 0 <= self.max_skew_milliseconds < limits.EVENT_TIME_MILLISECONDS:
+            raise DefinitionError(
+                f"max_skew: expected 0 to {limits.EVENT_TIME_MILLISECONDS - 1} ms, got {self.max_skew_milliseconds} ms"
+            )
+        self._check_partitions()
+        self._check_feature_map()
+        self._check_choices()
+        self._check_classes()
+        self.message_size.check()
+        object.__setattr__(self, "data_fingerprint", _fingerprint(self.data_settings()))
+        object.__setattr__(self, "stream_fingerprint", _fingerprint(self.data_settings() | self._stream_settings()))
+
+    def partition_of(self, sample_id: str) -> int:
+        """The partition of samples and retirements with this id."""
+        return partition_of(sample_id, self.partitions, self.partitioner)
+
+    def partitions_of(self, ids: Sequence[str]) -> Int64s:
+        """int64[n]: the partitions of n ids."""
+        return partitions_of(ids, self.partitions, self.partitioner)
+
+    @property
+    def checks_places(self) -> bool:
+        """Whether what lies in another partition than its id's is refused: not by the rule of earlier versions.
+
+        They admitted such rows, and a window that is rebuilt must hold what it held.
+        """
+        return self.partitions > 1 and self.partitioner != "crc32"
+
+    @property
+    def dimension(self) -> int:
+        """D, the side of a Gram matrix: features of the plane (mapped ones, where there is a map) + 1."""
+        return (self.feature_map.units or len(self.features)) + 1
+
+    @property
+    def plane_features(self) -> tuple[str, ...]:
+        """Names of the features that the plane has weights for: the stream's own, or mapped ones."""
+        return self.feature_map.names(self.features)
+
+    @functools.cached_property
+    def plane_grid(self) -> Grid:
+        """The grid that the Gram matrices are in."""
+        return self.feature_map.grid(self.grid)
+
+    def plane_inputs(self, rows: Floats) -> tuple[Floats, Flags]:
+        """What a plane is asked about raw rows float64[n, d]: float64[n, D-1], and bool[n]: which rows it can be.
+
+        Without a feature map these are the rows themselves, and any finite row will do; a map needs rows on the grid.
+        """
+        if self.feature_map.kind == "none":
+            return rows, np.asarray(np.isfinite(rows).all(axis=1))
+        placed, fits = self.grid.place(rows)
+        return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0.0))), fits
+
+    @functools.cached_property
+    def most_classes(self) -> int:
+        """How many classes a partition, and a model, tells apart."""
+        if not self.classes.are_open:
+            return self.message_size.classes
+        return self.classes.most or MessageSize.most_classes(len(self.ladder.windows), self.dimension)
+
+    @functools.cached_property
+    def automatic(self) -> bool:
+        """Whether the plane is a blend of candidates: of several windows, or of several C."""
+        return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1
+
+    @functools.cached_property
+    def candidate_options(self) -> tuple[SolverOptions, ...]:
+        """The solver's options with each weighting and each C of the candidates."""
+        weightings: Sequence[Any] = self.weightings or (self.solver.weighting,)
+        return tuple(
+            replace(self.solver, C=C, weighting=weighting)
+            for weighting in weightings
+            for C in self.choices or (self.solver.C,)
+        )
+
+    @functools.cached_property
+    def choices_tried(self) -> tuple[Choice, ...]:
+        """What the candidates of a window differ in."""
+        return tuple(map(Choice.of, self.candidate_options))
+
+    def _check_partitions(self) -> None:
+        if not 1 <= self.partitions <= limits.PARTITIONS:
+            raise DefinitionError(f"partitions: expected 1 to {limits.PARTITIONS}, got {self.partitions}")
+        if self.partitioner not in PARTITIONERS:
+            raise DefinitionError(f"partitioner: expected one of {', '.join(PARTITIONERS)}, got {self.partitioner!r}")
+        for window in self.ladder.windows:
+            if window.kind == "count" and window.length < self.partitions:
+                raise DefinitionError(
+                    f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
+                    " every partition needs one"
+                )
+
+    def _check_feature_map(self) -> None:
+        mapped, features = len(self.feature_map.centers), len(self.features)
+        if self.feature_map.kind != "none" and mapped != features:
+            raise DefinitionError(f"feature_map: expected {features} centers, one a feature, got {mapped}")
+        if self.prior is not None and self.prior.weights.shape[1] != self.dimension - 1:
+            raise DefinitionError(
+                f"prior: expected weights of {self.dimension - 1} features, got {self.prior.weights.shape[1]}"
+            )
+
+    def _check_choices(self) -> None:
+        choices = self.choices
+        if len(choices) > limits.CHOICES_OF_C or list(choices) != sorted(set(choices)):
+            raise DefinitionError(
+                f"solver.C: expected up to {limits.CHOICES_OF_C} different choices in ascending order, got {choices}"
+            )
+        if len(set(self.weightings)) != len(self.weightings) or "default" in self.weightings:
+            raise DefinitionError(f"solver.weighting: expected names that differ, got {', '.join(self.weightings)}")
+        assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
+
+    def _check_classes(self) -> None:
+        fits, most = MessageSize.most_classes(len(self.ladder.windows), self.dimension), self.classes.most
+        if most is not None and not 2 <= most <= fits:
+            raise DefinitionError(f"classes.most: expected 2 to {fits}, which fit a message, got {most}")
+        weighting, names = self.solver.weighting, self.classes.names
+        if names and not isinstance(weighting, str):
+            classes = {self.classes.class_of(name) for name in names}
+            if weighting.keys() != classes:
+                raise DefinitionError(
+                    f"solver.weighting: expected one weight for each of {', '.join(sorted(map(str, classes)))},"
+                    f" got weights for {', '.join(sorted(weighting)) or 'none'}"
+                )
+
+    @property
+    def message_size(self) -> MessageSize:
+        """What the largest messages of this stream may take."""
+        choices = len(self.choices_tried) if self.automatic else 0
+        return MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
+
+    def data_settings(self) -> dict[str, Any]:
+        """What the data fingerprint is the hash of: see :func:`canonical_json`."""
+        return {
+            "features": list(self.features),
+            "steps": [step.hex() for step in self.grid.steps.tolist()],
+            "offsets": [offset.hex() for offset in self.grid.offsets.tolist()],
+            "missing": self.missing,
+            "map": self.feature_map.identity,
+        }
+
+    def _stream_settings(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "classes": list(self.classes.names),
+            "positive": self.classes.positive,
+            **({} if self.classes.most is None else {"most_classes": self.classes.most}),
+            "windows": [[window.kind, window.length] for window in self.ladder.windows],
+            "pane_rows": self.ladder.pane_rows,
+            "keep_rows": self.ladder.keep_rows,
+            "partitions": self.partitions,
+            "max_skew_milliseconds": self.max_skew_milliseconds,
+            **({"partitioner": self.partitioner} if self.checks_places else {}),
+        }
+
+    @classmethod
+    def from_tables(cls, tables: Tables) -> StreamDefinition:
+        """Build a definition from the tables of a ``deltaplane.toml``; unknown keys are refused by name."""
+        check_keys(tables, KEYS)
+        features = tables.get("features", {})
+        grid = tables.get("grid", {})
+        names = tuple(strings(features.get("names", ()), "features.names"))
+        if not names:
+            raise DefinitionError("features: expected names = [...], got none")
+        if "steps" not in grid:
+            raise DefinitionError(
+                "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
+            )
+        classes = tables.get("classes", {})
+        positive = classes.get("positive")
+        partitions = whole(tables.get("partitions", 1), "partitions")
+        choices = choices_of(tables.get("solver", {}))
+        named = ClassDefinition(
+            tuple(strings(classes.get("names", ()), "classes.names")),
+            None if positive is None else label(positive, "classes.positive"),
+            whole(classes["most"], "classes.most") if "most" in classes else None,
+        )
+        feature_map = feature_map_of(tables.get("feature_map", {}), len(names))
+        dimension = (feature_map.units or len(names)) + 1
+        ladder = ladder_of(tables.get("window", {}), partitions, _windows_that_fit(named, dimension))
+        several = len(ladder.windows) > 1 or len(choices) > 1
+        return cls(
+            name=text(tables.get("name", "stream"), "name"),
+            features=names,
+            grid=Grid(
+                np.array(numbers(grid["steps"], "grid.steps")),
+                np.array(numbers(grid.get("offsets", [0.0] * len(names)), "grid.offsets")),
+            ),
+            ladder=ladder,
+            solver=solver_of(tables.get("solver", {}), choices),
+            classes=named,
+            missing=features.get("missing", "refuse"),
+            partitions=partitions,
+            partitioner=tables.get("partitioner", "murmur2"),
+            max_skew_milliseconds=span(tables.get("max_skew", span_text(ladder.fitting_skew_milliseconds)), "max_skew"),
+            choices=choices,
+            weightings=weightings_of(tables.get("solver", {}), several=several),
+            feature_map=feature_map,
+            prior=prior_of(tables.get("prior", {}), feature_map.names(names)),
+        )
+
+    def to_tables(self) -> dict[str, Any]:
+        """The inverse of :meth:`from_tables`."""
+        solver = self.solver
+        weighting: Any = solver.weighting if isinstance(solver.weighting, str) else dict(solver.weighting)
+        if len(self.weightings) > 1:
+            weighting = "auto" if self.weightings == AUTOMATIC_WEIGHTINGS else list(self.weightings)
+        bounds = {"positive": self.classes.positive, "most": self.classes.most}
+        classes = {"names": list(self.classes.names)} | {key: one for key, one in bounds.items() if one is not None}
+        windows = [str(window) for window in self.ladder.windows]
+        return {
+            "name": self.name,
+            "partitions": self.partitions,
+            "partitioner": self.partitioner,
+            "max_skew": span_text(self.max_skew_milliseconds),
+            "features": {"names": list(self.features), "missing": self.missing},
+            "grid": {"steps": self.grid.steps.tolist(), "offsets": self.grid.offsets.tolist()},
+            "feature_map": feature_map_table(self.feature_map),
+            "classes": classes,
+            "window": {
+                "length": windows[0] if len(windows) == 1 else windows,
+                "pane": self.ladder.pane_rows,
+                "keep_rows": self.ladder.keep_rows,
+            },
+            "solver": {
+                "kind": solver.kind,
+                "weighting": weighting,
+                "C": list(self.choices) or solver.C,
+                "standardize": solver.standardize,
+                "bias": solver.bias,
+            },
+            "prior": {} if self.prior is None else prior_table(self.prior, self.plane_features),
+        }
+
+
+def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
+    """How many windows may have statistics in one delta, if all else is as large as it can be."""
+    for windows in range(limits.WINDOWS, 1, -1):
+        size = MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES)
+        if size.delta <= limits.MESSAGE_BYTES and MessageSize.most_classes(windows, dimension) >= (classes.most or 2):
+            return windows
+    return 1
+
+
+def _fingerprint(settings: Mapping[str, Any]) -> bytes:
+    return hashlib.sha256(canonical_json(settings).encode()).digest()[:FINGERPRINT_BYTES]

@@ -1,0 +1,145 @@
+"""The windows of a stream, and the ladder of them that one buffer of rows serves at once."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Literal
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+from deltaplane.stream.table_values import UNIT_MILLISECONDS, amount, span_text
+
+WindowKind = Literal["count", "time", "all"]
+
+AUTOMATIC_ROWS = 100
+"""The shortest window of an automatic ladder; the next are four times as long each."""
+
+AUTOMATIC_LONGEST = 102_400
+"""The longest window of an automatic ladder where none is given: six windows, and a bounded memory."""
+
+AUTOMATIC_SHARE = 25
+"""Rows that the shortest automatic window leaves each partition: with a handful, its statistics are mostly noise."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of a stream: the last ``length`` rows (count), milliseconds of event time (time), or everything."""
+
+    kind: WindowKind
+    length: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("count", "time", "all"):
+            raise DefinitionError(f"window: kind must be count, time or all, got {self.kind!r}")
+        if self.kind == "all" and self.length:
+            raise DefinitionError(f"window: a window over everything has no length, got {self.length}")
+        if self.kind != "all" and not 0 < self.length < limits.WINDOW_LENGTH:
+            raise DefinitionError(
+                f"window: length must be above 0 and below {limits.WINDOW_LENGTH}, got {self.length};"
+                " 'all' is a window over everything"
+            )
+
+    @classmethod
+    def parse(cls, text: str) -> Window:
+        """``20000`` is a count of rows, ``7d`` (or ms, s, m, h, w) a span of event time, ``all`` everything."""
+        if text.strip() == "all":
+            return cls("all")
+        number, unit = amount(text, "window", "a number of rows (20000), a span (7d, 12h, 90s) or 'all'")
+        return cls("time", number * UNIT_MILLISECONDS[unit]) if unit else cls("count", number)
+
+    def __str__(self) -> str:
+        """The text that :meth:`parse` makes this window of."""
+        if self.kind == "time":
+            return span_text(self.length)
+        return str(self.length) if self.kind == "count" else self.kind
+
+    def share(self, partition: int, partitions: int) -> int:
+        """Rows of a count window that fall to one partition; the shares add up to the length."""
+        return self.length // partitions + (partition < self.length % partitions)
+
+
+@dataclass(frozen=True)
+class WindowLadder:
+    """The windows that one buffer of rows serves at once, each with statistics of its own.
+
+    ``pane_rows``: count windows give up their oldest rows in whole panes of this many rows of a source; 1 slides by
+    the sample. ``keep_rows``: hold each live row, so that it can be retired by id; without it (windows over everything
+    only) nothing is held, ids are not looked at, and retirement is by content.
+    """
+
+    windows: tuple[Window, ...]
+    pane_rows: int = 1
+    keep_rows: bool = True
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.windows) <= limits.WINDOWS:
+            raise DefinitionError(f"window: expected 1 to {limits.WINDOWS} windows, got {len(self.windows)}")
+        kinds = {window.kind for window in self.windows} - {"all"}
+        if len(kinds) > 1:
+            raise DefinitionError("window: a ladder is of counts or of spans of time, got both; use one kind")
+        if len(set(self.windows)) != len(self.windows):
+            raise DefinitionError(f"window: windows must differ, got {', '.join(map(str, self.windows))}")
+        counts = [window.length for window in self.windows if window.kind == "count"]
+        if not 1 <= self.pane_rows <= min(counts, default=1):
+            raise DefinitionError(
+                f"window: pane must be from 1 to {min(counts, default=1)} rows (the shortest window of a count of rows;"
+                f" other windows have no panes), got {self.pane_rows}"
+            )
+        if not self.keep_rows and kinds:
+            raise DefinitionError("window: rows can only be let go of where the window is 'all'; set keep_rows = true")
+
+    @classmethod
+    def automatic(cls, longest: int, partitions: int = 1, most: int = limits.WINDOWS) -> WindowLadder:
+        """Windows of 100, 400, 1600, ... rows up to ``longest``, from the first that gives a partition 25 rows.
+
+        Of more than ``most`` windows every second is left out, until they are so few.
+        """
+        if longest < AUTOMATIC_ROWS:
+            raise DefinitionError(
+                f"window: the longest of an automatic ladder must have {AUTOMATIC_ROWS} rows or more, got {longest};"
+                " raise max, or fix the length"
+            )
+        lengths = [AUTOMATIC_ROWS * 4**step for step in range(limits.WINDOWS)]
+        chosen = [rows for rows in lengths if AUTOMATIC_SHARE * partitions <= rows < longest] + [longest]
+        while len(chosen) > max(most, 1):
+            chosen = chosen[::-2][::-1]
+        return cls(tuple(Window("count", rows) for rows in chosen))
+
+    @functools.cached_property
+    def longest(self) -> int:
+        """The index of the window that holds what any window holds."""
+        lengths = [2**63 if window.kind == "all" else window.length for window in self.windows]
+        return lengths.index(max(lengths))
+
+    @functools.cached_property
+    def left_last(self) -> int | None:
+        """The index of the window that rows leave last; None where they leave none."""
+        sliding = {window.length: w for w, window in enumerate(self.windows) if window.kind != "all"}
+        return sliding[max(sliding)] if sliding else None
+
+    @functools.cached_property
+    def timed(self) -> bool:
+        """Whether any window ends with time."""
+        return any(window.kind == "time" for window in self.windows)
+
+    @functools.cached_property
+    def fitting_skew_milliseconds(self) -> int:
+        """How far ahead of the log an event time may be where a definition does not say so: a tenth of the shortest.
+
+        An event time that is ahead ends everybody's windows early by as much as it is ahead. So what may be ahead
+        follows from the windows: a few seconds are let pass in any case, but never more than half the shortest span,
+        nor more than a day. Where no window ends with time nobody is harmed, and it is a day.
+        """
+        spans = [window.length for window in self.windows if window.kind == "time"]
+        if not spans:
+            return limits.LONGEST_SKEW_MILLISECONDS
+        shortest = min(spans)
+        least = min(limits.SHORTEST_SKEW_MILLISECONDS, shortest // 2)
+        return min(max(shortest // limits.SKEW_SHARE, least), limits.LONGEST_SKEW_MILLISECONDS)
+
+    @functools.cached_property
+    def longest_milliseconds(self) -> int | None:
+        """The longest span of event time, or None where no window ends with time."""
+        spans = [window.length for window in self.windows if window.kind == "time"]
+        return max(spans) if spans and all(window.kind == "time" for window in self.windows) else None

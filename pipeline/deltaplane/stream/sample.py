@@ -1,0 +1,373 @@
+"""Samples and retirements as they come from the log, and which of them a stream admits.
+
+Admission is a pure function of the record, its partition and the definition, never of a clock: a row that was refused
+is refused again when the log is read a second time. A refused row takes no slot of a window and touches nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.exact.grid import Placed
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.event_times import unit_in_words
+from deltaplane.stream.placement import partition_of
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+
+TOO_MANY_CLASSES = "too many classes"
+"""The kind of refusal of a row whose label is one more than a stream of open classes tells apart."""
+
+WRONG_PARTITION = "wrong partition"
+"""The kind of refusal of a sample or a retirement that lies in another partition than its id's."""
+
+_SHOWN = 64
+"""Characters of an id, and names of classes, that a refusal repeats."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """n labeled rows in the order of the log, column by column.
+
+    ``features`` float64[n, d] raw values; ``label_codes`` int32[n] index ``label_table``; ``event_times`` int64[n] in
+    milliseconds since the epoch; ``offsets`` int64[n] of the record each row came in, ``rows`` int64[n] its place in
+    that record, ``log_times`` int64[n] the time the record was appended, in milliseconds.
+    """
+
+    ids: Sequence[str]
+    event_times: Int64s
+    label_table: tuple[str, ...]
+    label_codes: Int32s
+    features: Floats
+    offsets: Int64s
+    rows: Int64s
+    log_times: Int64s
+
+    @classmethod
+    def of_record(
+        cls,
+        ids: Sequence[str],
+        event_times: Int64s | int,
+        label_table: tuple[str, ...],
+        label_codes: Int32s,
+        features: Floats,
+        log_time: int = 0,
+    ) -> Samples:
+        """The rows of one record at offset 0, as a producer has them; one event time may be that of all."""
+        count = len(ids)
+        if isinstance(event_times, int):
+            event_times = np.full(count, event_times, dtype=np.int64)
+        nothing, rows = np.zeros(count, dtype=np.int64), np.arange(count, dtype=np.int64)
+        log_times = np.full(count, log_time, dtype=np.int64)
+        return cls(ids, event_times, label_table, label_codes, features, nothing, rows, log_times)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def at(self, offset: int, log_time: int) -> Samples:
+        """These as the one record at an offset of the log, appended at ``log_time`` milliseconds."""
+        count = len(self)
+        offsets, times = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
+        offsets.fill(offset)
+        times.fill(log_time)
+        return replace(self, offsets=offsets, rows=np.arange(count, dtype=np.int64), log_times=times)
+
+
+@dataclass(frozen=True)
+class Retirement:
+    """A request to take a sample out: by id, or, where rows are not kept, by its content.
+
+    ``offset`` is its place in the retirements log. ``label`` and ``features`` (d raw values) are for retirement by
+    content and None otherwise. ``time`` is when it was asked for, in milliseconds, for the record only.
+    """
+
+    id: str
+    reason: str
+    offset: int
+    time: int | None = None
+    label: str | None = None
+    features: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """One row that a stream does not admit, and why: row ``row`` of the record at ``offset``, both counted from 0."""
+
+    id: str
+    offset: int
+    row: int
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class AdmittedSamples:
+    """The rows of a batch that a stream admits, on its grid.
+
+    ``placed`` is int32[n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
+    ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
+    that were filled in, ``rounding`` float64[d] is the largest distance to the grid. ``new_labels``: where classes are
+    open, those that are admitted for the first time, in the order of their rows.
+    """
+
+    ids: Sequence[str]
+    event_times: Int64s
+    labels: list[str]
+    codes: Int32s
+    features: Floats
+    placed: Int32s
+    offsets: Int64s
+    rows: Int64s
+    missing: int
+    rounding: Floats
+    feature_map: FeatureMap = NO_MAP
+    new_labels: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def mapped(self) -> Iterator[tuple[slice, Placed]]:
+        """The rows after the feature map, as grid rows [n, D-1], in pieces; a batch of one piece is mapped but once."""
+        pieces = list(self.feature_map.pieces(len(self)))
+        if len(pieces) == 1:
+            yield pieces[0], self._mapped_at_once
+        else:
+            for piece in pieces:
+                yield piece, self.feature_map.apply(self.placed[piece])
+
+    @functools.cached_property
+    def _mapped_at_once(self) -> Placed:
+        return self.feature_map.apply(self.placed)
+
+    def inputs(self) -> Iterator[tuple[slice, Floats]]:
+        """What a plane is asked about the rows, float64[n, D-1], in pieces: raw values, or mapped ones."""
+        if self.feature_map.kind == "none":
+            return iter([(slice(0, len(self)), self.features)])
+        return ((piece, self.feature_map.values(mapped)) for piece, mapped in self.mapped())
+
+
+def misplaced(ids: Sequence[str], partition: int, definition: StreamDefinition) -> npt.NDArray[np.bool_]:
+    """bool[n]: which of n ids lie in a partition that is not theirs, whether or not the stream refuses such."""
+    wrong: npt.NDArray[np.bool_] = definition.partitions_of(ids) != partition
+    return wrong
+
+
+def refused_for_its_place(sample_id: str, partition: int, definition: StreamDefinition) -> bool:
+    """Whether a sample or a retirement with this id is refused in a partition, because it belongs in another."""
+    return definition.checks_places and definition.partition_of(sample_id) != partition
+
+
+def why_misplaced(sample_id: str, partition: int, definition: StreamDefinition) -> str:
+    """What is wrong with the place of a sample or a retirement, by which rule, and the cure."""
+    home = partition_of(sample_id, definition.partitions, definition.partitioner)
+    return (
+        f"it lies in partition {partition}, and by its id belongs in {home} of {definition.partitions} (partitioner"
+        f" {definition.partitioner}, Kafka's default); set the producer's partitioner to murmur2_random (librdkafka,"
+        " Python) or leave it at its default (Java, kafkajs), make the id its key, and send it again; a stream whose"
+        ' producers all place by CRC-32 declares partitioner = "crc32" when it is begun'
+    )
+
+
+def admit(
+    samples: Samples, definition: StreamDefinition, known: Collection[str] = (), *, partition: int | None = None
+) -> tuple[AdmittedSamples, list[Refusal]]:
+    """Split a batch into what the stream admits and refusals with their reasons, in order.
+
+    A row is refused whose id or label is empty or too long, whose label is unknown to a closed set of classes, that has
+    a value that is missing, infinite or outside the grid's range, or whose event time, where windows end with time, is
+    beyond any calendar or more than ``max_skew`` ahead of the time its record was appended. ``partition`` is where the
+    rows lie, and one that lies in another partition than its id's is refused, too, where the definition checks places;
+    None: they lie in no log.
+
+    Where classes are open, a partition admits the first ``definition.most_classes`` labels that it meets in rows which
+    have no other fault, for good; ``known`` are those that it has admitted before. So a flood of labels ends in
+    refusals, and which they are depends on the log alone: a label that was admitted is among the known ever after, and
+    one that was refused was met when there was no more room. Read again with what was known later, a row is judged
+    as it was.
+    """
+    features, gaps = samples.features, None
+    if definition.missing == "offset":
+        gaps = np.isnan(features)
+        features = np.where(gaps, definition.grid.offsets, features) if gaps.any() else features
+    placed, fits, rounding = definition.grid.place_and_measure(features)
+    labels, codes = _classes(samples, definition)
+    named = usable_each(samples.ids, limits.ID_BYTES)
+    good = fits & (codes >= 0) & named
+    wrong = _in_a_wrong_partition(samples.ids, named, partition, definition)
+    if wrong is not None:
+        good &= ~wrong
+    if definition.ladder.timed:  # Where no window ends with time, an odd time harms nobody.
+        times = samples.event_times
+        # In this order nothing overflows: of a time beyond the limit the second line has no say.
+        good &= (times > -limits.EVENT_TIME_MILLISECONDS) & (times < limits.EVENT_TIME_MILLISECONDS)
+        good &= times - definition.max_skew_milliseconds <= samples.log_times
+    room = _Room(labels, codes, None, ())
+    if definition.classes.are_open:
+        room = _room_for(labels, codes, good, known, definition.most_classes)
+    if room.beyond is not None:
+        good &= ~room.beyond
+    refusals = [
+        _wrong_partition(samples, row, partition, definition)
+        if wrong is not None and wrong[row] and partition is not None
+        else _one_too_many(samples, row, definition.most_classes)
+        if room.beyond is not None and room.beyond[row]
+        else _refusal(samples, row, codes, fits, features, definition)
+        for row in np.flatnonzero(~good).tolist()
+    ]
+    kept = np.flatnonzero(good) if refusals else slice(None)
+    features, placed = features[kept], placed[kept]
+    if refusals:
+        rounding = definition.grid.rounding_error(features, placed)
+    admitted = AdmittedSamples(
+        ids=[samples.ids[row] for row in kept.tolist()] if isinstance(kept, np.ndarray) else samples.ids,
+        event_times=samples.event_times[kept],
+        labels=room.labels,
+        codes=room.codes[kept],
+        features=features,
+        placed=placed,
+        offsets=samples.offsets[kept],
+        rows=samples.rows[kept],
+        missing=0 if gaps is None else int(np.count_nonzero(gaps[kept])),
+        rounding=rounding,
+        feature_map=definition.feature_map,
+        new_labels=room.new,
+    )
+    return admitted, refusals
+
+
+def _in_a_wrong_partition(
+    ids: Sequence[str], named: npt.NDArray[np.bool_], partition: int | None, definition: StreamDefinition
+) -> npt.NDArray[np.bool_] | None:
+    """bool[n]: which rows with a usable id are refused for their place; None where there are none."""
+    if partition is None or not definition.checks_places:
+        return None
+    if named.all():
+        wrong = misplaced(ids, partition, definition)
+    else:
+        wrong, rows = np.zeros(len(ids), dtype=np.bool_), np.flatnonzero(named)
+        wrong[rows] = misplaced([ids[row] for row in rows.tolist()], partition, definition)
+    return wrong if wrong.any() else None
+
+
+def _wrong_partition(samples: Samples, row: int, partition: int, definition: StreamDefinition) -> Refusal:
+    sample_id = samples.ids[row]
+    reason = why_misplaced(sample_id, partition, definition)
+    return Refusal(sample_id, int(samples.offsets[row]), int(samples.rows[row]), WRONG_PARTITION, reason)
+
+
+class _Room(NamedTuple):
+    """Labels that are admitted, each row's as an index of them, int32[n], and ``new`` ones among them.
+
+    ``beyond`` bool[n]: rows that are refused for want of room; None where there are none.
+    """
+
+    labels: list[str]
+    codes: Int32s
+    beyond: npt.NDArray[np.bool_] | None
+    new: tuple[str, ...]
+
+
+def _room_for(
+    labels: list[str], codes: Int32s, good: npt.NDArray[np.bool_], known: Collection[str], most: int
+) -> _Room:
+    """Which open classes of a batch's rows there is room for. A label that no good row has does not count."""
+    if all(label in known for label in labels):
+        return _Room(labels, codes, None, ())
+    rows = np.flatnonzero(good)
+    used, first = np.unique(codes[rows], return_index=True)
+    in_order = [labels[code] for code in used[np.argsort(first)].tolist()]
+    unknown = [label for label in in_order if label not in known]
+    new = unknown[: max(0, most - len(known))]
+    admitted = {label for label in in_order if label in known} | set(new)
+    kept = [label for label in labels if label in admitted]
+    place = {label: code for code, label in enumerate(kept)}
+    recoded = np.array([place.get(label, -1) for label in labels], dtype=np.int32)[codes]
+    beyond = good & (recoded < 0)
+    return _Room(kept, recoded, beyond if beyond.any() else None, tuple(new))
+
+
+def _one_too_many(samples: Samples, row: int, most: int) -> Refusal:
+    reason = (
+        f"label {samples.label_table[samples.label_codes[row]]!r} would be one more than the {most} that a partition"
+        " admits, the first that it met; declare the classes, or raise classes.most under another stream name"
+    )
+    return Refusal(samples.ids[row], int(samples.offsets[row]), int(samples.rows[row]), TOO_MANY_CLASSES, reason)
+
+
+def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str], Int32s]:
+    """Sorted class labels of a batch, and each row's class as an index of them, int32[n]; -1 where it has none."""
+    classes = [
+        definition.classes.class_of(label) if usable(label, limits.LABEL_BYTES) else None
+        for label in samples.label_table
+    ]
+    labels = sorted({label for label in classes if label is not None})
+    place = {label: code for code, label in enumerate(labels)}
+    recode = np.array([-1 if label is None else place[label] for label in classes], dtype=np.int32)
+    return labels, recode[samples.label_codes] if len(samples) else np.zeros(0, dtype=np.int32)
+
+
+def usable(text: str, limit_bytes: int) -> bool:
+    """Whether an id or a label is not empty and, in UTF-8, not longer than the limit."""
+    # A code point takes at most four bytes, so only long texts need to be encoded to be measured.
+    return len(text) > 0 and (4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes)
+
+
+def usable_each(texts: Sequence[str], limit_bytes: int) -> npt.NDArray[np.bool_]:
+    """bool[n]: which of n texts are :func:`usable`."""
+    lengths = set(map(len, texts))
+    if 0 not in lengths and 4 * max(lengths, default=0) <= limit_bytes:
+        return np.ones(len(texts), dtype=np.bool_)
+    return np.fromiter((usable(text, limit_bytes) for text in texts), dtype=np.bool_, count=len(texts))
+
+
+def _refusal(
+    samples: Samples,
+    row: int,
+    codes: Int32s,
+    fits: npt.NDArray[np.bool_],
+    features: Floats,
+    definition: StreamDefinition,
+) -> Refusal:
+    """The first reason, in a fixed order, why a row is not admitted."""
+    sample_id = samples.ids[row]
+    label = samples.label_table[samples.label_codes[row]]
+    time = int(samples.event_times[row])
+    if not sample_id:
+        kind, reason = "bad id", "the id is empty; every sample needs one"
+    elif not usable(sample_id, limits.ID_BYTES):
+        kind, reason = "bad id", f"the id takes {len(sample_id.encode())} bytes, expected at most {limits.ID_BYTES}"
+        sample_id = sample_id[:_SHOWN]
+    elif not label:
+        kind, reason = "bad label", "the label is empty; every sample needs one"
+    elif not usable(label, limits.LABEL_BYTES):
+        kind, reason = (
+            "bad label",
+            f"the label takes {len(label.encode())} bytes, expected at most {limits.LABEL_BYTES}",
+        )
+    elif codes[row] < 0:
+        names = definition.classes.names
+        known = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        kind, reason = "unknown class", f"label {label!r} is not one of {known}"
+    elif not fits[row]:
+        kind, reason = "bad value", definition.grid.fault(features[row], definition.features)
+    else:
+        kind, log_time = "bogus time", int(samples.log_times[row])
+        if abs(time) >= limits.EVENT_TIME_MILLISECONDS:
+            reason = f"event time {time} ms is beyond any calendar"
+        else:
+            reason = (
+                f"event time {time} ms is {time - log_time} ms ahead of the log,"
+                f" expected at most {definition.max_skew_milliseconds} ms (max_skew)"
+            )
+        reason += unit_in_words(time, log_time)
+    return Refusal(sample_id, int(samples.offsets[row]), int(samples.rows[row]), kind, reason)

@@ -1,0 +1,236 @@
+"""The rows of one partition in arrival order.
+
+Every admitted sample takes the next *slot*. Columns lie in segments of equal length, so that a buffer grows and lets go
+without copying a row: what a live row takes is 4 bytes a feature and about 40 beside them, a short id included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.window.ids import IdIndex
+from deltaplane.window.offsets import OffsetRuns
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Int16s = npt.NDArray[np.int16]
+Flags = npt.NDArray[np.bool_]
+
+SEGMENT_ROWS = 1024
+"""Slots of a segment; up to so many rows are held longer than they must be."""
+
+
+class _Segment:
+    """Columns of consecutive slots."""
+
+    __slots__ = ("codes", "current", "rows", "times")
+
+    def __init__(self, features: int, slots: int = SEGMENT_ROWS) -> None:
+        self.rows = np.empty((slots, features), dtype=np.int32)
+        self.codes = np.empty(slots, dtype=np.int16)
+        self.times = np.empty(slots, dtype=np.int64)
+        self.current = np.empty(slots, dtype=np.bool_)
+
+
+def _rows(segment: _Segment) -> Int32s:
+    return segment.rows
+
+
+def _codes(segment: _Segment) -> Int16s:
+    return segment.codes
+
+
+def _times(segment: _Segment) -> Int64s:
+    return segment.times
+
+
+def _current(segment: _Segment) -> Flags:
+    return segment.current
+
+
+class RowBuffer:
+    """Slots ``first`` to ``next`` of a partition: rows [n, d] int32 with id, class code, event time and log offset."""
+
+    def __init__(self, features: int, first: int = 0) -> None:
+        self._features = features
+        self._ids = IdIndex(first)
+        self._offsets = OffsetRuns()
+        # The slot at which the first segment begins.
+        self._base = first
+        self._segments: list[_Segment] = []
+        self._nothing = _Segment(features, 0)
+
+    @property
+    def first(self) -> int:
+        """The first slot held."""
+        return self._ids.first
+
+    @property
+    def next(self) -> int:
+        """The slot that the next row will take."""
+        return self._ids.next
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def append(
+        self,
+        ids: Sequence[str],
+        placed: Int32s,
+        codes: Int32s,
+        times: Int64s,
+        offsets: Int64s,
+        *,
+        new: bool = False,
+    ) -> int:
+        """Add n rows after the last, all current, and point their ids at them; the first new slot is returned.
+
+        ``new``: :meth:`point_if_new` has pointed them already.
+        """
+        if not new:
+            self._ids.add(ids)
+        slot = self.next - len(ids)
+        assert len(offsets) == len(ids), "each row has an offset"
+        self._offsets.append(slot, offsets)
+        begin, done = slot - self._base, 0
+        while done < len(ids):
+            at = begin + done
+            if at == len(self._segments) * SEGMENT_ROWS:
+                self._segments.append(_Segment(self._features))
+            place = at % SEGMENT_ROWS
+            count = min(len(ids) - done, SEGMENT_ROWS - place)
+            segment, there, part = self._segments[-1], slice(place, place + count), slice(done, done + count)
+            segment.rows[there] = placed[part]
+            segment.codes[there] = codes[part]
+            segment.times[there] = times[part]
+            segment.current[there] = True
+            done += count
+        return slot
+
+    def point_if_new(self, ids: Sequence[str]) -> bool:
+        """Point the ids of a batch at the slots it will take, where none is held and all differ; else change nothing.
+
+        This is the common case; ``append`` is then told ``new``.
+        """
+        return self._ids.add_if_new(ids)
+
+    def let_go(self, until: int) -> None:
+        """Forget every slot below ``until``."""
+        self._ids.let_go(until)
+        self._offsets.let_go(until)
+        gone = (until - self._base) // SEGMENT_ROWS
+        del self._segments[:gone]
+        self._base += gone * SEGMENT_ROWS
+
+    def renumber(self, first: int) -> None:
+        """Give the first held slot the number ``first`` and the others the following ones."""
+        shift = first - self.first
+        self._base += shift
+        self._offsets.renumber(shift)
+        self._ids.renumber(first)
+
+    # Single slots ----------------------------------------------------------------------------------------------------
+
+    def _at(self, slot: int) -> tuple[_Segment, int]:
+        segment, place = divmod(slot - self._base, SEGMENT_ROWS)
+        return self._segments[segment], place
+
+    def slot_of(self, sample_id: str) -> int | None:
+        """The slot of the last version of an id, if it is held."""
+        return self._ids.slot_of(sample_id)
+
+    def id(self, slot: int) -> str:
+        """The sample id of a slot."""
+        return self._ids.id(slot)
+
+    def time(self, slot: int) -> int:
+        """The event time of one slot, in milliseconds."""
+        segment, place = self._at(slot)
+        return int(segment.times[place])
+
+    def offset(self, slot: int) -> int:
+        """The log offset of the record that brought a slot."""
+        return self._offsets.offset(slot)
+
+    def is_current(self, slot: int) -> bool:
+        """Whether one slot is the last version of its id and not retired."""
+        segment, place = self._at(slot)
+        return bool(segment.current[place])
+
+    def same_content(self, slot: int, placed: Int32s, code: int, time: int) -> bool:
+        """Whether a slot holds this very grid row, class and event time."""
+        segment, place = self._at(slot)
+        return bool(
+            segment.codes[place] == code
+            and segment.times[place] == time
+            and np.array_equal(segment.rows[place], placed)
+        )
+
+    # Many slots ------------------------------------------------------------------------------------------------------
+
+    def rows(self, slots: Int64s) -> Int32s:
+        """Grid rows int32[n, d] of some slots; not copied where they lie side by side, and then only to be read."""
+        return self._column(_rows, slots)
+
+    def codes(self, slots: Int64s) -> Int16s:
+        """Class codes int16[n] of some slots, only to be read."""
+        return self._column(_codes, slots)
+
+    def codes_from(self, slot: int) -> Int16s:
+        """Class codes int16[n] of every slot from one on, only to be read."""
+        return self._range(_codes, slot - self._base, self.next - self._base)
+
+    def times(self, slots: Int64s) -> Int64s:
+        """Event times int64[n] in milliseconds of some slots, only to be read."""
+        return self._column(_times, slots)
+
+    def times_from(self, slot: int, most: int) -> Int64s:
+        """Event times int64[n] of at least one and at most ``most`` slots from one on that is held, without a copy."""
+        segment, place = self._at(slot)
+        return segment.times[place : min(place + most, place + self.next - slot)]
+
+    def current(self, slots: Int64s) -> Flags:
+        """bool[n]: which of some slots are the last version of their id and not retired; only to be read."""
+        return self._column(_current, slots)
+
+    def set_dead(self, slots: Int64s) -> None:
+        """Mark slots as replaced or retired."""
+        at = slots - self._base
+        for segment, _, places in self._by_segment(at):
+            segment.current[places] = False
+
+    def _column(self, of: Callable[[_Segment], npt.NDArray[Any]], slots: Int64s) -> npt.NDArray[Any]:
+        """The entries of a column at some slots."""
+        at = slots - self._base
+        if len(at) and int(at[-1]) - int(at[0]) == len(at) - 1 and (at[1:] > at[:-1]).all():
+            return self._range(of, int(at[0]), int(at[-1]) + 1)
+        pattern = of(self._nothing)
+        entries = np.empty((len(at), *pattern.shape[1:]), dtype=pattern.dtype)
+        for segment, which, places in self._by_segment(at):
+            entries[which] = of(segment)[places]
+        return entries
+
+    def _range(self, of: Callable[[_Segment], npt.NDArray[Any]], begin: int, end: int) -> npt.NDArray[Any]:
+        """A column from one place to another, counted from the beginning of the first segment."""
+        if begin == end:
+            return of(self._nothing)
+        first, last = begin // SEGMENT_ROWS, (end - 1) // SEGMENT_ROWS
+        if first == last:
+            return of(self._segments[first])[begin - first * SEGMENT_ROWS : end - first * SEGMENT_ROWS]
+        parts = [of(segment) for segment in self._segments[first : last + 1]]
+        parts[0], parts[-1] = parts[0][begin % SEGMENT_ROWS :], parts[-1][: end - last * SEGMENT_ROWS]
+        return np.concatenate(parts)
+
+    def _by_segment(self, at: Int64s) -> list[tuple[_Segment, npt.NDArray[np.intp], npt.NDArray[np.int64]]]:
+        """Some places, segment by segment: the segment, which of them are in it, and where."""
+        numbers, places = at // SEGMENT_ROWS, at % SEGMENT_ROWS
+        order = np.argsort(numbers, kind="stable")
+        ordered = numbers[order]
+        cuts = (np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist()
+        runs = [order[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(order)], strict=True) if end > begin]
+        return [(self._segments[int(numbers[run[0]])], run, places[run]) for run in runs]

@@ -1,0 +1,388 @@
+"""The state of one partition: its rows, its windows, its retirements, and the exact change that each step makes.
+
+The state after (samples up to offset a, retirements up to offset b) is *one* state, however the two logs interleaved:
+
+    live(a, b) = last versions of their ids among samples[..a] inside the window,  minus  ids in retirements[..b]
+
+so a retirement that overtakes its sample waits for it, a worker may batch as it likes, and a worker that crashed finds
+the same state again by reading the same logs. Three rules make this hold:
+
+- every admitted sample takes a slot, retired, repeated, late or not, so that expiry depends on samples alone;
+- the last version of an id is the one that counts, and one sent again unchanged is the last version all the same;
+- a retired id stays retired, and a later sample under it is refused by name: use a new id.
+
+What is remembered of the retirements is the end of their log, from ``retirements_window_from`` on, which is recorded in
+every delta: an id is retired exactly if a retirement of it lies there. The end grows; its beginning moves only when it
+holds more than :data:`limits.RETIRED_IDS`, and never past an id inside the window. Nothing else about a retirement is
+kept, so a rebuild from the log finds the same. A sample that meets a retirement and no row of its id was *waited* for,
+as far as anyone can still tell.
+
+Every admitted sample has one outcome, whatever the batches it came in, and in the longest window
+
+    rows = applied - replaced - expired - withdrawn - (retirements retired - annihilated)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import StateMismatch
+from deltaplane.exact.statistics import Statistics, moments_by_class, moments_of_pieces
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import AdmittedSamples, Retirement
+from deltaplane.window.buffer import RowBuffer
+from deltaplane.window.outcomes import RetirementNote, RetirementOutcome, SampleNote, SampleOutcome
+from deltaplane.window.retirements import RetirementMemory
+from deltaplane.window.sliding import NO_WATERMARK, Arrivals, WindowEdges
+from deltaplane.window.sums import WindowSums
+
+Int64s = npt.NDArray[np.int64]
+Int32s = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step changed.
+
+    ``counts`` has one entry an outcome (``applied`` includes replacements), and ``expired``: samples that left their
+    longest window, ``withdrawn``: samples taken out by a late version, and ``retirements forgotten``. ``digest_before``
+    is the source's digest after the samples of the step and before its retirements, ``digest_after`` the one at its
+    end; both are None where nothing was retired.
+    """
+
+    change: Statistics
+    sample_notes: list[SampleNote] = field(default_factory=list)
+    retirement_notes: list[RetirementNote] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    digest_before: str | None = None
+    digest_after: str | None = None
+
+
+_APPLIED = str(SampleOutcome.APPLIED)
+_DEAD_ON_ARRIVAL = {SampleOutcome.ANNIHILATED, SampleOutcome.RETIRED_ID, SampleOutcome.LATE}
+_SAMPLES = {outcome: str(outcome) for outcome in SampleOutcome}
+_RETIREMENTS = {outcome: f"retirements {outcome}" for outcome in RetirementOutcome}
+"""The keys under which outcomes are counted."""
+
+
+@dataclass
+class _Resolved:
+    """What ids seen before mean for a batch: held slots replaced, rows of the batch dead on arrival, and outcomes."""
+
+    killed: list[int] = field(default_factory=list)
+    dead_rows: set[int] = field(default_factory=set)
+    notes: list[SampleNote] = field(default_factory=list)
+    receipts: list[RetirementNote] = field(default_factory=list)
+
+
+class Partition:
+    """One partition's window state. ``step`` is the only way it changes, apart from ``refill`` after a crash."""
+
+    def __init__(self, definition: StreamDefinition, partition: int) -> None:
+        self.definition = definition
+        self.partition = partition
+        self.watermark = NO_WATERMARK
+        self.statistics = Statistics(definition.dimension)
+        self._labels: list[str] = []
+        self._buffer = RowBuffer(len(definition.features))
+        self._edges = WindowEdges(definition.ladder, partition, definition.partitions)
+        self._windows = range(len(definition.ladder.windows))
+        self._sums = WindowSums(definition, self._labels, self._buffer, self._edges)
+        self._retirements = RetirementMemory()
+        # Without rows slots are only counted.
+        self._slots = 0
+
+    @property
+    def slots(self) -> int:
+        """Samples admitted so far: the number of the next slot."""
+        return self._buffer.next if self.definition.ladder.keep_rows else self._slots
+
+    @property
+    def rows_held(self) -> int:
+        """Rows in memory, those just behind the window included."""
+        return len(self._buffer)
+
+    def window_from(self, samples_to: int) -> int:
+        """Offset of the record that brought the oldest row inside a window: a rebuild must read from there."""
+        slot = self._edges.oldest_inside(self._buffer)
+        return self._buffer.offset(slot) if slot < self._buffer.next else samples_to
+
+    def memory_from(self, samples_to: int) -> int:
+        """Offset of the record that brought the oldest row held: a rebuild reads from there if it still can."""
+        return self._buffer.offset(self._buffer.first) if len(self._buffer) else samples_to
+
+    def retirements_window_from(self, retirements_to: int) -> int:
+        """Offset of the oldest retirement remembered: a rebuild must read from there."""
+        return self._retirements.oldest(retirements_to)
+
+    def live_ids(self) -> list[str]:
+        """Ids of the rows counted in the longest window, oldest first."""
+        slots = np.arange(self._buffer.first, self._buffer.next, dtype=np.int64)
+        inside = self._edges.inside(self._edges.longest, slots, self._buffer.times(slots))
+        return [self._buffer.id(slot) for slot in slots[inside & self._buffer.current(slots)].tolist()]
+
+    def is_live(self, sample_id: str) -> bool:
+        """Whether a row of this id is counted in the longest window."""
+        slot = self._buffer.slot_of(sample_id)
+        if slot is None or not self._buffer.is_current(slot):
+            return False
+        return self._edges.is_inside(slot, self._buffer.time(slot))
+
+    def step(self, samples: AdmittedSamples, retirements: Sequence[Retirement], watermark: int = NO_WATERMARK) -> Step:
+        """Apply samples, then what leaves the windows, then retirements; ``watermark`` is what other partitions saw."""
+        counts: Counter[str] = Counter()
+        if self.definition.ladder.keep_rows:
+            change, resolved = self._take_samples(samples, watermark, counts)
+        else:
+            change, resolved = self._take_without_rows(samples, watermark, counts), _Resolved()
+        self.statistics = self.statistics + change
+        self._let_go()
+        if not retirements and not resolved.receipts:
+            return Step(change, resolved.notes, counts=counts)
+        before = self.statistics.digest(self.definition.data_fingerprint)
+        retired, notes = self._retire(retirements)
+        self.statistics = self.statistics + retired
+        receipts = resolved.receipts + notes
+        for note in receipts:
+            counts[_RETIREMENTS[note.outcome]] += 1
+        self._forget_retirements(counts)
+        after = self.statistics.digest(self.definition.data_fingerprint)
+        return Step(change + retired, resolved.notes, receipts, counts, before, after)
+
+    # Samples ---------------------------------------------------------------------------------------------------------
+
+    def _take_samples(
+        self, samples: AdmittedSamples, watermark: int, counts: Counter[str]
+    ) -> tuple[Statistics, _Resolved]:
+        seen = self._seen_before(samples, watermark)
+        late = None if seen is None else self._late(samples, seen)
+        ids, codes = samples.ids, self._recode(samples)
+        resolved = _Resolved()
+        ordinary = late is None and self._retirements.holds_none_of(ids)
+        new = ordinary and self._buffer.point_if_new(ids)
+        if not new:
+            resolved = self._resolve(Arrivals(samples, codes, self._buffer.next, late, seen), counts)
+        first_new = self._buffer.append(ids, samples.placed, codes, samples.event_times, samples.offsets, new=new)
+        self._edges.announce(first_new, samples.event_times)
+        if resolved.dead_rows:
+            self._buffer.set_dead(first_new + np.array(sorted(resolved.dead_rows), dtype=np.int64))
+        self.watermark = max(self.watermark, watermark)
+        if applied := len(ids):
+            self.watermark = max(self.watermark, int(samples.event_times.max()))
+        for note in resolved.notes:
+            counts[_SAMPLES[note.outcome]] += 1
+            applied -= note.outcome is not SampleOutcome.REPLACED
+        if applied:
+            counts[_APPLIED] = applied
+        whole = None if resolved.dead_rows else samples
+        change = self._sums.move(self.statistics, first_new, self.watermark, resolved.killed, whole, counts)
+        return change, resolved
+
+    def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
+        """int64[n]: the watermark just before each row of a batch; None where no window ends with time."""
+        if self.definition.ladder.longest_milliseconds is None or not len(samples):
+            return None
+        seen = np.empty(len(samples), dtype=np.int64)
+        seen[0] = max(self.watermark, watermark)
+        seen[1:] = samples.event_times[:-1]
+        return np.maximum.accumulate(seen)
+
+    def _late(self, samples: AdmittedSamples, seen: Int64s) -> Flags | None:
+        """bool[n]: rows that lie outside every window on arrival; None where there are none."""
+        longest = self.definition.ladder.longest_milliseconds or 0
+        late = samples.event_times + longest <= seen
+        return late if late.any() else None
+
+    def _resolve(self, arrivals: Arrivals, counts: Counter[str]) -> _Resolved:
+        """Row by row, what ids seen before mean, as if every row were a batch of its own."""
+        resolved = _Resolved()
+        latest: dict[str, int] = {}
+        for row, sample_id in enumerate(arrivals.samples.ids):
+            earlier = latest.get(sample_id)
+            slot = self._buffer.slot_of(sample_id) if earlier is None else arrivals.first + earlier
+            latest[sample_id] = row
+            retired_at = self._retirements.first(sample_id)
+            outcome = SampleOutcome.APPLIED
+            if retired_at is not None:
+                outcome = SampleOutcome.ANNIHILATED if slot is None else SampleOutcome.RETIRED_ID
+                if slot is None:
+                    resolved.receipts.append(RetirementNote(sample_id, retired_at, RetirementOutcome.RETIRED))
+            elif earlier is not None:
+                if earlier not in resolved.dead_rows:
+                    outcome = self._supersede(arrivals, row, arrivals.first + earlier, counts)
+                    resolved.dead_rows.add(earlier)
+            elif slot is not None and self._buffer.is_current(slot):
+                outcome = self._supersede(arrivals, row, slot, counts)
+                resolved.killed.append(slot)
+            if retired_at is None and arrivals.is_late(row):
+                outcome = SampleOutcome.LATE
+            if outcome in _DEAD_ON_ARRIVAL:
+                resolved.dead_rows.add(row)
+            if outcome is not SampleOutcome.APPLIED:
+                resolved.notes.append(SampleNote(row, outcome))
+        return resolved
+
+    def _supersede(self, arrivals: Arrivals, row: int, slot: int, counts: Counter[str]) -> SampleOutcome:
+        """The outcome of a row whose id's older version, not retired, is at a slot: held, or of an earlier row."""
+        earlier = slot - arrivals.first
+        time = int(arrivals.samples.event_times[earlier]) if earlier >= 0 else self._buffer.time(slot)
+        if not self._edges.will_be_inside(slot, time, arrivals.first + row, arrivals.watermark_before(row)):
+            if earlier >= 0 or self._edges.is_inside(slot, time):
+                # It left the window in the course of this batch, before its next version came.
+                counts["expired"] += 1
+            return SampleOutcome.APPLIED
+        if arrivals.is_late(row):
+            counts["withdrawn"] += 1
+        if earlier >= 0:
+            same = arrivals.same(earlier, row)
+        else:
+            samples = arrivals.samples
+            same = self._buffer.same_content(
+                slot, samples.placed[row], int(arrivals.codes[row]), int(samples.event_times[row])
+            )
+        return SampleOutcome.DUPLICATE if same else SampleOutcome.REPLACED
+
+    def _recode(self, samples: AdmittedSamples) -> Int32s:
+        """The class codes of a batch int32[n] as indices of this partition's labels, which grow as needed."""
+        if samples.labels == self._labels or not len(samples):
+            return samples.codes
+        self._labels.extend(label for label in samples.labels if label not in self._labels)
+        assert len(self._labels) <= limits.CLASSES, "a partition admits no more labels than that"
+        table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
+        return table[samples.codes]
+
+    def _let_go(self) -> None:
+        until = self._edges.oldest_inside(self._buffer) - limits.EXPIRED_ROWS_REMEMBERED
+        if until > self._buffer.first:
+            self._buffer.let_go(until)
+            self._sums.let_go(until)
+
+    # Retirements -----------------------------------------------------------------------------------------------------
+
+    def _retire(self, retirements: Sequence[Retirement]) -> tuple[Statistics, list[RetirementNote]]:
+        notes = []
+        killed: list[int] = []
+        change = Statistics(self.definition.dimension)
+        for retirement in retirements:
+            if self._retirements.first(retirement.id) is not None:
+                outcome = RetirementOutcome.DUPLICATE
+            elif not self.definition.ladder.keep_rows:
+                outcome, part = self._retire_content(retirement, change)
+                change = change - part
+            else:
+                outcome = self._retire_slot(retirement, killed)
+            self._retirements.add(retirement)
+            notes.append(RetirementNote(retirement.id, retirement.offset, outcome))
+        if killed:
+            change = change - self._sums.kill(killed)
+        return change, notes
+
+    def _retire_slot(self, retirement: Retirement, killed: list[int]) -> RetirementOutcome:
+        slot = self._buffer.slot_of(retirement.id)
+        if slot is None:
+            return RetirementOutcome.WAITING
+        if not self._buffer.is_current(slot) or not self._edges.is_inside(slot, self._buffer.time(slot)):
+            return RetirementOutcome.EXPIRED
+        killed.append(slot)
+        return RetirementOutcome.RETIRED
+
+    def _retire_content(self, retirement: Retirement, change: Statistics) -> tuple[RetirementOutcome, Statistics]:
+        """Retirement by content (paper 1's X_r): the row's own Gram matrix, taken out of every window.
+
+        Its id names the request: there is one answer to it, and whoever asks again takes a new one. That the class has
+        rows at all is checked; that this row is among them cannot be.
+        """
+        nothing = Statistics(self.definition.dimension)
+        if retirement.features is None or retirement.label is None:
+            return RetirementOutcome.UNKNOWN, nothing
+        label = self.definition.classes.class_of(retirement.label)
+        values = np.array([retirement.features], dtype=np.float64)
+        if self.definition.missing == "offset":
+            values = np.where(np.isnan(values), self.definition.grid.offsets, values)
+        placed, fits = self.definition.grid.place(values)
+        held = (self.statistics + change).counts(self._edges.longest)
+        if label is None or not fits[0] or held.get(label, 0) < 1:
+            return RetirementOutcome.UNKNOWN, nothing
+        mapped = self.definition.feature_map.apply(placed)
+        parts = moments_by_class(mapped, np.zeros(1, dtype=np.int32), [label])
+        return RetirementOutcome.RETIRED, Statistics(
+            self.definition.dimension, {(w, label): parts[label] for w in self._windows}
+        )
+
+    def _forget_retirements(self, counts: Counter[str]) -> None:
+        """Let go of the oldest retirements beyond the limit, up to the first of a row that a window may hold."""
+        while len(self._retirements) > limits.RETIRED_IDS:
+            slot = self._buffer.slot_of(self._retirements.oldest_id)
+            if slot is not None and slot >= self._edges.oldest_inside(self._buffer):
+                break
+            self._retirements.forget_oldest()
+            counts["retirements forgotten"] += 1
+
+    # Without rows ----------------------------------------------------------------------------------------------------
+
+    def _take_without_rows(self, samples: AdmittedSamples, watermark: int, counts: Counter[str]) -> Statistics:
+        """Windows over everything that hold no rows: every sample is applied, ids are not looked at."""
+        if len(samples):
+            counts[_APPLIED] += len(samples)
+            self.watermark = max(self.watermark, int(samples.event_times.max()))
+        self.watermark = max(self.watermark, watermark)
+        self._slots += len(samples)
+        parts = moments_of_pieces(samples.mapped(), samples.codes, samples.labels)
+        return Statistics(
+            self.definition.dimension, {(w, label): part for label, part in parts.items() for w in self._windows}
+        )
+
+    # Rebuilding ------------------------------------------------------------------------------------------------------
+
+    def refill(self, samples: AdmittedSamples, retirements: Sequence[Retirement]) -> None:
+        """Read again what lies before the accepted position; nothing is counted until :meth:`finish_refill`."""
+        if self.definition.ladder.keep_rows:
+            earlier = [slot for i in samples.ids if (slot := self._buffer.slot_of(i)) is not None]
+            self._buffer.set_dead(np.array(earlier, dtype=np.int64))
+            first_new = self._buffer.append(
+                samples.ids, samples.placed, self._recode(samples), samples.event_times, samples.offsets
+            )
+            self._kill_earlier_versions(samples.ids, first_new)
+        for retirement in retirements:
+            self._retirements.add(retirement)
+
+    def _kill_earlier_versions(self, ids: Sequence[str], first_new: int) -> None:
+        if len(set(ids)) < len(ids):
+            dead = [first_new + row for row, i in enumerate(ids) if self._buffer.slot_of(i) != first_new + row]
+            self._buffer.set_dead(np.array(dead, dtype=np.int64))
+
+    def finish_refill(self, slots_to: int, watermark: int, accepted: Statistics) -> None:
+        """Put the windows where they stood at the accepted position.
+
+        Raises :class:`StateMismatch` where the rows read again do not give the accepted statistics, bit for bit.
+        """
+        buffer = self._buffer
+        self.watermark = watermark
+        self._slots = slots_to
+        if not self.definition.ladder.keep_rows:
+            self.statistics = accepted
+            return
+        buffer.renumber(slots_to - len(buffer))
+        self._edges = WindowEdges(self.definition.ladder, self.partition, self.definition.partitions, buffer.first)
+        slots = np.arange(buffer.first, buffer.next, dtype=np.int64)
+        self._sums = WindowSums(self.definition, self._labels, buffer, self._edges)
+        self._edges.announce(buffer.first, buffer.times(slots))
+        self._edges.advance(buffer.next, watermark)
+        retired = [slot for i in self._retirements.ids() if (slot := buffer.slot_of(i)) is not None]
+        buffer.set_dead(np.array(retired, dtype=np.int64))
+        current = slots[buffer.current(slots)]
+        rebuilt = self._sums.of(current)
+        if rebuilt != accepted:
+            raise StateMismatch(
+                f"rebuild of partition {self.partition}: expected the accepted statistics {accepted!r},"
+                f" got {rebuilt!r} from the log; samples or retirements were lost or altered; run an audit"
+            )
+        self.statistics = rebuilt
+        self._let_go()

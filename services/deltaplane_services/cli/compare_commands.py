@@ -1,0 +1,46 @@
+"""The command ``compare``: several replays side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    files: Annotated[list[Path], typer.Argument(help="Files that replay --json has written, two or more.")],
+    report: Annotated[
+        Path | None, typer.Option(help="Write an HTML page with the curves of all runs that opens offline.")
+    ] = None,
+) -> None:
+    """Show the measures of several replays side by side; the best of each is bold and has a star.
+
+    deltaplane compare a.json b.json --report comparison.html
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from deltaplane_services.observe.report.compare import best, comparison, read_runs
+    from deltaplane_services.observe.report.report_outputs import check_outputs, write_comparison
+    from deltaplane_services.system.printable import plain
+
+    check_outputs(report)
+    runs = read_runs(files)
+    content, winners = comparison(runs), best(runs)
+    table = Table()
+    # What stood in a file is shown as text and never read as markup.
+    for at, name in enumerate(content.head):
+        table.add_column(
+            Text(plain(name)), justify="right" if at else "left", style="" if at else "cyan", overflow="fold"
+        )
+    for name, *cells in content.body:
+        shown = [
+            Text(f"{plain(value)} *", "bold") if (name, run) in winners else Text(plain(value))
+            for run, value in zip(runs, cells, strict=True)
+        ]
+        table.add_row(Text(plain(name)), *shown)
+    Console(highlight=False, emoji=False).print(table)
+    if report is not None:
+        write_comparison(runs, report)

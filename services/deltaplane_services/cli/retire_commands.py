@@ -1,0 +1,140 @@
+"""``deltaplane retire`` and ``verify-receipt``: unlearn samples, and prove what receipts say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deltaplane_services.cli.shared_options import (
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    KafkaProperty,
+    Site,
+    check,
+    resolve,
+)
+from deltaplane_services.operations.retirement_words import (
+    RETIRE_EXIT_CODES,
+    VERIFY_EXIT_CODES,
+    ExitCode,
+    exit_code_of,
+    exit_code_of_one_id,
+    first_that_applies,
+    receipt_as_json,
+    what_became,
+)
+from deltaplane_services.system.printable import echo, json_text
+
+if TYPE_CHECKING:
+    from deltaplane.stream.definition import StreamDefinition
+    from deltaplane_services.operations.verify_receipt import Verified
+
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON; what is not known is null.")]
+
+_COLORS = {ExitCode.OUT: typer.colors.GREEN, ExitCode.NOT_YET: typer.colors.RED}
+
+
+def register(app: typer.Typer) -> None:
+    """Put the commands on the command line."""
+    app.command(epilog=RETIRE_EXIT_CODES)(retire)
+    app.command("verify-receipt", epilog=VERIFY_EXIT_CODES)(verify_receipt)
+
+
+def retire(
+    ids: Annotated[list[str], typer.Argument(help="Ids of the samples to unlearn.")],
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked for",
+    wait: Annotated[
+        float, typer.Option(help="Seconds to wait for receipts and for a model without the samples.")
+    ] = 30.0,
+    as_json: AsJson = False,
+) -> None:
+    """Unlearn samples, and wait for receipts and for the first model without them.
+
+    Only rows of the site are found; retire at each site that may have the id.
+    """
+    from deltaplane_services.operations.retire import retire as run_retire
+
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    check(settings, "retirer")
+    answers = run_retire(settings, ids, reason, wait)
+    for answer in () if as_json else answers:
+        done = answer.exit_code is ExitCode.OUT
+        echo(answer.line(settings.definition, wait), None if done else typer.colors.YELLOW, err=answer.receipt is None)
+        # Those of a tile that took out nothing of this id may differ by what it did beside.
+        if answer.receipt is not None and exit_code_of(answer.receipt) is ExitCode.OUT:
+            echo(f"  digest before {answer.receipt.digest_before}")
+            echo(f"  digest after  {answer.receipt.digest_after}")
+    if as_json:
+        typer.echo(json_text([answer.as_json(settings.definition) for answer in answers]))
+    _end(answer.exit_code for answer in answers)
+
+
+def verify_receipt(
+    ids: Annotated[list[str], typer.Argument(help="Ids of samples that were retired.")],
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    site: Site = None,
+    kafka: KafkaProperty = None,
+    as_json: AsJson = False,
+) -> None:
+    """Replay the tiles that answered retirements of these ids, and hold outcomes and digests against the receipts."""
+    from deltaplane_services.operations.verify_receipt import verify_receipts
+
+    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    check(settings, "auditor")
+    codes, told = [], []
+    for found in verify_receipts(settings, ids):
+        equal = all(one.equal for one in found)
+        codes.append(exit_code_of_one_id(one.receipt for one in found) if equal else ExitCode.NOT_YET)
+        told += [_as_json(one, settings.definition) for one in found]
+        for one in () if as_json else found:
+            _tell(one, settings.definition)
+    if as_json:
+        typer.echo(json_text(told))
+    _end(codes)
+
+
+def _tell(one: Verified, definition: StreamDefinition) -> None:
+    """Say what a receipt says, and whether the log gives the same."""
+    receipt = one.receipt
+    where = f"source {receipt.source}, tile {receipt.sequence}, retirement at offset {receipt.offset}"
+    echo(f"{receipt.id}: {receipt.outcome}; {where}")
+    echo(f"  digest before {receipt.digest_before}")
+    echo(f"  digest after  {receipt.digest_after}")
+    if one.found is not None:
+        echo(f"  NOT VERIFIED: the log gives {one.found}", typer.colors.RED)
+    for wrong in one.since:
+        echo(f"  NOT VERIFIED: model {one.model_version}: {wrong}", typer.colors.RED)
+    if not one.equal:
+        return
+    out = exit_code_of(receipt) is ExitCode.OUT
+    contained = "no model contains it yet" if one.model_version is None else f"model {one.model_version} contains it"
+    same = f"verified: the log gives the same; {contained}" if out else "verified only that nothing was taken out"
+    upto = "" if out else f", with samples read up to offset {receipt.samples_to}"
+    echo(f"  {same}: {what_became(receipt, definition)}{upto}", typer.colors.GREEN if out else typer.colors.YELLOW)
+
+
+def _as_json(one: Verified, definition: StreamDefinition) -> dict[str, object]:
+    found = None if one.found is None else receipt_as_json(one.found, definition)
+    known = {"verified": one.equal, "model_version": one.model_version, "samples_to": one.receipt.samples_to}
+    # Where a receipt is not what the log gives, or the model no longer is, its word is worth nothing.
+    out: dict[str, object] = {}
+    if one.since:
+        out = {"out": None, "meaning": "the model is not what the log gives", "model_faults": list(one.since)}
+    if one.found is not None:
+        out |= {"out": None, "meaning": "the log gives something else", "log_gives": found}
+    return {**receipt_as_json(one.receipt, definition), **known, **out}
+
+
+def _end(codes: Iterable[ExitCode]) -> None:
+    if code := first_that_applies(codes):
+        raise typer.Exit(int(code))

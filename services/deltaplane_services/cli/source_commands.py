@@ -1,0 +1,99 @@
+"""``deltaplane source``: list the sources of a stream, remove one exactly, let one in again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from deltaplane_services.cli.shared_options import (
+    SECONDS,
+    Broker,
+    CentralBroker,
+    DefinitionFile,
+    KafkaProperty,
+    check,
+    resolve,
+)
+from deltaplane_services.system.printable import echo
+
+if TYPE_CHECKING:
+    from deltaplane.log.model import Model
+
+source_app = typer.Typer(help="List a stream's sources, remove one exactly, let one in again.", no_args_is_help=True)
+
+Target = Annotated[str, typer.Argument(help="SITE/PARTITION, or SITE for all of a site.", metavar="SOURCE")]
+Reason = Annotated[str, typer.Option(help="Why, for the record.")]
+Wait = Annotated[float, typer.Option(callback=SECONDS, help="Seconds to wait for a model that shows it.")]
+Force = Annotated[bool, typer.Option("--force", help="Also for a source of which nothing was ever heard.")]
+
+
+@source_app.command("list")
+def source_list(
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    kafka: KafkaProperty = None,
+) -> None:
+    """Every source, how far the live model contains it, and whether it was removed."""
+    from deltaplane_services.operations.model_listing import newest_model
+
+    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    check(settings, "viewer")
+    _show(newest_model(settings))
+
+
+@source_app.command("remove")
+def source_remove(
+    source: Target,
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    kafka: KafkaProperty = None,
+    reason: Reason = "asked for",
+    wait: Wait = 30.0,
+    force: Force = False,
+) -> None:
+    """Take out exactly what a source has put in, and accept nothing of it any more."""
+    from deltaplane_services.operations.model_listing import model_if_any
+    from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
+
+    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    sources = sources_named(source, settings.definition.partitions)
+    check(settings, "operator")
+    if not force:
+        refuse_unheard_of(sources, model_if_any(settings), source)
+    _show(order_sources(settings, sources, barred=True, reason=reason, wait_seconds=wait))
+
+
+@source_app.command("admit")
+def source_admit(
+    source: Target,
+    definition: DefinitionFile,
+    broker: Broker = None,
+    central_broker: CentralBroker = None,
+    kafka: KafkaProperty = None,
+    reason: Reason = "asked for",
+    wait: Wait = 30.0,
+    force: Force = False,
+) -> None:
+    """Accept a removed source again, from the beginning of what its log still holds."""
+    from deltaplane_services.operations.model_listing import model_if_any
+    from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
+
+    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    sources = sources_named(source, settings.definition.partitions)
+    check(settings, "operator")
+    if not force:
+        refuse_unheard_of(sources, model_if_any(settings), source)
+    _show(order_sources(settings, sources, barred=False, reason=reason, wait_seconds=wait))
+
+
+def _show(model: Model) -> None:
+    for position in model.positions:
+        state = "removed" if position.barred else f"owner {position.owner or '–'}"
+        echo(
+            f"{position.source}: {state}, tile {position.sequence:,}, samples to {position.samples:,},"
+            f" retirements to {position.retirements:,}"
+        )
+    echo(f"model {model.version:,}, {sum(model.counts.values()):,} rows, digest {model.digest}")

@@ -1,0 +1,62 @@
+"""The command ``top``: the live stream in the terminal."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Annotated
+
+import typer
+
+from deltaplane_services.cli.shared_options import within
+
+
+def live(
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--at",
+            metavar="HOST:PORT",
+            help="Where a service has its metrics; may be repeated, also with commas. Default: 127.0.0.1:9108.",
+        ),
+    ] = None,
+    interval_seconds: Annotated[float, typer.Option(callback=within(0.1, 60.0), help="Time between two frames.")] = 1.0,
+    stream: Annotated[str | None, typer.Option(help="Which stream, where the services are of several.")] = None,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one frame, with rates over one interval; exit code 1 if none answers.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON; what is not known is null.")] = False,
+) -> None:
+    """Show the live stream in the terminal, from the services' own metrics; no broker is asked. Ctrl-C ends it.
+
+    deltaplane top --at worker-1:9108 --at merger-1:9108,merger-2:9108 --at scorer-1:9108
+    """
+    from rich.console import Console
+
+    from deltaplane_services.definition_file.knobs import Knobs
+    from deltaplane_services.observe.top.draw import draw
+    from deltaplane_services.observe.top.gather import Address, Gatherer
+    from deltaplane_services.observe.top.history import History
+    from deltaplane_services.observe.top.live_screen import watch
+    from deltaplane_services.observe.top.snapshot import frame_of
+    from deltaplane_services.system.printable import json_text
+
+    texts = [text for item in at or [Knobs().metrics_address] for text in item.split(",") if text.strip()]
+    gatherer = Gatherer([Address.of(text) for text in texts])
+    # What a service says of itself is never read as markup.
+    console, history = Console(highlight=False, markup=False, emoji=False), History()
+    if not (once or as_json):
+        if not console.is_terminal:
+            raise typer.BadParameter("standard output is no terminal; say --once or --json")
+        watch(gatherer, history, stream, interval_seconds, console)
+        return
+    history.see(gatherer.gather())
+    time.sleep(interval_seconds)
+    history.see(gatherer.gather())
+    frame = frame_of(history, stream)
+    if as_json:
+        typer.echo(json_text(dataclasses.asdict(frame)))
+    else:
+        console.print(draw(frame, history, console.width))
+    if not frame.answering:
+        raise typer.Exit(1)

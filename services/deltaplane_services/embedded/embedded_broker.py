@@ -1,0 +1,121 @@
+"""The embedded broker: Kafka's ordered logs, offsets, compaction and retention, in process and without a clock.
+
+It has just what the runner and the processors rely on, and behaves as Kafka does where they could tell: offsets grow
+by one, are never reused, and survive compaction and trimming; a fetch below the beginning of a log is refused.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from operator import attrgetter
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane_services.processors.messages import TOPICS, Content, Headers, Outgoing, Record
+
+COMPACT_ABOVE = 64
+"""Records beyond the number of keys after which a compacted log is compacted again."""
+
+
+class OffsetOutOfRange(DeltaplaneError):
+    """A fetch from an offset that a log no longer, or not yet, has."""
+
+
+class _Log:
+    """One partition of one topic."""
+
+    def __init__(self, topic: str, partition: int, *, compacted: bool) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.begin = 0
+        self.end = 0
+        self._compacted = compacted
+        self._records: list[Record] = []
+        self._keys: set[bytes | None] = set()
+
+    def append(self, key: bytes | None, content: Content, log_time: int, meaning: object, headers: Headers) -> int:
+        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, content, meaning, headers))
+        self.end += 1
+        if self._compacted:
+            self._keys.add(key)
+            if len(self._records) > 2 * len(self._keys) + COMPACT_ABOVE:
+                self._compact()
+        return self.end - 1
+
+    def _compact(self) -> None:
+        newest = {record.key: record for record in self._records}
+        self._records = sorted(newest.values(), key=attrgetter("offset"))
+
+    def fetch(self, offset: int, most: int) -> list[Record]:
+        if offset == self.end:
+            return []
+        if not self.begin <= offset < self.end:
+            raise OffsetOutOfRange(
+                f"{self.topic}-{self.partition}: offset {offset} was asked for, the log has {self.begin} to {self.end};"
+                " retention has passed it, or it was never written"
+            )
+        first = self._place(offset)
+        return self._records[first : first + most]
+
+    def _place(self, offset: int) -> int:
+        """The place of the first record at an offset or beyond."""
+        return bisect_left(self._records, offset, key=attrgetter("offset")) if self._compacted else offset - self.begin
+
+    def trim(self, before: int) -> None:
+        before = min(before, self.end)
+        if before <= self.begin:
+            return
+        del self._records[: self._place(before)]
+        self.begin = before
+        if self._compacted:
+            self._keys = {record.key for record in self._records}
+
+
+class EmbeddedBroker:
+    """The topics of one stream on one site.
+
+    With ``keep_meaning`` records carry what they are encoded from, and are encoded only where somebody asks for their
+    bytes.
+    """
+
+    def __init__(self, partitions: int, *, keep_meaning: bool = False) -> None:
+        self.partitions = partitions
+        self._keep_meaning = keep_meaning
+        self._logs = {
+            (topic, partition): _Log(topic, partition, compacted=settings.compacted)
+            for topic, settings in TOPICS.items()
+            for partition in range(1 if settings.single else partitions)
+        }
+
+    def append(self, outgoing: Outgoing, log_time: int) -> int:
+        """Append a record at ``log_time`` (milliseconds since the epoch); its offset is the acknowledgement."""
+        log = self._logs[outgoing.topic, outgoing.partition]
+        if self._keep_meaning:
+            return log.append(outgoing.key, outgoing.content, log_time, outgoing.meaning, outgoing.headers)
+        return log.append(outgoing.key, outgoing.value, log_time, None, outgoing.headers)
+
+    def append_all(self, records: Iterable[Outgoing], log_time: int) -> None:
+        """Append several records in order."""
+        for record in records:
+            self.append(record, log_time)
+
+    def fetch(self, topic: str, partition: int, offset: int, most: int = 2**31) -> list[Record]:
+        """At most ``most`` records from ``offset`` on. Raises :class:`OffsetOutOfRange`."""
+        return self._logs[topic, partition].fetch(offset, most)
+
+    def fetch_topic(self, topic: str) -> list[Record]:
+        """Every record that a topic still has, partition by partition."""
+        logs = [log for (name, _), log in self._logs.items() if name == topic]
+        return [record for log in logs for record in log.fetch(log.begin, 2**31)]
+
+    def begin(self, topic: str, partition: int) -> int:
+        """The first offset that can still be fetched."""
+        return self._logs[topic, partition].begin
+
+    def end(self, topic: str, partition: int) -> int:
+        """The offset that the next record will get."""
+        return self._logs[topic, partition].end
+
+    def trim(self, topic: str, partition: int, before: int) -> None:
+        """Delete every record below an offset, as retention does."""
+        self._logs[topic, partition].trim(before)

@@ -1,0 +1,228 @@
+"""Drives the processors over the embedded broker, in one thread, in a seeded order.
+
+One round polls every source once, lets the merger catch up, and shows its model to the workers and the scorer, so that
+a chunk published before a round is scored by the model that existed before it. There is no service logic here: what
+a worker does with its input, and what survives a crash, is the processors' business.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.log.delta import UNKNOWN_TOPICS, Source, TopicIds
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.wire import read_model
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import (
+    CHECKPOINTS,
+    DELTAS,
+    MODELS,
+    QUERIES,
+    RETIREMENTS,
+    SAMPLES,
+    Output,
+    read_published_model,
+)
+from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
+
+Floats = npt.NDArray[np.float64]
+MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
+
+
+@dataclass(frozen=True)
+class RunnerOptions:
+    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits.
+
+    ``decode``: readers decode every record, as they must where a broker lies between; without it they are handed what
+    the bytes were encoded from, which is the same.
+    """
+
+    site: str = "local"
+    records_per_poll: int = 500
+    keep_log: bool = False
+    decode: bool = True
+    seed: int = 0
+
+
+@dataclass
+class _Worker:
+    name: str
+    sources: dict[int, WorkerProcessor] = field(default_factory=dict)
+
+
+def take_source(
+    definition: StreamDefinition,
+    broker: EmbeddedBroker,
+    source: Source,
+    writer: str,
+    now: int,
+    topics: TopicIds = UNKNOWN_TOPICS,
+) -> WorkerProcessor:
+    """A worker that has claimed a source and knows where to read on.
+
+    Raises :class:`DeltaGap`, :class:`LogReplaced` and :class:`OffsetOutOfRange`.
+    """
+    processor = WorkerProcessor(definition, source, writer, topics)
+    claimed_at = broker.append(processor.claim(), now)
+    checkpoint, offset = newest_checkpoint(
+        definition, source, broker.fetch_topic(CHECKPOINTS), broker.end(DELTAS, source.partition)
+    )
+    # No later than the checkpoint: a delta that retention has eaten cannot be made up for.
+    deltas = broker.fetch(DELTAS, source.partition, offset)
+    resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at), claimed_at)
+    processor.check_ends(broker.end(SAMPLES, source.partition), broker.end(RETIREMENTS, source.partition))
+    processor.skip_to(
+        max(resume.samples, broker.begin(SAMPLES, source.partition)),
+        max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),
+    )
+    for record in broker.fetch_topic(MODELS):
+        processor.see_model(read_model(record.value), record.log_time)
+    return processor
+
+
+def start_merger(definition: StreamDefinition, broker: EmbeddedBroker) -> tuple[MergerProcessor, dict[int, int]]:
+    """A merger that has read the checkpoints, and the offset of each deltas partition to read on from."""
+    merger = MergerProcessor(definition)
+    resume = merger.restore(broker.fetch_topic(CHECKPOINTS), broker.fetch_topic(MODELS))
+    return merger, {partition: resume.get(partition, 0) for partition in range(definition.partitions)}
+
+
+class EmbeddedRunner:
+    """A whole pipeline in one process."""
+
+    def __init__(self, definition: StreamDefinition, workers: int = 1, options: RunnerOptions | None = None) -> None:
+        self.definition = definition
+        self.options = options or RunnerOptions()
+        self.broker = EmbeddedBroker(definition.partitions, keep_meaning=not self.options.decode)
+        self.merger = MergerProcessor(definition)
+        self.scorer = ScorerProcessor(definition)
+        self._random = random.Random(self.options.seed)  # noqa: S311 - an order to poll in is no secret.
+        self._workers = [_Worker(f"worker-{index}") for index in range(workers)]
+        self._delta_positions = dict.fromkeys(range(definition.partitions), 0)
+        self._query_positions = dict.fromkeys(range(definition.partitions), 0)
+        self._model_position = 0
+        self._rounds = 0
+        # A writer's name is never used twice, whatever workers come and go.
+        self._lives = 0
+        self.rebalance(0)
+
+    # Assignment ------------------------------------------------------------------------------------------------------
+
+    def rebalance(self, now: int, workers: int | None = None) -> None:
+        """Spread the partitions over the workers by range; a source that moves is dropped and claimed anew."""
+        if workers is not None:
+            self._workers = self._workers[:workers] + [
+                _Worker(f"worker-{index}") for index in range(len(self._workers), workers)
+            ]
+        for index, worker in enumerate(self._workers):
+            partitions = range(self.definition.partitions)
+            mine = {p for p in partitions if p * len(self._workers) // self.definition.partitions == index}
+            worker.sources = {p: processor for p, processor in worker.sources.items() if p in mine}
+            for partition in sorted(mine - worker.sources.keys()):
+                worker.sources[partition] = self._assign(worker, partition, now)
+
+    def _assign(self, worker: _Worker, partition: int, now: int) -> WorkerProcessor:
+        self._lives += 1
+        source = Source(self.options.site, partition)
+        return take_source(self.definition, self.broker, source, f"{worker.name}.{self._lives}", now)
+
+    def crash_worker(self, index: int, now: int) -> None:
+        """Lose all that a worker holds in memory, and start it again."""
+        self._workers[index].sources.clear()
+        self.rebalance(now)
+
+    def crash_merger(self) -> None:
+        """Lose the merger's memory, and start it again from its checkpoints."""
+        self.merger, self._delta_positions = start_merger(self.definition, self.broker)
+
+    @property
+    def rounding_error(self) -> Floats:
+        """Largest distance between a feature's values and the grid so far, float64[d], in the features' own units."""
+        errors = [processor.rounding_error for worker in self._workers for processor in worker.sources.values()]
+        return np.asarray(np.max(errors, axis=0), dtype=np.float64)
+
+    # Rounds ----------------------------------------------------------------------------------------------------------
+
+    def round(self, now: int) -> bool:
+        """Poll everything once; ``now`` in milliseconds since the epoch. False when there was nothing to do."""
+        self._rounds += 1
+        busy = False
+        sources = [processor for worker in self._workers for processor in worker.sources.values()]
+        if len(sources) > 1:
+            self._random.shuffle(sources)
+        for processor in sources:
+            busy |= self._poll_worker(processor, now)
+        busy |= self._poll_merger(now)
+        busy |= self._poll_scorer(now)
+        return busy
+
+    def drain(self, now: int) -> None:
+        """Go on until every input is consumed and every partition has heard the last watermark."""
+        while self.round(now):
+            pass
+
+    def _poll_worker(self, processor: WorkerProcessor, now: int) -> bool:
+        partition = processor.source.partition
+        samples_at, retirements_at = processor.position
+        most = self.options.records_per_poll
+        samples = self.broker.fetch(SAMPLES, partition, samples_at, most)
+        retirements = self.broker.fetch(RETIREMENTS, partition, retirements_at, most)
+        output = processor.process(samples, retirements)
+        self._publish(output, now)
+        if not self.options.keep_log:
+            samples_at, retirements_at = processor.position
+            self.broker.trim(SAMPLES, partition, samples_at)
+            self.broker.trim(RETIREMENTS, partition, retirements_at)
+        return bool(samples or retirements or output.then)
+
+    def _poll_merger(self, now: int) -> bool:
+        deltas = []
+        for partition, position in self._delta_positions.items():
+            records = self.broker.fetch(DELTAS, partition, position)
+            if records:
+                self._delta_positions[partition] = records[-1].offset + 1
+                deltas += records
+        self._publish(self.merger.process(deltas), now)
+        self._publish(self.merger.publish(now), now)
+        if self._rounds % MERGERS_CHECKPOINT_EVERY_ROUNDS == 0:
+            self.checkpoint(now)
+        models = self.broker.fetch(MODELS, 0, self._model_position)
+        if models:
+            self._model_position = models[-1].offset + 1
+            # Readers take what the topic carries, not what the merger meant.
+            model = read_published_model(models[-1])
+            self.scorer.see_model(model)
+            for worker in self._workers:
+                for processor in worker.sources.values():
+                    processor.see_model(model, models[-1].log_time)
+        return bool(deltas)
+
+    def checkpoint(self, now: int) -> None:
+        """Have the merger write its checkpoints; deltas below them are then no longer needed."""
+        self._publish(self.merger.checkpoints(), now)
+        if not self.options.keep_log:
+            for partition, position in self._delta_positions.items():
+                self.broker.trim(DELTAS, partition, position)
+
+    def _poll_scorer(self, now: int) -> bool:
+        if not self.scorer.ready:
+            return False
+        busy = False
+        for partition, position in self._query_positions.items():
+            queries = self.broker.fetch(QUERIES, partition, position, self.options.records_per_poll)
+            if queries:
+                self._query_positions[partition] = queries[-1].offset + 1
+                self._publish(self.scorer.process(queries), now)
+                busy = True
+        return busy
+
+    def _publish(self, output: Output, now: int) -> None:
+        self.broker.append_all(output.first, now)
+        self.broker.append_all(output.then, now)

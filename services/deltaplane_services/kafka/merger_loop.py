@@ -1,0 +1,292 @@
+"""The merger's loop on Kafka: deltas in by offset, models and checkpoints out.
+
+Several mergers may run; membership of a group on the one-partition checkpoints topic elects the one that publishes. The
+others wait. A merger that was paused and still believes itself elected does no harm: checkpoints are compared by
+offset, model versions that are not higher are ignored, and the merger that does know more publishes above it.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+
+from deltaplane.errors import DefinitionMismatch, DeltaGap, LogReplaced
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.kafka.claiming import check_deltas_are_there
+from deltaplane_services.kafka.clocks import ClockWarnings
+from deltaplane_services.kafka.following import ModelFollower, readable_model
+from deltaplane_services.kafka.log import DeliveryFailed, LogReader, Publisher
+from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
+from deltaplane_services.kafka.member import Member
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.source_topics import SourceTopics
+from deltaplane_services.kafka.topic_watch import TopicWatch
+from deltaplane_services.observe.metrics import MergerMetrics
+from deltaplane_services.processors.announced import other_definition
+from deltaplane_services.processors.merger_processor import MergerProcessor
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Output, Record
+from deltaplane_services.processors.recovery import readable_checkpoint
+
+logger = logging.getLogger(__name__)
+QUIET_SECONDS = 5.0
+"""The end of a log may be the mark of somebody's transaction, which is no record: so long it is waited for."""
+
+FAILURES_IN_A_ROW = 10
+"""Failed deliveries, or failed attempts to begin, without a success between them, after which a merger exits."""
+
+
+@dataclass(frozen=True)
+class MergerClients:
+    """Makes the clients of a merger, all on the central cluster; the consumer is only for the election."""
+
+    consumer: Callable[[], Consumer]
+    publisher: Callable[[], Publisher]
+    reader: Callable[[], LogReader]
+    watch: Callable[[], TopicWatch]
+    party: Party = ANYBODY
+
+
+@dataclass(frozen=True)
+class MergerPace:
+    """Models at most every ``refresh_seconds``, checkpoints every ``checkpoint_seconds``."""
+
+    refresh_seconds: float = 0.1
+    checkpoint_seconds: float = 10.0
+
+
+class MergerService:
+    """One merger process, elected or standing by: ``step`` is one turn of its loop."""
+
+    def __init__(
+        self, definition: StreamDefinition, clients: MergerClients, pace: MergerPace, watch: MergerMetrics | None = None
+    ) -> None:
+        self.definition = definition
+        self._watch = watch or MergerMetrics(definition)
+        self.processor: MergerProcessor | None = None
+        self._clients = clients
+        self._pace = pace
+        self._publisher = clients.publisher()
+        self._reader = clients.reader()
+        self._topics = SourceTopics(definition, (clients.watch(),), (DELTAS, CHECKPOINTS, MODELS))
+        # Fails at once where the stream's models are of another definition.
+        ModelFollower(self._reader, definition)
+        self._clocks = ClockWarnings(definition)
+        self._published_at = self._checkpointed_at = 0.0
+        self._failures = self._left_out = 0
+        self._has_place = False
+        # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
+        self._ahead: dict[int, int] = {}
+        self._heard_at = 0.0
+        self._election = Member(
+            clients.consumer,
+            [f"{definition.name}.{CHECKPOINTS}"],
+            assigned=self._assigned,
+            revoked=self._revoked,
+            lost=self._revoked,
+        )
+        self._election.join()
+
+    @property
+    def elected(self) -> bool:
+        """Whether this merger publishes."""
+        return self.processor is not None
+
+    # Election --------------------------------------------------------------------------------------------------------
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        consumer.assign([TopicPartition(place.topic, place.partition, OFFSET_END) for place in places])
+        self._has_place = bool(places)
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        del consumer
+        if places:
+            logger.info("standing by")
+            self._has_place, self.processor = False, None
+            # A client reads ahead, and would hold megabytes of deltas for as long as another one is elected.
+            self._reader.follow([])
+
+    def _begin(self) -> MergerProcessor:
+        """Go on where the checkpoints leave off.
+
+        Raises :class:`DeltaGap` where deltas behind them are gone, :class:`LogReplaced` where the newest model has read
+        deltas that are not there.
+        """
+        processor = MergerProcessor(self.definition)
+        _, end = self._reader.bounds(CHECKPOINTS, 0)
+        written = list(self._reader.read(CHECKPOINTS, 0, 0, end))
+        ends = {partition: self._reader.bounds(DELTAS, partition)[1] for partition in range(self.definition.partitions)}
+        checkpoints = [record for record in written if readable_checkpoint(self.definition, record, ends)]
+        if len(checkpoints) < len(written):
+            logger.warning(
+                "%d records of checkpoints are passed over: none of this stream's%s",
+                len(written) - len(checkpoints),
+                other_definition(self.definition, written),
+            )
+        follower = ModelFollower(self._reader, self.definition, self._watch.refused_model)
+        newest = follower.newest
+        check_deltas_are_there(self.definition, follower.model, lambda at: self._reader.bounds(DELTAS, at)[1])
+        resume = processor.restore(checkpoints, [] if newest is None else [newest])
+        if processor.solver_changed is not None:
+            logger.warning(
+                "the last model was solved with %s. Where that was not meant, start this merger again with the newer"
+                " definition",
+                processor.solver_changed,
+            )
+        if processor.model is not None:
+            # Its counters go on from here, whichever merger made it.
+            self._watch.model(processor.model)
+        _, end = self._reader.bounds(MODELS, 0)
+        starts, ahead = [], {}
+        for partition in range(self.definition.partitions):
+            begin, ahead[partition] = self._reader.bounds(DELTAS, partition)
+            start = resume.get(partition, 0)
+            if start < begin:
+                raise DeltaGap(
+                    f"{self.definition.name}.{DELTAS}-{partition}: the checkpoints go on at offset {start}, the log"
+                    f" begins at {begin}; retention has eaten deltas that no checkpoint holds: raise it, and start the"
+                    " stream anew"
+                )
+            starts.append((DELTAS, partition, start))
+        self._reader.follow([*starts, (MODELS, 0, end)])
+        self._ahead = {partition: ahead[partition] for _, partition, start in starts if start < ahead[partition]}
+        self._heard_at = time.monotonic()
+        logger.info(
+            "elected; going on with %s", ", ".join(f"deltas-{partition} at {start}" for _, partition, start in starts)
+        )
+        return processor
+
+    # Work ------------------------------------------------------------------------------------------------------------
+
+    def step(self, most: int, timeout_seconds: float) -> None:
+        """Poll once. What may pass is answered by beginning again from the checkpoints."""
+        try:
+            self._turn(most, timeout_seconds)
+        except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
+            refuse_fatal(fault.args, self._clients.party)
+            self._failures += 1
+            if self._failures > FAILURES_IN_A_ROW:
+                raise LogUnavailable(f"kafka: {fault}") from fault
+            logger.warning("%s; beginning again (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+            # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
+            self.processor = None
+            self._publisher.abandon()
+            self._publisher = self._clients.publisher()
+            time.sleep(min(0.2 * 2**self._failures, 5.0))
+        else:
+            self._failures = 0
+
+    def _turn(self, most: int, timeout_seconds: float) -> None:
+        for message in self._election.consume(100, 0.0 if self._has_place else timeout_seconds):
+            if not is_passing(message):
+                raise_if_error(message, self._clients.party)
+        if replaced := self._topics.look():
+            if self.processor is not None:
+                raise LogReplaced(
+                    f"{self.definition.name}: the topics {', '.join(replaced)} were deleted and made again while this"
+                    " merger worked on them; it ends here. Started again, it says what to do"
+                )
+            # The group has no place to give while its topic is away, and a client asks for it again in minutes only.
+            self._election.join_anew()
+        if self._has_place:
+            if self.processor is None:
+                self.processor = self._begin()
+            self._work(self.processor, most, timeout_seconds)
+
+    def _work(self, processor: MergerProcessor, most: int, timeout_seconds: float) -> None:
+        records = self._reader.poll(most, timeout_seconds)
+        # Dead letters are safe BEFORE a checkpoint passes over their causes.
+        self._publish(processor.process([record for record in records if record.topic == DELTAS]))
+        for record in records:
+            if record.topic == MODELS:
+                self._see_model(processor, record)
+        now = time.monotonic()
+        if self._has_caught_up(records, now) and now - self._published_at >= self._pace.refresh_seconds:
+            began = time.perf_counter()
+            output = processor.publish(time.time_ns() // 1_000_000)
+            self._watch.solved(time.perf_counter() - began, output)
+            self._publish(output)
+            self._published_at = now
+            self._tell_left_out(processor)
+        if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
+            self._publish(processor.checkpoints())
+            self._checkpointed_at = now
+        self._publisher.check()
+
+    def _tell_left_out(self, processor: MergerProcessor) -> None:
+        if processor.classes_left_out != self._left_out:
+            self._left_out = processor.classes_left_out
+            logger.warning(
+                "%d live classes are not in the model, which has the %d with the most rows; made-up labels? look at the"
+                " dead letters, declare the classes, or bound them with classes.most",
+                self._left_out,
+                self.definition.most_classes,
+            )
+
+    def _has_caught_up(self, records: Sequence[Record], now: float) -> bool:
+        """Whether all has been read that was there at the beginning.
+
+        Until then no model is published: it must not contain less than one that was there before it, or a row that one
+        was without.
+        """
+        for record in records:
+            if record.topic == DELTAS and record.offset + 1 >= self._ahead.get(record.partition, 0):
+                self._ahead.pop(record.partition, None)
+            self._heard_at = now
+        if self._ahead and now - self._heard_at > QUIET_SECONDS:
+            logger.warning("no record came up to the ends %s; what there is has been read", self._ahead)
+            self._ahead.clear()
+        return not self._ahead
+
+    def _see_model(self, processor: MergerProcessor, record: Record) -> None:
+        """Its own model comes back, or that of another that believes to be the merger."""
+        try:
+            model = readable_model(record, self.definition)
+        except DefinitionMismatch as fault:
+            self._watch.refused_model()
+            logger.warning("models-0 at offset %d is passed over: %s", record.offset, fault)
+        else:
+            if model is None:
+                self._watch.refused_model()
+            else:
+                processor.see_model(model)
+                self._watch.model(model)
+
+    def tell(self) -> None:
+        """Tell the metrics where this merger stands; after every turn."""
+        processor = self.processor
+        self._watch.topics(self._topics.faults())
+        self._watch.turn(
+            None if processor is None else processor.verdicts,
+            joined=self._election.joined,
+            has_place=self._has_place,
+            caught_up=not self._ahead,
+            void_trials=0 if processor is None else processor.void_trials,
+            ignored_watermarks=0 if processor is None else processor.ignored_watermarks,
+        )
+        if processor is not None:
+            self._clocks.tell_ignored("deltas and checkpoints", processor.ignored_watermarks)
+        self._watch.lags({} if processor is None else self._reader.lags())
+
+    def _publish(self, output: Output) -> None:
+        self._watch.published(output.first)
+        if output.first:
+            self._publisher.publish(output.first)
+            self._publisher.flush()
+        self._publisher.publish(output.then)
+
+    def close(self) -> None:
+        """Leave a last model and checkpoints behind, and the group."""
+        self._watch.ends()
+        try:
+            if self.processor is not None:
+                if not self._ahead:
+                    self._publish(self.processor.publish(time.time_ns() // 1_000_000))
+                self._publish(self.processor.checkpoints())
+            self._publisher.flush()
+        finally:
+            self._election.close()
+            self._reader.close()

@@ -1,0 +1,207 @@
+"""The scorer's loop on Kafka: queries in by consumer group, predictions out, each keyed by its query's place.
+
+A query whose prediction was published but not committed is answered again under the same key: at least once, and who
+reads the predictions by key sees one answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.kafka.log import ATTEMPT_SECONDS, DeliveryFailed, LogReader, Publisher, known_lags, record_of
+from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
+from deltaplane_services.kafka.member import Member
+from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.topic_watch import TopicWatch
+from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
+from deltaplane_services.observe.metrics import ScorerMetrics
+from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, PREDICTIONS, QUERIES, Headers, Record
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
+
+logger = logging.getLogger(__name__)
+
+
+UNREADABLE = "deltaplane-headers-unreadable"
+"""The header of an answer to a query whose own headers are no texts."""
+
+WATCHED = (MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS)
+"""Topics without which a scorer waits, and says so."""
+
+FAILURES_IN_A_ROW = 10
+"""Failed turns without a success between them, after which a scorer gives up and exits; those do not count that fall
+into a time when no broker answers or a topic is missing."""
+
+
+@dataclass(frozen=True)
+class ScorerClients:
+    """Makes the clients of a scorer, all on the central cluster."""
+
+    consumer: Callable[[], Consumer]
+    publisher: Callable[[], Publisher]
+    reader: Callable[[], LogReader]
+    watch: Callable[[], TopicWatch]
+    party: Party = ANYBODY
+
+
+class ScorerService:
+    """One scorer process: ``step`` is one turn of its loop. Queries wait in their topic until there is a plane."""
+
+    def __init__(
+        self, definition: StreamDefinition, clients: ScorerClients, watch: ScorerMetrics | None = None
+    ) -> None:
+        self._watch = watch or ScorerMetrics(definition)
+        self.processor = ScorerProcessor(definition)
+        self._definition = definition
+        self._clients = clients
+        self._publisher = clients.publisher()
+        self._topics = clients.watch()
+        self._models = ModelFollower(clients.reader(), definition, self._watch.refused_model, self._topics)
+        self.processor.model = self._models.model
+        self._queries = clients.reader()
+        self._member = Member(clients.consumer, [f"{definition.name}.{QUERIES}"], assigned=self._assigned)
+        self._failures = 0
+        self._queries_id, self._queries_anew = "", False
+        self._not_placed: KafkaException | DeltaplaneError | None = None
+
+    def step(self, most: int, timeout_seconds: float) -> None:
+        """Poll once. What may pass is answered by joining the group anew, and going on behind the last commit."""
+        try:
+            self._turn(most, timeout_seconds)
+        except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
+            refuse_fatal(fault.args, self._clients.party)
+            if self._outage is None:
+                self._failures += 1
+            if self._failures > FAILURES_IN_A_ROW:
+                raise LogUnavailable(f"kafka: {fault}") from fault
+            logger.warning("%s; going on (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+            self._publisher.abandon()
+            self._publisher = self._clients.publisher()
+            time.sleep(min(0.2 * 2 ** max(1, self._failures), 5.0))
+            if self._member.asked:
+                self._member.join_anew()
+        else:
+            self._failures = 0
+
+    @property
+    def _outage(self) -> str | None:
+        """What keeps every scorer from its work: no broker answers, or topics are missing."""
+        if self._topics.silence is not None:
+            return f"no broker answers: {self._topics.silence}"
+        if self._topics.missing:
+            return f"missing: {', '.join(sorted(self._topics.missing))}; make the topics with: deltaplane topics create"
+        return None
+
+    def _turn(self, most: int, timeout_seconds: float) -> None:
+        """A newer model first, then queries, then the commit of what was answered."""
+        self._models.poll(most, 0.0 if self.processor.ready else timeout_seconds)
+        # The follower knows which is the newest: of a log that began anew even one of a lower version.
+        self.processor.model = self._models.model
+        if not self.processor.ready:
+            return
+        self._look_at_queries()
+        if not self._member.asked:
+            self._member.join()
+        messages = [m for m in self._member.consume(most, timeout_seconds) if not is_passing(m)]
+        if self._not_placed is not None:
+            fault, self._not_placed = self._not_placed, None
+            raise fault
+        if not messages:
+            return
+        output = self.processor.process([self._record(message) for message in once(messages)])
+        self._watch.answered(output)
+        self._publisher.publish((*output.first, *output.then))
+        self._publisher.flush()
+        self._commit(messages)
+
+    def _look_at_queries(self) -> None:
+        """Begin at the beginning of a queries topic that was made anew: what was committed is of the one before."""
+        found = self._topics.ids.get(f"{self._definition.name}.{QUERIES}", "")
+        if found and found != self._queries_id:
+            known, self._queries_id = self._queries_id, found
+            if known:
+                logger.warning("the queries topic was deleted and made again; going on at its beginning")
+                self._queries_anew = True
+                self._member.join_anew()
+
+    def _record(self, message: Message) -> Record:
+        """A query. What stands in the place of a batch that does not unpack is one that cannot be answered."""
+        if not does_not_unpack(message):
+            raise_if_error(message, self._clients.party)
+            return record_of(message, self._definition.name)._replace(headers=headers_of(message))
+        self._member.client.seek(self._queries.batch_ends.behind(message))
+        return stand_in(record_of(message, self._definition.name))
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Find the places to go on at. What is raised in here would come out of the client as something else."""
+        try:
+            self._place(consumer, places)
+        except (KafkaException, DeltaplaneError) as fault:
+            self._not_placed = fault
+
+    def _place(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Go on behind the last query that was answered; at the beginning of what there is where none was."""
+        committed = consumer.committed(places, timeout=ATTEMPT_SECONDS)
+        for place in committed:
+            low, high = self._queries.bounds(QUERIES, place.partition)
+            if low <= place.offset <= high and not self._queries_anew:
+                continue
+            if place.offset >= 0:
+                logger.warning(
+                    "%s-%d: queries were answered up to offset %d, the log has %d to %d; going on at its beginning",
+                    place.topic,
+                    place.partition,
+                    place.offset,
+                    low,
+                    high,
+                )
+            place.offset = low
+        self._queries_anew = False
+        consumer.assign(committed)
+
+    def _commit(self, messages: list[Message]) -> None:
+        ends: dict[tuple[str, int], int] = {}
+        for message in messages:
+            record = record_of(message, "")
+            ends[record.topic, record.partition] = record.offset + 1
+        try:
+            self._member.client.commit(
+                offsets=[TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()],
+                asynchronous=False,
+            )
+        except KafkaException as fault:
+            # The group is moving its partitions, or the broker is away. Whoever goes on answers these queries again.
+            logger.info("answered queries were not committed (%s)", fault)
+
+    def tell(self) -> None:
+        """Tell the metrics where this scorer stands; after every turn."""
+        self._watch.turn(self.processor, outage=self._outage, stale=self._models.stale)
+        client = self._member.client
+        self._watch.lags(known_lags(client, client.position(client.assignment()), self._definition.name))
+
+    def close(self) -> None:
+        """Finish and leave."""
+        self._watch.ends()
+        try:
+            self._publisher.flush()
+        finally:
+            self._member.close()
+            self._models.close()  # And the watch over the topics.
+            self._queries.close()
+
+
+def headers_of(message: Message) -> Headers:
+    """The headers of a query. Where a name is no text, the client makes nothing of any of them, and one says so."""
+    try:
+        found: Any = message.headers() or ()
+    except (UnicodeDecodeError, SystemError):
+        return ((UNREADABLE, None),)
+    return tuple(found)

@@ -1,0 +1,330 @@
+"""What each topic of a stream must be: on which cluster, with how many partitions, kept how long.
+
+A cluster's own defaults suit none of them. Time-based retention of a week would eat rows that are still in the window:
+the samples topic is not a queue, it IS the state, and a worker that starts reads the window back from it. So the
+samples of a stream are kept, by the brokers' own retention,
+
+- without limit where a window is of a count of rows or over everything: no span of time says how old the oldest row is;
+- for the longest window + ``max_skew`` + ``worst_lag_seconds`` where all windows end with time. Retention goes by the
+  time of the log, a window by event time, and a row may be ``max_skew`` ahead of the log. A stream whose event time
+  stands still (its producers are silent) keeps its rows live while the log's clock runs on: ``worst_lag_seconds`` is
+  also the longest such silence that can be survived.
+
+Retirements are always kept without limit. A worker remembers a number of them, not those of a span of time, so that a
+retired id stays retired however late its sample comes, and a worker that starts must find them all again.
+
+What no window needs any more is let go of by offset, which is exact (``deltaplane topics trim``, and the merger by
+itself). A broker deletes whole files, so those of the samples of a count window are made no longer than an eighth of
+the window.
+
+Retention by size is switched off: a burst would push live rows out. All records bear the time at which the broker
+appended them, so that neither retention nor the judgement of bogus dates rests on a client's clock.
+
+Input topics have a codec of their own. A broker believes the offsets inside a batch that it has no need to unpack, and
+clients hand them on; a batch that is packed, or that the topic wants packed, it numbers itself. With zstd, what our own
+producers send stays as it is, and what others send becomes a batch of which a client can bound the memory. Elsewhere
+bytes stay packed as they were sent.
+
+A setting is *vital* where a stream that lacks it may lose or miscount rows, or stand still; the others are wishes.
+
+On the cluster of a site are samples, retirements, receipts and dead letters; on the central one deltas, checkpoints,
+models, queries, predictions, and the dead letters of these. No sample leaves its site.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltaplane import limits
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file import kafka_properties as kafka
+from deltaplane_services.definition_file.kafka_properties import MEGABYTE
+from deltaplane_services.definition_file.settings import Cluster, ServiceSettings
+from deltaplane_services.processors.messages import (
+    CHECKPOINTS,
+    DEAD_LETTERS,
+    DELTAS,
+    MODELS,
+    PREDICTIONS,
+    QUERIES,
+    RECEIPTS,
+    RETIREMENTS,
+    SAMPLES,
+    TOPICS,
+)
+
+SITE_TOPICS = (SAMPLES, RETIREMENTS, RECEIPTS, DEAD_LETTERS)
+INPUT_TOPICS = (SAMPLES, RETIREMENTS, QUERIES)
+"""Topics that others write: producers, retirers, clients."""
+
+CENTRAL_TOPICS = (DELTAS, CHECKPOINTS, MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS)
+
+STATE = (SAMPLES, RETIREMENTS, DELTAS, CHECKPOINTS, MODELS)
+"""Topics that a stream is made of; the others carry questions, answers and letters."""
+
+SMALL_RECORD_BYTES = 1_048_588
+"""Bytes of one batch of small records (receipts, dead letters, predictions): Kafka's own default."""
+
+LARGEST_BATCH_BYTES = limits.MESSAGE_BYTES + 2 * MEGABYTE
+"""No topic may admit more: it is what every reader is ready to receive."""
+
+SEGMENT_BYTES = 32 * MEGABYTE
+"""Bytes of one file of checkpoints or models, more where records are large. Compaction leaves the newest file alone,
+and whoever starts reads it whole: with Kafka's default of 1 GiB a merger's restart would be slow."""
+
+LEAST_SEGMENT_BYTES = 16 * MEGABYTE
+"""Bytes of one file of samples, at least: more than the largest batch, and few files for a long window."""
+
+LONGEST_SEGMENT_BYTES = 2**30
+"""Kafka's own default."""
+
+INPUT_CODEC = "zstd"
+OTHER_CODECS = ("lz4", "gzip", "snappy")
+"""As exact; but a batch of theirs may unpack to far more than a reader can bound."""
+
+KAFKA_DEFAULTS: Mapping[str, str] = {
+    "cleanup.policy": "delete",
+    "compression.type": "producer",
+    "max.message.bytes": "1048588",
+    "message.timestamp.type": "CreateTime",
+    "min.cleanable.dirty.ratio": "0.5",
+    "min.insync.replicas": "1",
+    "retention.bytes": "-1",
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "unclean.leader.election.enable": "false",
+}
+"""What a topic has that nothing was said of, by Kafka's documentation."""
+
+BROKER_SETTINGS: Mapping[str, str] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.type": "compression.type",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.insync.replicas": "min.insync.replicas",
+    "retention.bytes": "log.retention.bytes",
+    "retention.ms": "log.retention.ms",
+    "segment.bytes": "log.segment.bytes",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""The settings of a broker that give a topic its defaults."""
+
+UNLIMITED = "-1"
+LONGEST = str(2**63 - 1)
+"""Milliseconds of retention that come to the same."""
+
+RECORD_BYTES_BESIDE = 64 * 2**10
+"""Bytes of a record of statistics beside these: its key, its framing, and in a model the positions of its sources."""
+
+ROW_BYTES_BESIDE = 64
+"""Bytes of a row in the log beside its values, about: its id, its time, its label."""
+
+_RECORD_BYTES = {
+    SAMPLES: kafka.INPUT_BYTES,
+    RETIREMENTS: SMALL_RECORD_BYTES,
+    QUERIES: SMALL_RECORD_BYTES,
+    RECEIPTS: SMALL_RECORD_BYTES,
+    DEAD_LETTERS: SMALL_RECORD_BYTES,
+    PREDICTIONS: SMALL_RECORD_BYTES,
+}
+
+assert set(SITE_TOPICS) | set(CENTRAL_TOPICS) == set(TOPICS), "every topic must lie on a cluster"
+assert 2 * limits.DEAD_LETTER_BYTES < SMALL_RECORD_BYTES, "a dead letter must fit its topic"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What one setting of a topic is made as, and what else of it will do.
+
+    ``choices``: other texts that are as good. ``least`` and ``most``: bounds of a number, where -1 is without limit.
+    ``risk``: what comes of it where it is otherwise, and ``vital``: whether that is a loss, or only worse service; a
+    number from ``enough`` on is none.
+    """
+
+    value: str
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    risk: str = ""
+    vital: bool = True
+    enough: int | None = None
+
+    def allows(self, found: str | None) -> bool:
+        """Whether a topic that has ``found`` will do."""
+        if found == self.value or found in self.choices:
+            return True
+        if found is None or (self.least is None and self.most is None):
+            return False
+        number = _number(found)
+        if number is None:
+            return False
+        return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
+
+    def is_vital(self, found: str | None) -> bool:
+        """Whether a topic that has ``found``, which is not allowed, may lose or miscount rows, or stop the stream."""
+        number = None if found is None or self.enough is None else _number(found)
+        return self.vital and not (number is not None and self.enough is not None and number >= self.enough)
+
+    def __str__(self) -> str:
+        """What is expected, in words."""
+        if self.least is None and self.most is None:
+            return " or ".join((self.value, *self.choices))
+        words = [f"at least {self.least}"] if self.least is not None else []
+        words += [f"at most {self.most}"] if self.most is not None else []
+        return " and ".join(words)
+
+
+def _number(found: str) -> float | None:
+    try:
+        return float("inf") if found == UNLIMITED else int(found)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class TopicPlan:
+    """A topic as it must be; ``rules`` are settings by name, ``tuning`` others that it is made with and may differ."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    rules: Mapping[str, Rule]
+    tuning: Mapping[str, str]
+    vital: bool = True
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Every setting that a topic would have to be made with if its cluster had no defaults."""
+        return {**{name: rule.value for name, rule in self.rules.items()}, **self.tuning}
+
+    def config_beside(self, defaults: Mapping[str, str]) -> dict[str, str]:
+        """The settings that a topic has to be made with where a cluster's defaults would not do."""
+        wanted = {name: rule.value for name, rule in self.rules.items() if not rule.allows(defaults.get(name))}
+        return wanted | {name: value for name, value in self.tuning.items() if defaults.get(name) != value}
+
+
+def topic_name(definition: StreamDefinition, topic: str) -> str:
+    """The name of a topic on the brokers."""
+    return f"{definition.name}.{topic}"
+
+
+def plan_topics(settings: ServiceSettings, cluster: Cluster) -> tuple[TopicPlan, ...]:
+    """Every topic that a cluster must hold; all of them where the site's cluster is the central one too."""
+    topics: tuple[str, ...] = SITE_TOPICS if cluster.name == "site" else CENTRAL_TOPICS
+    if len(settings.clusters) == 1:
+        topics = tuple(TOPICS)
+    return tuple(_plan(settings, topic) for topic in topics)
+
+
+def _plan(settings: ServiceSettings, topic: str) -> TopicPlan:
+    definition, replicas = settings.definition, settings.knobs.replication_factor
+    rules = _rules(settings, topic)
+    tuning: dict[str, str] = {}
+    if replicas > 0:
+        tuning["min.insync.replicas"] = str(least_in_sync(replicas))
+    if topic in (CHECKPOINTS, MODELS):
+        tuning["min.cleanable.dirty.ratio"] = "0.1"
+    segment = _sample_segment_bytes(definition) if topic == SAMPLES else None
+    if segment is not None:
+        tuning["segment.bytes"] = str(segment)
+    partitions = 1 if TOPICS[topic].single else definition.partitions
+    return TopicPlan(topic_name(definition, topic), partitions, replicas, rules, tuning, topic in STATE)
+
+
+def _rules(settings: ServiceSettings, topic: str) -> dict[str, Rule]:
+    """What the settings of a topic must be, and why."""
+    record_bytes = _RECORD_BYTES.get(topic, kafka.statistics_record_bytes(settings.definition))
+    vital, compacted = topic in STATE, TOPICS[topic].compacted
+    rules = {
+        "max.message.bytes": Rule(
+            str(record_bytes),
+            least=record_bytes,
+            most=LARGEST_BATCH_BYTES,
+            risk="larger records are refused, or cannot be read",
+            vital=vital,
+            enough=_enough_bytes(settings.definition, topic),
+        ),
+        "message.timestamp.type": Rule(
+            "LogAppendTime",
+            risk="what is kept, and which dates are believed, would go by the clocks of clients",
+            # Nothing is deleted by time where a topic is compacted, or kept without limit.
+            vital=topic == DELTAS or (topic == SAMPLES and settings.definition.ladder.timed),
+        ),
+        "unclean.leader.election.enable": Rule(
+            "false", risk="a broker without the newest records may lead, and what was counted be gone", vital=vital
+        ),
+    }
+    if topic in INPUT_TOPICS:
+        rules["compression.type"] = Rule(
+            INPUT_CODEC,
+            choices=OTHER_CODECS,
+            risk="the broker believes the offsets inside a batch that is not packed, and rows with forged ones are lost"
+            " or counted twice",
+        )
+    if not compacted:
+        retention = _retention_milliseconds(settings, topic)
+        risk = {
+            SAMPLES: "rows inside the window are deleted, and no worker can begin again",
+            RETIREMENTS: "retired rows come back, or no worker can begin again",
+            DELTAS: "deltas that no checkpoint holds yet are deleted, and no merger can begin again",
+        }.get(topic, "records are gone before they are read")
+        rules["cleanup.policy"] = Rule("delete", risk="records are deleted because others have their key", vital=vital)
+        rules["retention.ms"] = (
+            Rule(UNLIMITED, choices=(LONGEST,), risk=risk, vital=vital)
+            if retention is None
+            else Rule(str(retention), least=retention, risk=risk, vital=vital)
+        )
+        rules["retention.bytes"] = Rule(UNLIMITED, risk=f"in a burst {risk}", vital=vital)
+    elif topic in (CHECKPOINTS, MODELS):
+        segment_bytes = max(SEGMENT_BYTES, 4 * record_bytes)
+        rules["cleanup.policy"] = Rule("compact", risk="the newest one is deleted once it is old")
+        rules["segment.bytes"] = Rule(
+            str(segment_bytes),
+            least=record_bytes,
+            most=4 * segment_bytes,
+            risk="what has been overwritten is read again at every start",
+            vital=False,
+        )
+    else:
+        # Their keys seldom repeat, so compaction keeps them for ever; an operator may choose to let old ones go.
+        choices = ("compact,delete", "delete,compact")
+        rules["cleanup.policy"] = Rule("compact", choices=choices, risk="repeats are not taken out", vital=False)
+    return rules
+
+
+def _enough_bytes(definition: StreamDefinition, topic: str) -> int:
+    """Bytes of a record with which a stream goes on, if less well: without large batches, and without spare room."""
+    if topic in _RECORD_BYTES:
+        return SMALL_RECORD_BYTES
+    return kafka.delta_bytes(definition) + RECORD_BYTES_BESIDE
+
+
+def _sample_segment_bytes(definition: StreamDefinition) -> int | None:
+    """Bytes of one file of samples: an eighth of a partition's share of a count window; None for other windows."""
+    ladder = definition.ladder
+    rows = [window.length for window in ladder.windows if window.kind == "count"]
+    if len(rows) < len(ladder.windows):
+        return None
+    row_bytes = 8 * len(definition.features) + ROW_BYTES_BESIDE
+    share = max(rows) * row_bytes // definition.partitions // 8
+    return min(max(LEAST_SEGMENT_BYTES, share), LONGEST_SEGMENT_BYTES)
+
+
+def _retention_milliseconds(settings: ServiceSettings, topic: str) -> int | None:
+    """How long a record must stay, or None for ever."""
+    lag = int(settings.knobs.worst_lag_seconds * 1000)
+    if topic == RETIREMENTS:
+        return None
+    if topic != SAMPLES:
+        return lag
+    longest = settings.definition.ladder.longest_milliseconds
+    retention = None if longest is None else longest + settings.definition.max_skew_milliseconds + lag
+    # A window of so many years is one over everything to a log that counts milliseconds in int64.
+    return None if retention is None or retention >= 2**62 else retention
+
+
+def least_in_sync(replicas: int) -> int:
+    """How many replicas must have a record before it counts: two of three, so that either of the two may be lost."""
+    return 2 if replicas >= 3 else 1

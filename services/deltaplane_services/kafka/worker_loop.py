@@ -1,0 +1,450 @@
+"""The worker's loop on Kafka: samples and retirements in by consumer group, deltas out by log order.
+
+The group only decides who *should* own a partition; who *does* is decided by claims in the deltas topic, so a member
+that was paused past its session and wakes up can publish what it likes: nobody accepts it. Every failed delivery,
+every lost partition and every claim of somebody else's is answered in one way: claim again, and let the log say what
+was accepted. If that is exactly what this process has in memory, it goes on with that; otherwise it rebuilds.
+
+The group's callbacks only take note. Claims and rebuilds are made between polls, one source at a time, so that a
+failure among them never leaves the client with an assignment of its own making, and the group is not kept waiting.
+
+What keeps one source from being served keeps no other from it: it is set aside, and tried again (set_aside.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from deltaplane.errors import DeltaplaneError, LogReplaced, SourceBarred
+from deltaplane.log.delta import Source
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.kafka.arrivals import Arrivals, sorted_poll
+from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.claiming import Claims
+from deltaplane_services.kafka.clocks import ClockWarnings
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.kafka.log import DeliveryFailed, known_lags
+from deltaplane_services.kafka.log_errors import LogUnavailable
+from deltaplane_services.kafka.member import Member
+from deltaplane_services.kafka.membership import MembershipLost, NotAllowed, refuse_fatal
+from deltaplane_services.kafka.recoveries import RECOVERIES_IN_A_ROW, Recoveries
+from deltaplane_services.kafka.set_aside import SetAside
+from deltaplane_services.kafka.silence import Silence
+from deltaplane_services.kafka.source_topics import SourceTopics
+from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
+from deltaplane_services.kafka.worker_clients import WorkerClients
+from deltaplane_services.observe.metrics import WorkerMetrics
+from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES, Output
+from deltaplane_services.processors.worker_processor import WorkerProcessor
+from deltaplane_services.system.arenas import give_back_what_is_free
+
+logger = logging.getLogger(__name__)
+REVOCATION_FLUSH_SECONDS = 3.0
+"""The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
+
+SLEPT_SECONDS = 2.0
+"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more."""
+
+BYTES_AT_ONCE = 2 * 2**20
+"""About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
+
+
+class Worker:
+    """One worker process: ``step`` is one turn of its loop. All of Kafka is touched from the thread that calls it.
+
+    A partition that the group has assigned is either being worked on, or waits to be claimed; it may have to wait, set
+    aside. The state of one that was taken away is kept until the group has said who gets it.
+    """
+
+    def __init__(
+        self,
+        definition: StreamDefinition,
+        site: str,
+        name: str,
+        clients: WorkerClients,
+        watch: WorkerMetrics | None = None,
+    ) -> None:
+        self.definition = definition
+        self._watch = watch or WorkerMetrics(definition, site)
+        self._clocks = ClockWarnings(definition)
+        self._site, self._name, self._clients = site, name, clients
+        self._lives = 0
+        self._sources: dict[int, SourceAtWork] = {}
+        self._waiting: list[int] = []
+        self._kept: dict[int, SourceAtWork] = {}
+        self._aside = SetAside()
+        self._central_watch = clients.central_watch()
+        watches = clients.site_watch(), self._central_watch
+        self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
+        # Whether the client is to be told anew where to read before it is polled again; tiles of sources in the model.
+        self._must_read_on, self._sequences = False, dict[int, int]()
+        self._recoveries = Recoveries()
+        # Bytes of a record lately; large until known otherwise.
+        self._record_bytes = BYTES_AT_ONCE / 16
+        self._models: ModelFollower | None = None
+        self._connect()
+        self._member = Member(
+            clients.consumer,
+            [self._topic(SAMPLES), self._topic(RETIREMENTS)],
+            assigned=self._assigned,
+            revoked=self._revoked,
+            lost=self._lost,
+        )
+        self._member.join()
+
+    def _connect(self) -> None:
+        self._site_publisher, self._publisher = self._clients.site_publisher(), self._clients.central_publisher()
+        self._site_log, self._log = self._clients.site_reader(), self._clients.central_reader()
+        self._claims = Claims(self.definition, self._publisher, self._log, self._site_log)
+
+    def _topic(self, topic: str) -> str:
+        return f"{self.definition.name}.{topic}"
+
+    # What the group says: called by the client in the course of a poll -----------------------------------------------
+
+    def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        # Nothing is read before its source has been claimed; and without this call the client would begin anywhere.
+        consumer.assign([])
+        of = {
+            topic: {place.partition for place in places if place.topic == self._topic(topic)}
+            for topic in (SAMPLES, RETIREMENTS)
+        }
+        # Partitions that were added to the topics of a running stream are none of its own.
+        self._waiting = sorted(of[SAMPLES] & of[RETIREMENTS] & set(range(self.definition.partitions)))
+        self._keep_only(self._waiting)
+        self._aside.keep_only(self._waiting)
+        logger.info("assigned partitions %s", self._waiting)
+        if torn := sorted(of[SAMPLES] ^ of[RETIREMENTS]):
+            logger.error(
+                "partitions %s: the group gave samples and retirements to different workers; left alone. Both topics"
+                " need the same number of partitions, and every worker the range assignor",
+                torn,
+            )
+
+    def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Give partitions up: what was published is left to arrive, so that the next owner finds it."""
+        del consumer
+        self._give_up(places)
+        try:
+            self._publisher.flush(REVOCATION_FLUSH_SECONDS)
+        except DeliveryFailed as fault:
+            logger.warning("on revocation: %s; the next owner goes on from what has arrived", fault)
+
+    def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
+        """Another worker may own these partitions already; what is still unsent would be dropped by every reader."""
+        del consumer
+        logger.warning("the group gave this worker up: it was silent for longer than its session")
+        self._give_up(places)
+
+    def _give_up(self, places: Sequence[TopicPartition]) -> None:
+        partitions = {place.partition for place in places}
+        self._stop_work_on(partitions)
+        self._waiting = [partition for partition in self._waiting if partition not in partitions]
+
+    def _stop_work_on(self, partitions: Iterable[int]) -> None:
+        """Stop work on some sources. Their states are kept: whether they still hold, the next claim finds out."""
+        for partition in partitions:
+            if partition in self._sources:
+                self._kept[partition] = self._sources.pop(partition)
+
+    def _keep_only(self, partitions: Sequence[int]) -> None:
+        """Let go of the states of sources that others have now, and of the memory of their windows."""
+        others = self._kept.keys() - set(partitions)
+        for partition in others:
+            del self._kept[partition]
+        if others:
+            give_back_what_is_free()
+
+    # Taking a source over --------------------------------------------------------------------------------------------
+
+    def _take(self, partition: int) -> None:
+        """Claim a source and put it to work where the log says that it stands."""
+        kept = self._kept.get(partition)
+        if kept is not None:
+            _, before = self._claims.claim(kept.processor, self._model)
+            del self._kept[partition]
+            if (before.owner, before.sequence) == (kept.processor.writer, kept.next_tile):
+                # Nobody else's delta was accepted since, and all of its own were: the state in memory is the state.
+                logger.info("claimed %s again as %s, its state still holds", kept.processor.source, before.owner)
+                self._work_on(partition, kept)
+                return
+        self._lives += 1
+        self._topics.look(ANSWER_SECONDS)
+        source, writer = Source(self._site, partition), f"{self._name}.{self._lives}"
+        processor = WorkerProcessor(self.definition, source, writer, self._topics.ids)
+        self._work_on(partition, self._claims.take(processor, self._model))
+
+    def _work_on(self, partition: int, source: SourceAtWork) -> None:
+        self._show_model([source])
+        self._sources[partition] = source
+        self._waiting.remove(partition)
+        self._aside.take(partition, time.monotonic())
+        self._read_on()
+
+    def _put_aside(self, partition: int, fault: Exception) -> None:
+        """Leave a source alone for a while. Its state in memory is not to be trusted any more."""
+        self._sources.pop(partition, None)
+        self._kept.pop(partition, None)
+        self._waiting = sorted({*self._waiting, partition})
+        removed, passing = isinstance(fault, SourceBarred), isinstance(fault, LogUnavailable)
+        again = partition in self._aside.reasons
+        pause = self._aside.put(partition, str(fault), time.monotonic(), passing=passing, removed=removed)
+        log = logger.info if removed or again else logger.error
+        source = Source(self._site, partition)
+        log("source %s is set aside, the others go on; next try in %.0f s: %s", source, pause, fault)
+        self._read_on()
+        give_back_what_is_free()
+
+    # Work ------------------------------------------------------------------------------------------------------------
+
+    def step(self, most: int, timeout_seconds: float) -> None:
+        """Poll once, process what came.
+
+        What may pass (a broker away, a failed delivery) is waited out; a source that cannot be served is set aside.
+        Raises what has not passed in ten minutes, :class:`MembershipLost`, and :class:`NotAllowed`.
+        """
+        try:
+            try:
+                self._turn(most, timeout_seconds)
+            except (DeliveryFailed, LogUnavailable) as fault:
+                self._recover(fault)
+        except KafkaException as fault:
+            refuse_fatal(fault.args, self._clients.party)
+            self._recover(LogUnavailable(f"kafka: {fault}"))
+
+    def _turn(self, most: int, timeout_seconds: float) -> None:
+        began = time.monotonic()
+        if self._must_read_on:
+            self._assign()
+        due = next((p for p in self._waiting if self._aside.may_try(p, began)), None)
+        may_take = due is not None and began >= self._recoveries.try_at
+        most = max(1, min(most, int(BYTES_AT_ONCE / self._record_bytes)))
+        messages = self._member.consume(most, 0.0 if may_take else timeout_seconds)
+        # Sorted before anything else can fail: that the group has shut this member out is said once, and never again.
+        poll = sorted_poll(messages, self.definition.name, self._site_log.batch_ends, self._clients.party)
+        self._record_bytes = poll.record_bytes or self._record_bytes
+        self._see_models()
+        self._watch_topics()
+        if time.monotonic() - began > timeout_seconds + SLEPT_SECONDS:
+            logger.warning("this process slept for %.1f s; polling again first", time.monotonic() - began)
+            self._read_on()
+            return
+        for partition, source in list(self._sources.items()):
+            with self._alone(partition):
+                self._work(source, poll.of.get(partition) or Arrivals())
+        self._publisher.check()
+        if poll.go_on:
+            self._read_on()
+        if may_take and due is not None and due in self._waiting:
+            # One at a time, and a poll in between: the group may have thought better of it.
+            with self._alone(due):
+                self._take(due)
+
+    @contextlib.contextmanager
+    def _alone(self, partition: int) -> Iterator[None]:
+        """Set a source aside for what is its own fault. What concerns all of this process is raised."""
+        try:
+            yield
+        except (DeliveryFailed, MembershipLost, NotAllowed, KafkaException):
+            raise
+        except DeltaplaneError as fault:
+            self._put_aside(partition, fault)
+        except Exception as fault:
+            logger.exception("source %s/%d: this should not have happened; please report it", self._site, partition)
+            self._put_aside(partition, fault)
+
+    def _work(self, source: SourceAtWork, came: Arrivals) -> None:
+        """Put what came through a source, and publish what it makes of it. Raises what is wrong with the source."""
+        if came.fault is not None:
+            raise came.fault
+        silence = source.pass_over(self._places(source), came, self._site_log)
+        if silence is Silence.OF_THE_CLIENT:
+            self._member.join_anew()
+        elif silence is Silence.AT_A_BATCH:
+            self._read_on()
+        samples, retirements = came.records[SAMPLES], came.records[RETIREMENTS]
+        if any(not source.readings[topic].hear(of, self._end(source, topic)) for topic, of in came.records.items()):
+            logger.info("%s: the first record lies beyond what was asked for; asking again", source.processor.source)
+            self._read_on()
+            return
+        output = source.processor.process(samples, retirements)
+        if came.ends:
+            source.processor.read_to(came.ends.get(SAMPLES, 0), came.ends.get(RETIREMENTS, 0))
+        self._watch.delta(source.processor, source.next_tile, samples, output)
+        # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
+        source.next_tile += len(output.then)
+        self._publish(output)
+        if source.hold(samples, retirements):
+            self._read_on()
+
+    def _end(self, source: SourceAtWork, topic: str) -> int | None:
+        """Where a log ends, as far as the client has heard; None where it has not. It asks no broker."""
+        place = TopicPartition(self._topic(topic), source.processor.source.partition)
+        end = self._member.client.get_watermark_offsets(place, cached=True)[1]
+        return end if end >= 0 else None
+
+    def _watch_topics(self) -> None:
+        """Set every source aside that is read from a topic which is another one now."""
+        replaced = self._topics.look()
+        if replaced and not self._sources and not self._waiting:
+            # The group has nothing to give while topics are away, and a client asks for them again in minutes only.
+            self._member.join_anew()
+        for partition in list(self._sources) if replaced else ():
+            self._put_aside(partition, LogReplaced(f"{', '.join(replaced)}: deleted and made again while in use"))
+            self._aside.try_now(partition)
+
+    def _read_on(self) -> None:
+        """Read every source from its position, from the next poll on: others have yet to take what came with this."""
+        self._must_read_on = True
+
+    def _assign(self) -> None:
+        """Tell the client where to read every source that is worked on; this drops what it has fetched ahead."""
+        self._must_read_on = False
+        # Outside its group a worker has no sources, and the client is busy getting back into it.
+        if not self._member.joined:
+            return
+        places = []
+        for source in self._sources.values():
+            for topic, place in self._places(source).items():
+                source.readings[topic].ask(place.offset)
+                places.append(place)
+        self._member.client.assign(places)
+
+    def _places(self, source: SourceAtWork) -> dict[str, TopicPartition]:
+        """Where to read on, by topic; topics that are held back are left out."""
+        partition, (samples, retirements) = source.processor.source.partition, source.processor.position
+        return {
+            topic: self._site_log.batch_ends.from_there(TopicPartition(self._topic(topic), partition, position))
+            for topic, position in ((RETIREMENTS, retirements), (SAMPLES, samples))
+            if topic not in source.held_back
+        }
+
+    def _publish(self, output: Output) -> None:
+        if output.first:
+            # Dead letters and receipts are safe BEFORE the delta that passes over their causes.
+            self._site_publisher.publish(output.first)
+            self._site_publisher.flush()
+        self._publisher.publish(output.then)
+
+    def _recover(self, fault: DeltaplaneError) -> None:
+        """Claim every source again after a pause, with new clients; give up after too many failures in a row.
+
+        A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
+        topic, among it that a partition does not exist.
+        """
+        pause = self._recoveries.fail(fault, time.monotonic())
+        left = f"failure {self._recoveries.count} of {RECOVERIES_IN_A_ROW}"
+        logger.warning("%s; claiming again in %.1f s (%s)", fault, pause, left)
+        self._site_publisher.abandon()
+        self._publisher.abandon()
+        self._close_readers()
+        self._connect()
+        self._wait_for_claim(list(self._sources))
+
+    def _wait_for_claim(self, partitions: Iterable[int]) -> None:
+        """Stop work on some sources until they have been claimed again."""
+        self._waiting = sorted({*self._waiting, *(lost := list(partitions))})
+        self._stop_work_on(lost)
+        self._read_on()
+
+    # Models ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _model(self) -> Model | None:
+        """The newest model of the models topic; None where there is none, or the topic is not what it was."""
+        return None if self._models is None or self._models.stale is not None else self._models.model
+
+    def _see_models(self) -> None:
+        """Show the newest model to every source, and claim again what somebody else has claimed since."""
+        if self._models is None:
+            reader = self._clients.central_reader()
+            try:
+                self._models = ModelFollower(reader, self.definition, self._watch.refused_model, self._central_watch)
+            except BaseException:
+                reader.close()
+                raise
+            found = [] if self._models.model is None else [self._models.model]
+        else:
+            found = self._models.poll(500, 0.0)
+        if not found:
+            return
+        for newer in found:
+            self._watch.model(newer)
+        self._show_model(self._sources.values())
+        self._see_orders(found[-1])
+        stolen = [partition for partition, source in self._sources.items() if source.processor.fenced]
+        if stolen:
+            logger.warning("partitions %s: another writer has claimed them after this one; claiming again", stolen)
+            self._wait_for_claim(stolen)
+
+    def _show_model(self, sources: Iterable[SourceAtWork]) -> None:
+        """Show some sources the newest model, if there is one, and when it was appended to its topic."""
+        if self._models is not None and self._models.model is not None and self._models.newest is not None:
+            for source in sources:
+                source.processor.see_model(self._models.model, self._models.newest.log_time, newest=True)
+
+    def _see_orders(self, model: Model) -> None:
+        """Try a source that is set aside at once, where a model shows that something was done about it."""
+        before = self._sequences
+        self._sequences = {at.source.partition: at.sequence for at in model.positions if at.source.site == self._site}
+        for partition, sequence in self._sequences.items():
+            if before.get(partition, sequence) != sequence:
+                self._aside.try_now(partition)
+
+    # End -------------------------------------------------------------------------------------------------------------
+
+    @property
+    def sources(self) -> dict[int, WorkerProcessor]:
+        """Partition to the state of each source that is worked on."""
+        return {partition: source.processor for partition, source in self._sources.items()}
+
+    @property
+    def ready(self) -> bool:
+        """Whether every source that this worker owns has been claimed and rebuilt."""
+        return not self._waiting and all(source.processor.serving for source in self._sources.values())
+
+    def tell(self) -> None:
+        """Tell the metrics where every source stands; after every turn."""
+        self._watch.turn(
+            self.sources,
+            set(self._waiting) - self._aside.reasons.keys(),
+            joined=self._member.joined,
+            aside=self._aside.reasons,
+            removed=self._aside.removed,
+            topics=self._topics.faults(),
+        )
+        self._clocks.tell(self.sources.values())
+        places = [place for source in self._sources.values() for place in self._places(source).values()]
+        self._watch.lags(known_lags(self._member.client, places, self.definition.name))
+
+    def commit_positions(self) -> None:
+        """Tell the group how far each source is: for lag metrics only, correctness never looks at it."""
+        places = [place for source in self._sources.values() for place in self._places(source).values()]
+        if places:
+            try:
+                self._member.client.commit(offsets=places, asynchronous=True)
+            except KafkaException as fault:
+                logger.info("positions were not committed (%s); only lag metrics miss them", fault)
+
+    def close(self) -> None:
+        """Finish: what was published arrives, and the group is left."""
+        self._watch.ends()
+        try:
+            self._publisher.flush()
+        except DeliveryFailed as fault:
+            logger.warning("at the end: %s; the next owner goes on from what has arrived", fault)
+        finally:
+            self._member.close()
+            self._close_readers()
+
+    def _close_readers(self) -> None:
+        for reader in (self._log, self._site_log, self._models):
+            if reader is not None:
+                reader.close()
+        self._models = None

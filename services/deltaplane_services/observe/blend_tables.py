@@ -1,0 +1,52 @@
+"""What a model of the automatic mode is made of, in plain values: for reports, consoles and metrics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from deltaplane.log.model import Model
+from deltaplane.solve.candidates import CUTS
+from deltaplane.stream.definition import StreamDefinition
+
+
+def blend_shares(model: Model, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
+    """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes."""
+    if model.blend is None:
+        return None
+    shares = model.blend.shares
+    by_choice = shares.sum(axis=(0, 2)).tolist()
+    by = {
+        "windows": ([str(window) for window in definition.ladder.windows], shares.sum(axis=(1, 2))),
+        "cuts": (list(CUTS), shares.sum(axis=(0, 1))),
+    }
+    table = {name: dict(zip(names, values.tolist(), strict=True)) for name, (names, values) in by.items()}
+    of_c: dict[str, float] = {}
+    of_weighting: dict[str, float] = {}
+    for choice, share in zip(model.blend.choices, by_choice, strict=True):
+        of_c[f"{choice.C:g}"] = of_c.get(f"{choice.C:g}", 0.0) + share
+        of_weighting[choice.weighting] = of_weighting.get(choice.weighting, 0.0) + share
+    return {"windows": table["windows"], "C": of_c, "weightings": of_weighting, "cuts": table["cuts"]}
+
+
+def candidates_table(model: Model, definition: StreamDefinition) -> list[dict[str, Any]] | None:
+    """Every candidate that there is, with its recent G-mean and its share; null where one plane is solved for."""
+    if model.blend is None:
+        return None
+    rows = []
+    for target, candidates in model.blend.of.items():
+        gmeans = candidates.gmeans
+        for window, choice, cut in np.ndindex(*gmeans.shape):
+            if candidates.exist[window, choice]:
+                rows.append(
+                    {
+                        "class": target,
+                        "window": str(definition.ladder.windows[window]),
+                        **model.blend.choices[choice]._asdict(),
+                        "cut": CUTS[cut],
+                        "gmean": float(gmeans[window, choice, cut]),
+                        "share": float(candidates.shares[window, choice, cut]),
+                    }
+                )
+    return rows

@@ -1,0 +1,14 @@
+"""Metrics of the services for Prometheus: a pure projection of what they have anyway.
+
+:mod:`.names` names every metric once and says who exports it. A service makes its metrics object first, serves
+it (:func:`deltaplane_services.observe.health.serving`), and tells it what happens; nothing here asks a broker.
+"""
+
+from __future__ import annotations
+
+from deltaplane_services.observe.metrics.central import MergerMetrics, ScorerMetrics
+from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
+from deltaplane_services.observe.metrics.stream_metrics import StreamView
+from deltaplane_services.observe.metrics.worker_metrics import WorkerMetrics
+
+__all__ = ["MergerMetrics", "ScorerMetrics", "ServiceMetrics", "StreamView", "WorkerMetrics"]

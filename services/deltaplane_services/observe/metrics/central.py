@@ -1,0 +1,172 @@
+"""What the merger and the scorer export.
+
+A merger that stands by is ready: it does all that is asked of it, and a supervisor that replaces mergers one at a time
+waits for the new one to be ready before it ends the old. It exports nothing of the stream, though: that the elected one
+does. One that is elected is ready once it has read all that was there when it began.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from prometheus_client.metrics_core import Metric as Family
+
+from deltaplane.log.delta import Verdict
+from deltaplane.log.model import Model
+from deltaplane.log.records import Prediction
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.observe.health import State
+from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics.families import family, histogram, single
+from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
+from deltaplane_services.observe.metrics.stream_metrics import StreamView
+from deltaplane_services.processors.messages import Output
+from deltaplane_services.processors.scorer_processor import ScorerProcessor
+from deltaplane_services.processors.solving import solver_digest
+
+
+class MergerMetrics(ServiceMetrics):
+    """Metrics of one merger process, and of the stream while it is elected; ``site`` is that whose logs it trims."""
+
+    def __init__(
+        self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic, site: str = ""
+    ) -> None:
+        self.stream = StreamView(definition)
+        self.stream.hidden = True
+        super().__init__(definition, "merger", clock=clock)
+        self._trim_site = site
+        self._trimmed: Mapping[tuple[str, int], int] = {}
+        self._log_begins: Mapping[tuple[str, int], int] = {}
+        self._elected = False
+        self._faults: list[str] = []
+        self._verdicts: Mapping[Verdict, int] = {}
+        self._void_trials = 0
+        self._solver = solver_digest(definition)
+        self._solving = histogram(metric_names.SOLVE_SECONDS)
+        self._solving.labels(self._stream)
+
+    def turn(
+        self,
+        verdicts: Mapping[Verdict, int] | None,
+        *,
+        joined: bool,
+        has_place: bool,
+        caught_up: bool = True,
+        void_trials: int = 0,
+        ignored_watermarks: int = 0,
+    ) -> None:
+        """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
+        self._elected = has_place and verdicts is not None
+        # One that is elected anew counts from the beginning.
+        self.took(max(0, sum((verdicts or {}).values()) - sum(self._verdicts.values())))
+        self._verdicts = dict(verdicts or {})
+        self._void_trials = void_trials
+        self._ignored_watermarks = max(self._ignored_watermarks, ignored_watermarks)
+        self.stream.hidden = not self._elected
+        readiness = self._readiness(joined=joined, has_place=has_place, caught_up=caught_up)
+        if self._faults:
+            readiness = State(good=False, why="\n".join([f"{readiness.why}, but:", *self._faults]))
+        self.turned(readiness)
+
+    def topics(self, faults: Sequence[str]) -> None:
+        """What is wrong with brokers and topics, from the next turn on."""
+        self._faults = list(faults)
+
+    def _readiness(self, *, joined: bool, has_place: bool, caught_up: bool) -> State:
+        if not joined:
+            return State(good=False, why="merger: not a member of the group yet")
+        if not has_place:
+            return State(good=True, why="merger: standing by, another merger is elected")
+        if not self._elected:
+            return State(good=False, why="merger: elected, and has not read the checkpoints yet")
+        if not caught_up:
+            return State(good=False, why="merger: elected, reading the deltas behind the checkpoints")
+        model = self.stream.model
+        if model is None:
+            return State(good=True, why="merger: elected, no model yet")
+        refusal = "" if model.refusal is None else f"; plane of version {model.plane_version}: {model.refusal}"
+        return State(good=True, why=f"merger: elected, the newest model is version {model.version}{refusal}")
+
+    def model(self, model: Model) -> None:
+        """The next model of the topic, whoever published it."""
+        self.saw_version(model.version)
+        self.stream.observe(model)
+
+    def solved(self, seconds: float, output: Output) -> None:
+        """Making a model took so long; output without one means there was nothing to do."""
+        if output.then:
+            self._solving.labels(self._stream).observe(seconds)
+
+    def trimmed(self, gone: Mapping[tuple[str, int], int], begins: Mapping[tuple[str, int], int]) -> None:
+        """Records were let go of, by topic and partition, and where each log begins; told from a thread of its own."""
+        before = self._trimmed
+        self._trimmed = {place: before.get(place, 0) + gone.get(place, 0) for place in {**before, **begins}}
+        self._log_begins = dict(begins)
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        yield from super().collect()
+        for metric, logs in ((metric_names.TRIMMED, self._trimmed), (metric_names.LOG_BEGIN, self._log_begins)):
+            yield family(metric, self._stream, [((t, self._trim_site, str(p)), float(n)) for (t, p), n in logs.items()])
+        yield single(metric_names.ELECTED, self._stream, float(self._elected))
+        counts = {metric_names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
+        yield family(metric_names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))
+        yield single(metric_names.VOID_TRIALS, self._stream, float(self._void_trials))
+        yield family(metric_names.SOLVER, self._stream, [((self._solver,), 1.0)])
+        yield from self._solving.collect()
+        yield from self.stream.collect()
+
+
+WAITING_SECONDS = 10.0
+"""A scorer's turn that takes so long waits for a broker: for the acknowledgement of answers, or its place in a log."""
+
+
+class ScorerMetrics(ServiceMetrics):
+    """Metrics of one scorer process."""
+
+    def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(definition, "scorer", clock=clock)
+        self._predictions = 0
+        self._stale = False
+
+    def turn(self, processor: ScorerProcessor, *, outage: str | None = None, stale: str | None = None) -> None:
+        """One turn is over. ``outage``: what keeps any scorer from work; ``stale``: why nobody renews the model."""
+        model, self._stale = processor.model, stale is not None
+        if model is not None:
+            # Not the highest ever: the versions of a log that began anew begin anew.
+            self._seen_version = model.version
+        readiness = _scorer_readiness(model, ready=processor.ready)
+        if fault := outage or stale:
+            readiness = State(good=False, why=f"scorer: {fault} ({readiness.why.removeprefix('scorer: ')})")
+        self.turned(readiness)
+
+    def ready(self) -> State:
+        """As of any service; and not while a turn waits, of which the turn itself can say nothing."""
+        silent = self._clock() - self._turned
+        if silent > WAITING_SECONDS and super().ready().good:
+            return State(good=False, why=f"scorer: waits for a broker, for {silent:.0f} s by now")
+        return super().ready()
+
+    def answered(self, output: Output) -> None:
+        """Queries were answered."""
+        answered = sum(isinstance(one.meaning, Prediction) for one in output.then)
+        self._predictions += answered
+        self.took(answered)
+        self.published(output.first)
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        yield from super().collect()
+        yield single(metric_names.PREDICTIONS, self._stream, self._predictions)
+        yield single(metric_names.STALE_MODEL, self._stream, float(self._stale))
+
+
+def _scorer_readiness(model: Model | None, *, ready: bool) -> State:
+    if model is None:
+        return State(good=False, why="scorer: no model yet; queries wait in their topic")
+    if not ready:
+        return State(
+            good=False, why=f"scorer: model version {model.version} has no plane: {model.refusal}; queries wait"
+        )
+    return State(good=True, why=f"scorer: answers by model version {model.version}")

@@ -1,0 +1,426 @@
+"""Every metric of Deltaplane, named once: its kind, what it counts or measures, and its labels.
+
+Names follow the conventions of Prometheus: base units at the end, ``_total`` for what only grows, times as seconds
+since the epoch. Besides the labels given here all have ``stream``. Labels are bounded: outcomes, reasons and
+verdicts come from the closed sets below, classes and features are capped, sources are as many as the stream has.
+
+Who exports what, so that a sum over processes counts nothing twice: the elected merger what is known of the whole
+stream (``STREAM``), a worker what is known of the partitions it works on, a scorer its queries, and each what it did
+itself. What a stream's counters count lies in the log, so they go on where they were when a merger is restarted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from deltaplane.stream.sample import WRONG_PARTITION
+from deltaplane.window.outcomes import SampleOutcome
+from deltaplane_services.processors.messages import MORE_ROWS
+
+PREQUENTIAL_SAMPLES = 5000
+"""Scored samples that the measures of span ``recent`` look back on. A class of one in a hundred has fifty of them."""
+
+MOST_CLASSES = 16
+"""Classes with series of their own; the others together are ``other``. Pairs of them are the square of this."""
+
+MOST_FEATURES = 16
+"""Features, the first of the definition, whose weights and rounding have series of their own."""
+
+OTHER = "other"
+"""All classes that have no series of their own, and reasons that this version does not know."""
+
+SPANS = ("all", "recent")
+"""All samples ever scored, and the last :data:`PREQUENTIAL_SAMPLES` of them."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
+BYTES = tuple(float(4**power) for power in range(4, 14))
+"""Upper bounds of histograms; the last of bytes is the largest message that there may be."""
+
+
+def word(text: str) -> str:
+    """An outcome as a label value: ``retired id`` → ``retired_id``."""
+    return text.replace(" ", "_")
+
+
+REFUSED = (
+    "bad id",
+    WRONG_PARTITION,
+    "bad label",
+    "unknown class",
+    "too many classes",
+    "bad value",
+    "bogus time",
+    "bad record",
+    "other definition",
+)
+"""Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
+
+REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
+DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change", word(MORE_ROWS))
+REMOVALS = ("expired", "withdrawn", "replaced", "retired")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric by its full name; counters end in ``_total``."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+
+
+# Of the whole stream: exported by the elected merger, from the models on the models topic. ---------------------------
+
+CONFUSION = Metric(
+    "deltaplane_confusion_samples_total",
+    "counter",
+    "Samples scored before they were learned, by true and predicted class.",
+    ("truth", "predicted"),
+)
+GMEAN = Metric(
+    "deltaplane_gmean_ratio",
+    "gauge",
+    "Geometric mean of the recalls of the classes, before learning; no series while it is undefined.",
+    ("span",),
+)
+ACCURACY = Metric("deltaplane_accuracy_ratio", "gauge", "Share of samples that were predicted right.", ("span",))
+SENSITIVITY = Metric(
+    "deltaplane_sensitivity_ratio",
+    "gauge",
+    "Share of the samples of a class that were predicted as it: its recall; no series while none was scored.",
+    ("class", "span"),
+)
+SPECIFICITY = Metric(
+    "deltaplane_specificity_ratio",
+    "gauge",
+    "Share of the samples of all other classes that were not predicted as this one; no series while undefined.",
+    ("class", "span"),
+)
+F_MEASURE = Metric(
+    "deltaplane_f_measure_ratio",
+    "gauge",
+    "Harmonic mean of a class's recall and precision; no series while undefined.",
+    ("class", "span"),
+)
+RELATIVE_SENSITIVITY = Metric(
+    "deltaplane_relative_sensitivity_ratio",
+    "gauge",
+    "Sensitivity over specificity of a class, 1 without bias to a side; no series while undefined.",
+    ("class", "span"),
+)
+PREQUENTIAL_SPAN = Metric(
+    "deltaplane_prequential_window_samples",
+    "gauge",
+    "Scored samples that span recent is to look back on.",
+)
+PREQUENTIAL_ROWS = Metric(
+    "deltaplane_prequential_samples",
+    "gauge",
+    "Scored samples that a span does look back on; recent starts with none where a merger takes over a long stream.",
+    ("span",),
+)
+WINDOW_SAMPLES = Metric("deltaplane_window_samples", "gauge", "Live samples of the window, by class.", ("class",))
+IMBALANCE = Metric(
+    "deltaplane_window_imbalance_ratio",
+    "gauge",
+    "Live samples of the largest class over those of the smallest; no series with fewer than two live classes.",
+)
+MODEL_VERSION = Metric("deltaplane_model_version", "gauge", "Version of the newest model.")
+PLANE_VERSION = Metric(
+    "deltaplane_model_plane_version",
+    "gauge",
+    "Version that first had the newest model's plane; less than the model's while solving is refused, 0 without one.",
+)
+MODEL_CREATED = Metric(
+    "deltaplane_model_created_timestamp_seconds",
+    "gauge",
+    "When the newest model was made; its age is time() minus this.",
+)
+WATERMARK = Metric(
+    "deltaplane_model_watermark_timestamp_seconds", "gauge", "Largest event time that the newest model contains."
+)
+MODEL_REFUSED = Metric(
+    "deltaplane_model_refused",
+    "gauge",
+    "1 while the newest statistics determine no plane and the last good one is kept, else 0.",
+)
+MODEL_C = Metric("deltaplane_model_c", "gauge", "Regularisation parameter C of the newest plane.")
+CONDITION = Metric(
+    "deltaplane_model_condition_number", "gauge", "Largest estimated condition number of the matrices solved."
+)
+BLEND_SHARE = Metric(
+    "deltaplane_model_blend_share_ratio",
+    "gauge",
+    "Share in the plane of the automatic mode that the candidates of one window, one C, one weighting or one cut have.",
+    ("of", "choice"),
+)
+SIGMA = Metric("deltaplane_model_sigma", "gauge", "Weight of a class as the positive side of its plane.", ("class",))
+WEIGHT = Metric(
+    "deltaplane_model_weight",
+    "gauge",
+    "Weight of a feature in the plane of a class, in raw units; the first features only.",
+    ("class", "feature"),
+)
+WEIGHT_NORM = Metric("deltaplane_model_weight_norm", "gauge", "Euclidean norm of all weights of the newest plane.")
+WEIGHT_CHANGE = Metric(
+    "deltaplane_model_weight_change_norm",
+    "gauge",
+    "Euclidean norm of the difference between the weights of the newest plane and the one before it.",
+)
+SAMPLES = Metric(
+    "deltaplane_samples_total", "counter", "Samples admitted, each under the one outcome that it had.", ("outcome",)
+)
+RETIREMENTS = Metric("deltaplane_retirements_total", "counter", "Retirements answered, by outcome.", ("outcome",))
+RETIREMENTS_WAITING = Metric(
+    "deltaplane_retirements_waiting",
+    "gauge",
+    "Retirements that were answered waiting, less those that a sample met or a removed source took along. At most so"
+    " many wait: of a row that has left memory, or was not read again after a crash, nobody knows that it came.",
+)
+RETIREMENTS_FORGOTTEN = Metric(
+    "deltaplane_retirements_forgotten_total", "counter", "Oldest retired ids let go of at the limit of memory."
+)
+REMOVED = Metric("deltaplane_window_removed_samples_total", "counter", "Samples that left the window.", ("reason",))
+REJECTED = Metric(
+    "deltaplane_rejected_total", "counter", "Samples and retirements that became dead letters at a worker.", ("reason",)
+)
+MISPLACED = Metric(
+    "deltaplane_misplaced_total",
+    "counter",
+    "Samples and retirements taken in although they lie in another partition than their id's: only where the definition"
+    " says partitioner = crc32; elsewhere they are rejected.",
+    ("what",),
+)
+FILLED = Metric("deltaplane_filled_values_total", "counter", "Missing values that were filled in.")
+TILES = Metric("deltaplane_source_tiles_total", "counter", "Accepted tiles of a source.", ("site", "partition"))
+BARRED = Metric(
+    "deltaplane_source_barred", "gauge", "1 while a source is removed from the stream, else 0.", ("site", "partition")
+)
+
+STREAM = (
+    CONFUSION,
+    GMEAN,
+    ACCURACY,
+    SENSITIVITY,
+    SPECIFICITY,
+    F_MEASURE,
+    RELATIVE_SENSITIVITY,
+    PREQUENTIAL_SPAN,
+    PREQUENTIAL_ROWS,
+    WINDOW_SAMPLES,
+    IMBALANCE,
+    MODEL_VERSION,
+    PLANE_VERSION,
+    MODEL_CREATED,
+    WATERMARK,
+    MODEL_REFUSED,
+    MODEL_C,
+    CONDITION,
+    BLEND_SHARE,
+    SIGMA,
+    WEIGHT,
+    WEIGHT_NORM,
+    WEIGHT_CHANGE,
+    SAMPLES,
+    RETIREMENTS,
+    RETIREMENTS_WAITING,
+    RETIREMENTS_FORGOTTEN,
+    REMOVED,
+    REJECTED,
+    MISPLACED,
+    FILLED,
+    TILES,
+    BARRED,
+)
+
+# Of a merger process, elected or standing by. ------------------------------------------------------------------------
+
+ELECTED = Metric("deltaplane_merger_elected", "gauge", "1 while this merger is the one that publishes, else 0.")
+DELTAS = Metric(
+    "deltaplane_merger_deltas_total",
+    "counter",
+    "Records of the deltas topic that this process has judged since it was elected, by verdict.",
+    ("verdict",),
+)
+VOID_TRIALS = Metric(
+    "deltaplane_merger_void_trials_total",
+    "counter",
+    "Deltas since this process was elected whose trials were of candidates that it does not have, and were left out: a"
+    " few after its solver was changed.",
+)
+SOLVER = Metric(
+    "deltaplane_merger_solver_info",
+    "gauge",
+    "Always 1; a short digest of the solver settings and the prior that this merger was started with, elected or not.",
+    ("solver",),
+)
+TRIMMED = Metric(
+    "deltaplane_trimmed_records_total",
+    "counter",
+    "Records of samples and retirements that this merger has let go of, since no window needs them.",
+    ("topic", "site", "partition"),
+)
+LOG_BEGIN = Metric(
+    "deltaplane_log_begin_offset",
+    "gauge",
+    "Offset at which a log of samples or retirements begins, as this merger last saw it when it let go of records.",
+    ("topic", "site", "partition"),
+)
+SOLVE_SECONDS = Metric(
+    "deltaplane_solve_duration_seconds", "histogram", "Time to make a model: solve, digest, encode.", (), SECONDS
+)
+
+# Of a worker process, for the partitions it works on. ----------------------------------------------------------------
+
+REBUILDING = Metric(
+    "deltaplane_source_rebuild_age_seconds",
+    "gauge",
+    "For how long a source has been waiting to be claimed and rebuilt; 0 where it is in service.",
+    ("site", "partition"),
+)
+SET_ASIDE = Metric(
+    "deltaplane_source_set_aside",
+    "gauge",
+    "1 while a worker has set a source aside, since something keeps it from being served; 0 for its other sources.",
+    ("site", "partition"),
+)
+REBUILD_SECONDS = Metric(
+    "deltaplane_rebuild_duration_seconds",
+    "histogram",
+    "Time from the assignment of a source until its window stood again.",
+    (),
+    SECONDS,
+)
+ROWS_HELD = Metric(
+    "deltaplane_source_held_samples",
+    "gauge",
+    "Samples in memory, those just behind the window included.",
+    ("site", "partition"),
+)
+EVENT_TIME_AHEAD = Metric(
+    "deltaplane_event_time_ahead_seconds",
+    "gauge",
+    "How far the newest event time of a source is ahead of the time at which its newest samples were appended to the"
+    " log; negative where it is behind.",
+    ("site", "partition"),
+)
+MAX_SKEW = Metric(
+    "deltaplane_max_skew_seconds",
+    "gauge",
+    "How far ahead of the log an event time may be (max_skew); +Inf where no window ends with time.",
+)
+LIKE_SECONDS = Metric(
+    "deltaplane_event_times_like_seconds_total",
+    "counter",
+    "Rows that this process has read with event times that look like seconds since the epoch, not milliseconds.",
+)
+ROUNDING = Metric(
+    "deltaplane_grid_rounding_error",
+    "gauge",
+    "Largest distance between a feature's values and the grid, in the feature's own units; the first features only.",
+    ("feature",),
+)
+ROUNDING_STEPS = Metric(
+    "deltaplane_grid_rounding_error_steps",
+    "gauge",
+    "Largest distance between any feature's values and the grid, in steps of that feature's grid; half at most.",
+)
+DELTA_BYTES = Metric("deltaplane_delta_size_bytes", "histogram", "Size of published deltas.", (), BYTES)
+SAMPLE_TO_MODEL = Metric(
+    "deltaplane_sample_to_model_seconds",
+    "histogram",
+    "From the log time of the newest sample of a delta to the making of the first model that contains it.",
+    (),
+    SECONDS,
+)
+
+# Of a scorer process. ------------------------------------------------------------------------------------------------
+
+PREDICTIONS = Metric("deltaplane_predictions_total", "counter", "Queries answered by this process.")
+STALE_MODEL = Metric(
+    "deltaplane_stale_model",
+    "gauge",
+    "1 where this process answers by a model that nobody renews: its topic is gone, empty or unreadable; else 0.",
+)
+
+# Of every process. ---------------------------------------------------------------------------------------------------
+
+BUILD = Metric("deltaplane_build_info", "gauge", "Always 1; what runs here.", ("role", "version"))
+READY = Metric("deltaplane_ready", "gauge", "1 where /readyz says that this process does its work, else 0.")
+TURNS = Metric("deltaplane_loop_turns_total", "counter", "Turns of the process's loop.")
+SEEN_VERSION = Metric(
+    "deltaplane_seen_model_version", "gauge", "Version of the newest model that this process has seen."
+)
+REFUSED_MODELS = Metric(
+    "deltaplane_refused_models_total",
+    "counter",
+    "Records of the models topic that this process passed over, since they are no model that the stream can have.",
+)
+IGNORED_WATERMARKS = Metric(
+    "deltaplane_ignored_watermarks_total",
+    "counter",
+    "Watermarks of models, deltas and checkpoints that this process passed over: farther ahead of the log than any row"
+    " may be.",
+)
+LAG = Metric(
+    "deltaplane_consumer_lag_records",
+    "gauge",
+    "Records of a partition that are still to be read.",
+    ("topic", "site", "partition"),
+)
+UNSAFE_SETTINGS = Metric(
+    "deltaplane_topic_unsafe_settings",
+    "gauge",
+    "Settings of a topic by which rows may be lost or miscounted, or the stream stand still; no series of a topic whose"
+    " settings this process may not see.",
+    ("topic",),
+)
+COMMIT_SECONDS = Metric(
+    "deltaplane_commit_duration_seconds",
+    "histogram",
+    "From handing a record to the client until the in-sync replicas have it, which is when it counts.",
+    ("topic",),
+    SECONDS,
+)
+DEAD_LETTERS = Metric(
+    "deltaplane_dead_letters_total",
+    "counter",
+    "Dead letters published by this process, those that were published before included.",
+    ("reason",),
+)
+
+PROCESS = (
+    ELECTED,
+    DELTAS,
+    VOID_TRIALS,
+    SOLVER,
+    TRIMMED,
+    LOG_BEGIN,
+    SOLVE_SECONDS,
+    REBUILDING,
+    SET_ASIDE,
+    REBUILD_SECONDS,
+    ROWS_HELD,
+    EVENT_TIME_AHEAD,
+    MAX_SKEW,
+    LIKE_SECONDS,
+    ROUNDING,
+    ROUNDING_STEPS,
+    DELTA_BYTES,
+    SAMPLE_TO_MODEL,
+    PREDICTIONS,
+    STALE_MODEL,
+    BUILD,
+    READY,
+    TURNS,
+    SEEN_VERSION,
+    REFUSED_MODELS,
+    IGNORED_WATERMARKS,
+    LAG,
+    UNSAFE_SETTINGS,
+    COMMIT_SECONDS,
+    DEAD_LETTERS,
+)

@@ -1,0 +1,163 @@
+"""What each service exports of itself, beside its registry, its pulse and its readiness.
+
+The service's own thread tells what happened, once a turn or as it happens; the threads of the health server read. What
+they read is replaced, never changed, or is one of Prometheus's own histograms, which lock.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import prometheus_client
+from prometheus_client.metrics_core import Metric as Family
+from prometheus_client.registry import CollectorRegistry
+
+from deltaplane import __version__
+from deltaplane.errors import DeltaplaneError
+from deltaplane.log.records import DeadLetter
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.wire import read_dead_letter
+from deltaplane_services.observe.health import Answers, State
+from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
+from deltaplane_services.observe.refusal_log import RefusalLog
+from deltaplane_services.processors.messages import DEAD_LETTERS, Outgoing
+
+logger = logging.getLogger(__name__)
+
+SILENCE_SECONDS = 120.0
+"""A loop that has not turned for so long has hung. A turn waits for a broker that is away, for 30 seconds at a time."""
+
+
+class ServiceMetrics:
+    """The part that all services have in common; a collector of its own registry.
+
+    ``site`` is that of the topics that it reads, or nothing; ``clock`` is monotonic, in seconds.
+    """
+
+    def __init__(
+        self, definition: StreamDefinition, role: str, site: str = "", clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self._definition = definition
+        self._stream = definition.name
+        self._role = role
+        self._site = site
+        self._clock = clock
+        self._turned = clock()
+        self._turns = 0
+        self._state = State(good=False, why=f"{role}: starting")
+        self._seen_version = 0
+        self._refused_models = self._ignored_watermarks = 0
+        self._lags: Mapping[tuple[str, int], int] = {}
+        self._unsafe: Mapping[str, int] = {}
+        self._dead_letters: dict[str, int] = dict.fromkeys(metric_names.DEAD_LETTER_REASONS, 0)
+        self._refusals = RefusalLog(definition.name)
+        self._commits = histogram(metric_names.COMMIT_SECONDS)
+        prometheus_client.ProcessCollector(registry=self.registry)
+        prometheus_client.GCCollector(registry=self.registry)
+        self.registry.register(self)
+
+    # What the service tells ------------------------------------------------------------------------------------------
+
+    def turned(self, state: State) -> None:
+        """One turn of the loop is over: say whether the service does its work, and why or why not."""
+        self._turned = self._clock()
+        self._turns += 1
+        self._state = state
+        self._say_refusals()
+
+    def delivered(self, topic: str, seconds: float) -> None:
+        """A record is acknowledged, so many seconds after it was handed over; the topic with or without prefix."""
+        topic = topic.removeprefix(f"{self._stream}.")
+        self._commits.labels(self._stream, topic).observe(max(0.0, seconds))
+
+    def published(self, records: Iterable[Outgoing]) -> None:
+        """These records are to be published: dead letters among them are counted, and said in the log in time."""
+        letters = [_letter(record) for record in records if record.topic == DEAD_LETTERS]
+        for letter in letters:
+            self._dead_letters[_reason(letter)] += 1
+        self._refusals.refused(letter for letter in letters if letter is not None)
+
+    def took(self, count: int) -> None:
+        """So many rows, retirements, queries or deltas came and were not refused."""
+        self._refusals.saw(count)
+
+    def _say_refusals(self, *, last: bool = False) -> None:
+        if line := self._refusals.line(self._clock(), last=last):
+            logger.warning("%s", line)
+
+    def ends(self) -> None:
+        """The service finishes, and takes on no more work."""
+        self.turned(State(good=False, why=f"{self._role}: ending"))
+        self._say_refusals(last=True)
+
+    def lags(self, lags: Mapping[tuple[str, int], int]) -> None:
+        """How many records are still to be read, by topic (without the stream's prefix) and partition."""
+        self._lags = dict(lags)
+
+    def unsafe_topics(self, unsafe: Mapping[str, int]) -> None:
+        """How many settings of each topic may cost rows; told from a thread of its own."""
+        self._unsafe = dict(unsafe)
+
+    def saw_version(self, version: int) -> None:
+        """The version of a model that this process has seen."""
+        self._seen_version = max(self._seen_version, version)
+
+    def refused_model(self) -> None:
+        """A record of the models topic was passed over: it is no model that this stream can have."""
+        self._refused_models += 1
+
+    # What the health server asks -------------------------------------------------------------------------------------
+
+    def alive(self) -> State:
+        """Whether the loop has turned lately."""
+        silent = self._clock() - self._turned
+        if silent > SILENCE_SECONDS:
+            return State(good=False, why=f"{self._role}: the loop has not turned for {silent:.0f} s; start it again")
+        return State(good=True, why=f"{self._role}: the loop turned {silent:.1f} s ago")
+
+    def ready(self) -> State:
+        """Whether the service does its work; not if its loop has hung."""
+        alive = self.alive()
+        return self._state if alive.good else alive
+
+    def answers(self) -> Answers:
+        """All that the health server asks."""
+        return Answers(self.registry, self.alive, self.ready)
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        stream = self._stream
+        yield family(metric_names.BUILD, stream, [((self._role, __version__), 1.0)])
+        yield single(metric_names.READY, stream, float(self.ready().good))
+        yield single(metric_names.TURNS, stream, self._turns)
+        yield single(metric_names.SEEN_VERSION, stream, self._seen_version)
+        yield single(metric_names.REFUSED_MODELS, stream, self._refused_models)
+        yield single(metric_names.IGNORED_WATERMARKS, stream, self._ignored_watermarks)
+        lags: list[tuple[Labels, float]] = [
+            ((topic, self._site, str(partition)), float(lag)) for (topic, partition), lag in self._lags.items()
+        ]
+        yield family(metric_names.LAG, stream, lags)
+        yield family(metric_names.UNSAFE_SETTINGS, stream, [((topic,), float(n)) for topic, n in self._unsafe.items()])
+        letters = [((reason,), float(count)) for reason, count in self._dead_letters.items()]
+        yield family(metric_names.DEAD_LETTERS, stream, letters)
+        yield from self._commits.collect()
+
+
+def _letter(record: Outgoing) -> DeadLetter | None:
+    """The dead letter that a record is, or None where it is none."""
+    if isinstance(record.meaning, DeadLetter):
+        return record.meaning
+    try:
+        return read_dead_letter(record.value)
+    except DeltaplaneError:
+        return None
+
+
+def _reason(letter: DeadLetter | None) -> str:
+    """Why a record became a dead letter, as a label value."""
+    reason = metric_names.OTHER if letter is None else metric_names.word(letter.kind)
+    return reason if reason in metric_names.DEAD_LETTER_REASONS else metric_names.OTHER

@@ -1,0 +1,206 @@
+"""What a worker exports: its partitions, their rebuilds, its deltas, and how long samples take to get into a model.
+
+A sample's way ends in a model that the merger makes, in another process and perhaps far away. Only the worker knows
+when the samples of a delta were written to the log; only a model says when it was made, and of which deltas. So the
+worker remembers, of each delta it published, the log time of its newest sample, and looks for it in the models that
+come back. Log time and the model's own time are of two clocks, which must agree to the accuracy that is wanted.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+from prometheus_client.metrics_core import Metric as Family
+
+from deltaplane.log.delta import Delta, Source
+from deltaplane.log.model import Model
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
+from deltaplane_services.observe.health import State
+from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
+from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
+from deltaplane_services.processors.messages import DELTAS, Output, Record
+from deltaplane_services.processors.worker_processor import WorkerProcessor
+
+_TAKEN = (
+    *(str(outcome) for outcome in (SampleOutcome.APPLIED, SampleOutcome.DUPLICATE, SampleOutcome.ANNIHILATED)),
+    *(f"retirements {outcome}" for outcome in RetirementOutcome),
+)
+"""Keys of a delta's counts. Those that replaced another are among the applied."""
+
+MOST_WAITED_FOR = 10_000
+"""Deltas of a source that are looked for in models; with no merger for longer, the oldest are not measured."""
+
+
+@dataclass
+class _Published:
+    """Deltas of one life of a source: number of the tile, and log time of its newest sample in milliseconds."""
+
+    writer: str
+    tiles: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITED_FOR))
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What is exported of the sources of one turn, replaced as a whole."""
+
+    rebuild_since: Mapping[int, float] = field(default_factory=dict)
+    serving: frozenset[int] = frozenset()
+    rows: Mapping[int, int] = field(default_factory=dict)
+    ahead: Mapping[int, float] = field(default_factory=dict)
+    rounding: Sequence[npt.NDArray[np.float64]] = ()
+    aside: Mapping[int, bool] = field(default_factory=dict)
+
+
+class WorkerMetrics(ServiceMetrics):
+    """Metrics of one worker process at a site."""
+
+    def __init__(self, definition: StreamDefinition, site: str, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(definition, "worker", site, clock)
+        self._held = _Held()
+        self._published: dict[Source, _Published] = {}
+        # Writer to what has been counted of its life: watermarks passed over, and times that look like seconds.
+        self._counted: dict[str, tuple[int, int]] = {}
+        self._like_seconds = 0
+        self._rebuilds = histogram(metric_names.REBUILD_SECONDS)
+        self._delta_bytes = histogram(metric_names.DELTA_BYTES)
+        self._to_model = histogram(metric_names.SAMPLE_TO_MODEL)
+        for made in (self._rebuilds, self._delta_bytes, self._to_model):
+            made.labels(self._stream)
+
+    def turn(
+        self,
+        sources: Mapping[int, WorkerProcessor],
+        waiting: Collection[int],
+        *,
+        joined: bool,
+        aside: Mapping[int, str] | None = None,
+        removed: Collection[int] = (),
+        topics: Collection[str] = (),
+    ) -> None:
+        """One turn is over: sources worked on by partition, partitions to be claimed, and membership of the group.
+
+        ``aside``: why each source that is set aside is; ``removed``: those of them that are no part of the stream.
+        ``topics``: what is wrong with the topics.
+        """
+        aside = aside or {}
+        now = self._clock()
+        serving = {partition for partition, source in sources.items() if source.serving}
+        before = self._held.rebuild_since
+        since = {partition: before.get(partition, now) for partition in sorted({*waiting, *sources} - serving)}
+        for partition in serving & before.keys():
+            self._rebuilds.labels(self._stream).observe(now - before[partition])
+        self._held = _Held(
+            rebuild_since=since,
+            serving=frozenset(serving),
+            rows={partition: source.partition.rows_held for partition, source in sources.items()},
+            ahead={
+                partition: ahead / 1000.0
+                for partition, source in sources.items()
+                if (ahead := source.clock.ahead_milliseconds) is not None
+            },
+            rounding=[source.rounding_error for source in sources.values()],
+            aside=dict.fromkeys([*since, *serving, *removed], False) | dict.fromkeys(aside.keys() - set(removed), True),
+        )
+        for source in sources.values():
+            self._count_odd_times(source)
+        faults = [*topics, *(f"source {self._site}/{p} is set aside: {aside[p]}" for p in aside if p not in removed)]
+        self.turned(_readiness(since, serving, removed, faults, joined=joined))
+
+    def _count_odd_times(self, source: WorkerProcessor) -> None:
+        """Add up over the lives of sources, which come and go, what each counts for itself."""
+        found = source.ignored_watermarks, source.clock.like_seconds
+        before = self._counted.get(source.writer, (0, 0))
+        if found != before:
+            self._counted[source.writer] = found
+            self._ignored_watermarks += found[0] - before[0]
+            self._like_seconds += found[1] - before[1]
+
+    def delta(self, processor: WorkerProcessor, tile: int, samples: Sequence[Record], output: Output) -> None:
+        """A source made this output of these samples; its delta, if there is one, has this number."""
+        self.published(output.first)
+        deltas = [record for record in output.then if record.topic == DELTAS]
+        self.took(sum(_taken(record.meaning) for record in deltas))
+        for record in deltas:
+            self._delta_bytes.labels(self._stream).observe(len(record.value or b""))
+        if deltas and samples:
+            published = self._published.get(processor.source)
+            if published is None or published.writer != processor.writer:
+                published = self._published[processor.source] = _Published(processor.writer)
+            published.tiles.append((tile, max(record.log_time for record in samples)))
+
+    def model(self, model: Model) -> None:
+        """The next newer model: which deltas are in it that were in none before."""
+        self.saw_version(model.version)
+        for position in model.positions:
+            published = self._published.get(position.source)
+            if published is None or position.owner != published.writer:
+                continue
+            while published.tiles and published.tiles[0][0] < position.sequence:
+                _, log_time = published.tiles.popleft()
+                self._to_model.labels(self._stream).observe(max(0.0, (model.created - log_time) / 1000.0))
+
+    def collect(self) -> Iterator[Family]:
+        """The metrics, for the registry."""
+        yield from super().collect()
+        held, now, stream = self._held, self._clock(), self._stream
+        since = dict.fromkeys(held.serving, now) | dict(held.rebuild_since)
+        ages: list[tuple[Labels, float]] = [
+            ((self._site, str(partition)), max(0.0, now - began)) for partition, began in sorted(since.items())
+        ]
+        yield family(metric_names.REBUILDING, stream, ages)
+        rows: list[tuple[Labels, float]] = [
+            ((self._site, str(partition)), float(count)) for partition, count in held.rows.items()
+        ]
+        yield family(metric_names.ROWS_HELD, stream, rows)
+        ahead = [((self._site, str(partition)), seconds) for partition, seconds in held.ahead.items()]
+        yield family(metric_names.EVENT_TIME_AHEAD, stream, ahead)
+        timed = self._definition.ladder.timed
+        yield single(
+            metric_names.MAX_SKEW, stream, self._definition.max_skew_milliseconds / 1000.0 if timed else math.inf
+        )
+        yield single(metric_names.LIKE_SECONDS, stream, self._like_seconds)
+        set_aside: list[tuple[Labels, float]] = [
+            ((self._site, str(partition)), float(is_aside)) for partition, is_aside in sorted(held.aside.items())
+        ]
+        yield family(metric_names.SET_ASIDE, stream, set_aside)
+        if held.rounding:
+            errors = np.max(held.rounding, axis=0)
+            named = zip(self._definition.features[: metric_names.MOST_FEATURES], errors, strict=False)
+            yield family(metric_names.ROUNDING, stream, (((feature,), float(error)) for feature, error in named))
+            yield single(metric_names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
+        for made in (self._rebuilds, self._delta_bytes, self._to_model):
+            yield from made.collect()
+
+
+def _taken(delta: object) -> int:
+    """Samples and retirements of a delta that are no dead letters."""
+    counts = delta.counts if isinstance(delta, Delta) else {}
+    return sum(counts.get(key, 0) for key in _TAKEN)
+
+
+def _readiness(
+    rebuilding: Collection[int],
+    serving: Collection[int],
+    removed: Collection[int],
+    faults: Sequence[str],
+    *,
+    joined: bool,
+) -> State:
+    if not joined:
+        return State(good=False, why="worker: not a member of the group yet")
+    if faults:
+        return State(good=False, why="\n".join([f"worker: serving partitions {sorted(serving)}, but:", *faults]))
+    if rebuilding:
+        return State(good=False, why=f"worker: rebuilding partitions {sorted(rebuilding)}, serving {sorted(serving)}")
+    gone = f"; removed from the stream: {sorted(removed)}" if removed else ""
+    if not serving and not removed:
+        return State(good=True, why="worker: standing by, all partitions are with other workers")
+    return State(good=True, why=f"worker: serving partitions {sorted(serving)}{gone}")

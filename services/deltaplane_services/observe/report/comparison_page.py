@@ -1,0 +1,90 @@
+"""The page of several runs: their measures as a table, their G-means and imbalance ratios in one picture each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from deltaplane_services.observe.report.canvas import Axis, Floats, Frame, Line, column, scale_counts, stream_axes
+from deltaplane_services.observe.report.charts import Chart, gmeans
+from deltaplane_services.observe.report.compare import Runs, best, comparison
+from deltaplane_services.observe.report.elements import document, element, table
+from deltaplane_services.observe.report.page import figure, header
+from deltaplane_services.observe.report.style import inks
+from deltaplane_services.observe.report.value_tables import Table, cell
+
+
+def comparison_page(runs: Runs) -> str:
+    """Everything about several replays as one HTML file that needs nothing besides."""
+    content, winners = comparison(runs), best(runs)
+    shown = table(content, name="Measures of the runs", low=True)
+    for row, cells in zip(shown.iter("tr"), (content.head, *content.body), strict=True):
+        for at, name in enumerate(runs, start=1):
+            if (cells[0], name) in winners:
+                row[at].set("class", "best")
+    title = f"{len(runs)} runs compared"
+    note = "Bold: the best of a measure. Sensitivity is the recall of each run's own positive class."
+    measures = element("section", element("h2", "Measures"), element("p", note, class_="note"), shown, class_="card")
+    charts = _charts({name: run for name, run in runs.items() if run.spans})
+    last = max((float(run.spans[-1].rows_to) for run in runs.values() if run.spans), default=0.0)
+    return document(
+        f"{title} – Deltaplane",
+        header("Deltaplane", title, " · ".join(runs)),
+        element("main", measures, [figure(chart, 0.0, last) for chart in charts]),
+    )
+
+
+def _charts(runs: Runs) -> list[Chart]:
+    if not runs:
+        return []
+    lately = {name: gmeans(run, lately=True) for name, run in runs.items()}
+    ratios = {name: column([span.imbalance_ratio for span in run.spans]) for name, run in runs.items()}
+
+    def gmean(frame: Frame) -> Figure:
+        drawn, axes = stream_axes(frame, _axis(runs), 260, _lines(runs, lately))
+        axes.set_ylim(-0.02, 1.02)
+        return drawn
+
+    def imbalance(frame: Frame) -> Figure:
+        drawn, axes = stream_axes(frame, _axis(runs), 150, _lines(runs, ratios))
+        scale_counts(axes, frame, ratios.values(), lowest=1.0)
+        return drawn
+
+    of_gmean = "Over the last fortieth of the spans of each run. A line breaks where a class has no rows to be scored."
+    of_ratio = "Live rows of the largest class over those of the smallest that has any."
+    return [
+        Chart("gmean", "G-mean, lately", of_gmean, _values(runs, lately), gmean),
+        Chart("imbalance", "Imbalance ratio", of_ratio, _values(runs, ratios), imbalance),
+    ]
+
+
+def _lines(runs: Runs, values: Mapping[str, Floats]) -> list[Line]:
+    pens = inks(tuple(runs))
+    return [Line(name, values[name], pens[name], rows=_rows(runs, name)) for name in runs]
+
+
+def _rows(runs: Runs, name: str) -> Floats:
+    return column([span.rows_to for span in runs[name].spans])
+
+
+def _axis(runs: Runs) -> Axis:
+    """From the first row to the last of the longest run; the runs may be of different days, so it has no times."""
+    rows = max((_rows(runs, name) for name in runs), key=lambda every: float(every[-1]))
+    return Axis(rows, None, 0.0, float(rows[-1]))
+
+
+def _values(runs: Runs, values: Mapping[str, Floats]) -> Table:
+    """At the spans of the longest run, the value of every run's own span that the row is in."""
+    body = []
+    keys = [int(row) for row in _axis(runs).rows]
+    places = {name: np.searchsorted(_rows(runs, name), keys) for name in runs}
+    for at, key in enumerate(keys):
+        found = (
+            float(values[name][place]) if (place := int(places[name][at])) < len(values[name]) else math.nan
+            for name in runs
+        )
+        body.append((f"{key:,}", *map(cell, found)))
+    return Table(("rows", *runs), tuple(body), keys=tuple(keys))

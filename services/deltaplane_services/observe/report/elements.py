@@ -1,0 +1,106 @@
+"""A page as a tree of elements. Text goes in as text and is escaped when the tree is written: no other way in.
+
+Script and style are the only two that are written as they are, and are files of this package. The page forbids itself,
+in its own head, to load anything or to run anything but these two, known by their SHA-256.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from importlib.resources import files
+from xml.etree import ElementTree as ET
+
+from deltaplane import __version__
+from deltaplane_services.observe.report.style import css_variables
+from deltaplane_services.observe.report.value_tables import Table
+
+Element = ET.Element
+_NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+
+
+def element(tag: str, *children: str | Element | Iterable[Element] | None, **attributes: str | bool | None) -> Element:
+    """An element with attributes and, in order, texts and elements within; what is None or empty is left out.
+
+    An underscore in an attribute's name is a hyphen, and one at its end is dropped.
+    """
+    made = ET.Element(tag)
+    for name, value in attributes.items():
+        if value is not None and value is not False:
+            made.set(name.rstrip("_").replace("_", "-"), "" if value is True else clean(value))
+    for child in children:
+        if isinstance(child, str):
+            _add_text(made, clean(child))
+        elif isinstance(child, Element):
+            made.append(child)
+        elif child is not None:
+            made.extend(list(child))
+    return made
+
+
+def clean(text: str) -> str:
+    """The text without what no page may hold (control characters, halves of characters), which is shown as �."""
+    return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _add_text(parent: Element, text: str) -> None:
+    if len(parent):
+        parent[-1].tail = (parent[-1].tail or "") + text
+    else:
+        parent.text = (parent.text or "") + text
+
+
+def table(content: Table, *, name: str, text: bool = False, low: bool = False) -> Element:
+    """A table in a box that scrolls by itself; the first cell of every row is its header."""
+    head = element("thead", element("tr", (element("th", title, scope="col") for title in content.head)))
+    body = element("tbody")
+    for at, row in enumerate(content.body):
+        cells = [element("th", row[0], scope="row"), *(element("td", value) for value in row[1:])]
+        body.append(element("tr", cells, data_row=str(content.keys[at]) if content.keys else None))
+    kind = "scroll low" if low else "scroll"
+    inner = element("table", head, body, class_="text" if text else None)
+    return element("div", inner, class_=kind, role="region", tabindex="0", aria_label=name)
+
+
+def document(title: str, *body: Element) -> str:
+    """A whole page, as text."""
+    style = f":root{{color-scheme:light;{css_variables(dark=False)}}}"
+    dark = f"color-scheme:dark;{css_variables(dark=True)}"
+    style += f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}'
+    style += f':root[data-theme="dark"]{{{dark}}}\n' + _own("page.css")
+    script = _own("page.js")
+    policy = (
+        f"default-src 'none'; style-src '{_fingerprint(style)}'; script-src '{_fingerprint(script)}'; img-src data:;"
+        " base-uri 'none'; form-action 'none'"
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="generator", content=f"Deltaplane {__version__}"),
+        element("title", title),
+        element("link", rel="icon", href="data:,"),
+        _raw("style", style),
+    )
+    footer = element("footer", f"Made by Deltaplane {__version__}. This page is complete in itself and loads nothing.")
+    page = element("html", head, element("body", *body, footer, _raw("script", script)), lang="en")
+    return f"<!DOCTYPE html>\n{ET.tostring(page, encoding='unicode', method='html')}\n"
+
+
+def _raw(tag: str, text: str) -> Element:
+    """Style or script: in HTML they hold no markup, so they are written as they are."""
+    assert "</" not in text and "<!--" not in text, "what ends the element early must not stand in it"  # noqa: PT018
+    made = ET.Element(tag)
+    made.text = text
+    return made
+
+
+def _own(name: str) -> str:
+    return (files("deltaplane_services.observe.report") / name).read_text("utf-8")
+
+
+def _fingerprint(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -1,0 +1,75 @@
+"""Reports and pictures as files. Whether they can be had is asked BEFORE a replay runs, not after."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from deltaplane_services.observe.report.compare import Runs
+from deltaplane_services.observe.report.record import ReportError, Run
+from deltaplane_services.system.output_files import check_output, write_text
+
+
+def check_outputs(report: Path | None, plots: Path | None = None) -> None:
+    """Raise :class:`ReportError` or :class:`OutputRefused` where something is missing that these need.
+
+    That is the extra, or a directory to write to; the one for pictures is made.
+    """
+    if report is None and plots is None:
+        return
+    if importlib.util.find_spec("matplotlib") is None:
+        raise ReportError("pictures are drawn by matplotlib, which is not installed: pip install 'deltaplane[report]'")
+    check_output(report, "report")
+    if plots is not None and plots.exists() and not plots.is_dir():
+        raise ReportError(f"plots: expected a directory, or a name for one, got the file {str(plots)!r}")
+    if plots is not None:
+        _make(plots)
+        check_output(plots / "picture.png", "plots")
+
+
+def draw(run: Run, report: Path | None, plots: Path | None) -> None:
+    """What is asked for of a run. Raises :class:`ReportError` where it cannot be written."""
+    if report is not None:
+        write_report(run, report)
+    if plots is not None:
+        write_plots(run, plots)
+
+
+def write_report(run: Run, to: Path) -> None:
+    """The page of a run. Raises :class:`ReportError` where it cannot be written."""
+    from deltaplane_services.observe.report.page import run_page
+
+    _write_page(run_page(run), to)
+
+
+def write_comparison(runs: Runs, to: Path) -> None:
+    """The page of several runs. Raises :class:`ReportError` where it cannot be written."""
+    from deltaplane_services.observe.report.comparison_page import comparison_page
+
+    _write_page(comparison_page(runs), to)
+
+
+def _write_page(page: str, to: Path) -> None:
+    write_text(to, page, "report")
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as fault:
+        raise ReportError(f"plots: the directory {str(directory)!r} cannot be made: {fault.strerror}") from None
+
+
+def write_plots(run: Run, directory: Path) -> list[Path]:
+    """Every picture of a run as PNG and SVG; the files. Raises :class:`ReportError` where they cannot be written."""
+    from deltaplane_services.observe.report.canvas import WIDE, label_of
+    from deltaplane_services.observe.report.charts import charts_of
+    from deltaplane_services.observe.report.svg import write_figure
+
+    written = []
+    _make(directory)
+    for chart in charts_of(run):
+        for ending in (".png", ".svg"):
+            written.append(directory / f"{chart.name}{ending}")
+            write_figure(chart.draw, WIDE, f"{chart.title}: {label_of(run.stream)}", written[-1])
+    return written

@@ -1,0 +1,288 @@
+"""A frame as a picture of text: one column of blocks on a narrow terminal, two on a wide one.
+
+What is not known is a dash. State is said in a word besides its colour, so that nothing depends on colours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.rule import Rule
+from rich.table import Table
+from rich.text import Text
+
+from deltaplane_services.observe.top.history import History
+from deltaplane_services.observe.top.snapshot import ClassState, Frame, Service, State
+
+WIDE_COLUMNS = 110
+LINES_OF_THE_REST = 18
+"""Of a picture without its notes, services and classes."""
+
+BARS = "▁▂▃▄▅▆▇█"
+UNKNOWN = "–"
+STYLES: Mapping[State, str] = {
+    "ready": "green",
+    "not ready": "yellow",
+    "standing still": "red",
+    "silent": "bold red",
+    "stranger": "bold red",
+}
+LEANING = {"C": "choices of C"}
+"""What a kind of choice is called, where not by its own name."""
+
+MOST_CHOICES = 2
+"""Of the choices that the automatic mode leans to."""
+
+LEAST_SPAN = 0.05
+"""A trend of shares that moves less than this is drawn as nearly level, so that noise does not look like an event."""
+
+
+def sparkline(points: Sequence[float | None], width: int, *, share: bool = False) -> str:
+    """The last ``width`` points as bars, from 0 up, or between their own ends for shares; a gap is a blank."""
+    shown = list(points)[-width:]
+    known = [point for point in shown if point is not None]
+    if not known:
+        return " " * width
+    low, high = (min(known), max(known)) if share else (0.0, max(known))
+    if share and high - low < LEAST_SPAN:
+        low, high = max(0.0, (low + high - LEAST_SPAN) / 2), max(LEAST_SPAN, (low + high + LEAST_SPAN) / 2)
+    top = len(BARS) - 1
+    span = high - low or 1.0
+    bars = [" " if p is None else BARS[min(top, max(0, round((p - low) / span * top)))] for p in shown]
+    return "".join(bars).rjust(width)
+
+
+def draw(frame: Frame, history: History, columns: int, lines: int | None = None) -> RenderableType:
+    """The frame for a terminal of so many columns, and lines if it cannot scroll.
+
+    Where there are too few lines, classes and services that are ready are counted instead of listed; a service that is
+    not ready, or does not answer, is always listed.
+    """
+    wide = columns >= WIDE_COLUMNS
+    spark = 24 if wide else 14
+    most_services, most_classes = _room(frame, lines)
+    blocks: list[RenderableType] = [_head(frame)]
+    blocks += [Text(note, "yellow", overflow="fold") for note in frame.notes]
+    sides = Table.grid(padding=(0, 2), expand=True)
+    sides.add_column(ratio=1)
+    sides.add_column(ratio=1)
+    sides.add_row(_quality(frame, history, spark), _flow(frame, history, spark))
+    blocks.append(sides)
+    if frame.classes:
+        blocks += [_classes(frame.classes[:most_classes], history, spark), *_more(len(frame.classes), most_classes)]
+    blocks.append(_counts(frame))
+    # The order in which they were given, but for those that have to be seen.
+    services = sorted(frame.services, key=lambda service: lines is not None and service.state == "ready")
+    blocks += [_services(services[:most_services], wide=wide), *_more(len(services), most_services, " are ready")]
+    return Group(*blocks)
+
+
+def _room(frame: Frame, lines: int | None) -> tuple[int, int]:
+    """How many services and classes can be listed."""
+    services, classes = len(frame.services), len(frame.classes)
+    if lines is None or lines >= LINES_OF_THE_REST + len(frame.notes) + services + classes:
+        return services, classes
+    room = max(2, lines - LINES_OF_THE_REST - len(frame.notes) - 2)
+    troubled = sum(service.state != "ready" for service in frame.services)
+    most_services = max(troubled, min(services, room - min(classes, room // 2)))
+    return most_services, max(1, min(classes, room - most_services))
+
+
+def _more(there_are: int, shown: int, what: str = "") -> list[Text]:
+    return [Text(f"and {there_are - shown} more{what}", "dim")] if there_are > shown else []
+
+
+def _head(frame: Frame) -> Rule:
+    ready = sum(service.state == "ready" for service in frame.services)
+    of = len(frame.services)
+    title = Text.assemble(
+        (frame.stream or "no stream", "bold"),
+        f"  {time.strftime('%H:%M:%S', time.localtime(frame.at))}  ",
+        (f"{frame.answering} of {of} up", "green" if frame.answering == of else "bold red"),
+        ", ",
+        (f"{ready} ready", "green" if ready == of else "yellow"),
+    )
+    return Rule(title, align="left", style="dim")
+
+
+def _pairs() -> Table:
+    pairs = Table.grid(padding=(0, 1))
+    pairs.add_column(style="cyan", no_wrap=True)
+    pairs.add_column(no_wrap=True, overflow="ellipsis")
+    return pairs
+
+
+def _quality(frame: Frame, history: History, spark: int) -> Table:
+    pairs, model = _pairs(), frame.model
+    recent, of_all = _share(frame.gmean.get("recent")), _share(frame.gmean.get("all"))
+    pairs.add_row("G-mean", _with_trend(f"{recent} (all {of_all})", history.trend("gmean"), spark, share=True))
+    pairs.add_row("imbalance", _with_trend(_number(frame.imbalance_ratio), history.trend("imbalance"), spark))
+    if model is None:
+        for name in ("model", "C, condition", "last move"):
+            pairs.add_row(name, UNKNOWN)
+        return pairs
+    version = f"version {model.version:,}, {duration(model.age_seconds)} old"
+    pairs.add_row("model", version)
+    if model.refused or model.plane_version != model.version:
+        plane = f"of version {model.plane_version:,}" if model.plane_version else "none"
+        pairs.add_row("plane", Text(f"{plane}{', newest refused' if model.refused else ''}", "bold red"))
+    pairs.add_row("C, condition", f"{_number(model.C)}, {_number(model.condition_number)}")
+    pairs.add_row("last move", _moved(model.weight_change_norm, model.weight_norm))
+    if model.blend_shares is not None:
+        for of, shares in model.blend_shares.items():
+            pairs.add_row(LEANING.get(of, of), _leaning(shares))
+    return pairs
+
+
+def _leaning(shares: Mapping[str, float]) -> str:
+    """The choices that have most of the plane."""
+    most = sorted(shares.items(), key=lambda item: -item[1])
+    return ", ".join(f"{choice} {share:.0%}" for choice, share in most[:MOST_CHOICES])
+
+
+def _moved(change: float | None, norm: float | None) -> str:
+    return f"{change / norm:.2%} of its length" if change is not None and norm else UNKNOWN
+
+
+def _flow(frame: Frame, history: History, spark: int) -> Table:
+    pairs, flow = _pairs(), frame.flow
+    pairs.add_row("samples/s", _with_trend(_number(flow.samples_per_second), history.trend("samples"), spark))
+    latency = flow.sample_to_model_seconds
+    middle, most = duration(latency["p50"]), duration(latency["p95"])
+    said = UNKNOWN if latency["p50"] is None else f"{middle}, 95%: {most}"
+    pairs.add_row("to model", _with_trend(said, history.trend("latency"), spark))
+    lag = f"{sum(flow.lag_records.values()):,}" if flow.lag_records else UNKNOWN
+    pairs.add_row("lag", _with_trend(lag, history.trend("lag"), spark))
+    waiting = [f"{topic} {count:,}" for topic, count in flow.lag_records.items() if count]
+    if waiting:
+        pairs.add_row("", ", ".join(waiting))
+    deltas, predictions = _number(flow.deltas_per_second), _number(flow.predictions_per_second)
+    pairs.add_row("deltas/s", f"{deltas}, predictions/s {predictions}")
+    rebuilds = frame.rebuilds
+    done = UNKNOWN if rebuilds.done is None else f"{rebuilds.done:,} done"
+    mean = f", {duration(rebuilds.mean_seconds)} each" if rebuilds.mean_seconds is not None else ""
+    pairs.add_row("rebuilds", done + mean)
+    if rebuilds.under_way_seconds:
+        waits = ", ".join(f"{source} for {duration(age)}" for source, age in rebuilds.under_way_seconds.items())
+        pairs.add_row("", Text(f"now {waits}", "yellow"))
+    return pairs
+
+
+def _classes(classes: Sequence[ClassState], history: History, spark: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("class", style="cyan", overflow="ellipsis", no_wrap=True, max_width=20)
+    for name in ("recall", "", "(all)", "specificity", "F", "live", "share", "σ"):
+        table.add_column(name, justify="right", no_wrap=True)
+    total = sum(one.live_samples or 0 for one in classes)
+    for one in classes:
+        trend = sparkline(history.trend("recall", one.name), spark, share=True)
+        live = one.live_samples
+        table.add_row(
+            Text(one.name),
+            Text(_share(one.recall), "bold"),
+            Text(trend, "blue"),
+            _share(one.recall_of_all),
+            _share(one.specificity),
+            _share(one.f_measure),
+            UNKNOWN if live is None else f"{live:,}",
+            f"{live / total:.1%}" if live is not None and total else UNKNOWN,
+            _number(one.sigma),
+        )
+    return table
+
+
+def _counts(frame: Frame) -> Table:
+    pairs = Table.grid(padding=(0, 1))
+    pairs.add_column(style="cyan", no_wrap=True)
+    pairs.add_column(overflow="fold")
+    counts = frame.counts
+    if counts is None:
+        for name in ("samples", "rejected", "retirements"):
+            pairs.add_row(name, UNKNOWN)
+        return pairs
+    pairs.add_row("samples", _listed(counts.samples))
+    pairs.add_row("rejected", Text(_listed(counts.rejected), "yellow" if any(counts.rejected.values()) else ""))
+    waiting = f"; {counts.retirements_waiting:,} wait now" if counts.retirements_waiting else ""
+    pairs.add_row("retirements", _listed(counts.retirements) + waiting)
+    return pairs
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    """Those that are not 0, the most frequent first."""
+    found = sorted(((count, name) for name, count in counts.items() if count), key=lambda pair: (-pair[0], pair[1]))
+    return ", ".join(f"{count:,} {name.replace('_', ' ')}" for count, name in found) or "none"
+
+
+def _services(services: Sequence[Service], *, wide: bool) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True)
+    table.add_column("service", style="cyan", no_wrap=True)
+    table.add_column("address", no_wrap=True, overflow="ellipsis", max_width=40 if wide else 22)
+    table.add_column("state", ratio=1, overflow="fold")
+    for name in ("model", "lag", "memory"):
+        table.add_column(name, justify="right", no_wrap=True)
+    several = len({service.stream for service in services if service.stream is not None}) > 1
+    for service in services:
+        role = f"{service.role or '?'}{'*' if service.elected else ''}"
+        memory = service.resident_memory_bytes
+        table.add_row(
+            Text(f"{role} {service.stream}" if several and service.stream else role),
+            Text(service.address),
+            _state(service),
+            _count(service.seen_model_version),
+            _count(service.lag_records),
+            UNKNOWN if memory is None else f"{memory / 1e6:,.0f} MB",
+        )
+    return table
+
+
+def _state(service: Service) -> Text:
+    style = STYLES[service.state]
+    if service.state == "silent":
+        return Text(f"no answer for {duration(service.silent_seconds)}: {service.why}", style)
+    if service.state == "stranger":
+        return Text(f"no service: {service.why}", style)
+    if service.state == "ready":
+        # Its words are cut where there is no room for them; those of one that is not are shown in full.
+        return Text.assemble(("ready", style), (f": {service.why}", "dim"), no_wrap=True, overflow="ellipsis")
+    return Text.assemble((service.state, style), f": {service.why}")
+
+
+# Numbers -------------------------------------------------------------------------------------------------------------
+
+
+def _with_trend(text: str, trend: Sequence[float | None], width: int, *, share: bool = False) -> Text:
+    return Text.assemble((text, "bold"), " ", (sparkline(trend, width, share=share).lstrip(), "blue"))
+
+
+def _count(value: int | None) -> str:
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+def _share(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def _number(value: float | None) -> str:
+    """With three or four digits that matter."""
+    if value is None:
+        return UNKNOWN
+    if value and not 1e-3 <= abs(value) < 1e6:
+        return f"{value:.2e}"
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def duration(seconds: float | None) -> str:
+    """``3 ms``, ``1.4 s``, ``5 min 3 s``, ``2 h 10 min``, ``3 d 4 h``."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    for unit, size, smaller, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            return f"{whole // size} {unit} {whole % size // part} {smaller}"
+    return f"{whole} s"

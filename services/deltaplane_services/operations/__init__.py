@@ -1,0 +1,6 @@
+"""What an operator does to a stream: topics, access, audits, retirements, copies, backups, sources, trims, new grids.
+
+May import: everything below the command line, except ``replay``. Gives: one module for each task, called by ``cli``.
+"""
+
+from __future__ import annotations

@@ -1,0 +1,181 @@
+"""``deltaplane audit``: read the logs from where they begin, and hold what they give against the live model.
+
+Of the deltas nothing is believed but how far they have come: see :mod:`deltaplane_services.processors.account`.
+
+The rows of a site are on the cluster of that site, so an audit is of the sources of one site. What the other sites
+have put into the model is taken from their accepted deltas, and said to be so; run the audit at each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane.errors import WireError
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import SourceOrder, SourceState
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.wire import read_claim_or_delta
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.accepted import NothingToAudit, readable_checkpoints, state_at
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.kafka.log import LogReader, in_batches
+from deltaplane_services.processors.account import Account, Bygone, account_of_site
+from deltaplane_services.processors.messages import DELTAS, Record
+from deltaplane_services.system.printable import sayable
+
+
+@dataclass(frozen=True)
+class SourceAudit:
+    """One source: the rows found live, and the ``account`` of it that the logs give.
+
+    The account is None where rows were not read: of the sources of other sites, and of a removed source.
+    ``disagreements``: where the model says otherwise than the deltas that it is made of.
+    """
+
+    position: SourcePosition
+    rows: int
+    account: Account | None
+    disagreements: tuple[str, ...] = ()
+
+    @property
+    def faults(self) -> tuple[str, ...]:
+        """What does not fit."""
+        return self.disagreements + (() if self.account is None else self.account.faults)
+
+    @property
+    def verdict(self) -> str:
+        """In a few words."""
+        if self.faults:
+            return "; ".join(self.faults)
+        if self.position.barred:
+            return "removed"
+        if self.account is None:
+            return "of another site, taken from its deltas; run the audit there"
+        return "equal"
+
+    @property
+    def proved(self) -> str | None:
+        """From where on it is proved, and what is believed all the same; None where nothing is."""
+        account = self.account
+        if account is None or not (account.samples_from or account.retirements_from or account.believed):
+            return None
+        said = f"proved from offset {account.samples_from} of samples and {account.retirements_from} of retirements on"
+        if account.samples_from or account.retirements_from:
+            said += "; that nothing counts which lay before is what the logs no longer hold, and no live row needs"
+        return said if not account.believed else f"{said}; believed from its deltas: {'; '.join(account.believed)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """In plain values."""
+        account, position = self.account, self.position
+        tables: dict[str, Any] = sayable(
+            {
+                "source": str(position.source),
+                "rows": self.rows,
+                "samples": position.samples,
+                "retirements": position.retirements,
+                "tile": position.sequence,
+                "removed": position.barred,
+                "equal": None if account is None and not self.faults else not self.faults,
+                "faults": list(self.faults),
+                "proved_from": None
+                if account is None
+                else {"samples": account.samples_from, "retirements": account.retirements_from},
+                "believed": [] if account is None else list(account.believed),
+            }
+        )
+        return tables
+
+
+@dataclass(frozen=True)
+class Audit:
+    """``digest`` is that of the rows found live in the log, at the positions of ``model``."""
+
+    model: Model
+    digest: str
+    sources: tuple[SourceAudit, ...]
+
+    @property
+    def equal(self) -> bool:
+        """Whether the log and the model agree, bit for bit."""
+        return self.digest == self.model.digest and not any(source.faults for source in self.sources)
+
+    def as_json(self) -> dict[str, Any]:
+        """In plain values."""
+        return {
+            "equal": self.equal,
+            "model": {"version": self.model.version, "digest": self.model.digest},
+            "log_digest": self.digest,
+            "sources": [source.as_json() for source in self.sources],
+        }
+
+
+class _ClusterLog:
+    """The samples and retirements of a site, as an account reads them."""
+
+    def __init__(self, log: LogReader) -> None:
+        self._log = log
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        return self._log.bounds(topic, partition)
+
+    def batches(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Sequence[Record]]:
+        return in_batches(self._log.read(topic, partition, start, stop))
+
+
+def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
+    """Audit the newest model at the site of ``settings``; accounts say which of the ids that are asked for are live.
+
+    Raises :class:`NothingToAudit`, :class:`LogUnavailable`.
+    """
+    central, site = reader(settings, "central"), reader(settings, "site")
+    definition = settings.definition
+    try:
+        follower = ModelFollower(central, definition)
+        model, newest = follower.model, follower.newest
+        if model is None or newest is None:
+            raise NothingToAudit(f"{definition.name}.models holds no model; has a merger run?")
+        checkpoints = readable_checkpoints(settings, central)
+        states = [state_at(settings, central, checkpoints, position) for position in model.positions]
+        bygone = Bygone(newest.log_time, lambda: _any_orders(settings, central))
+        accounts = account_of_site(definition, settings.site, states, _ClusterLog(site), bygone, asked)
+        total = Statistics(definition.dimension)
+        sources = []
+        for position, state in zip(model.positions, states, strict=True):
+            account = accounts.get(position.source)
+            statistics = state.statistics if account is None else account.statistics
+            rows = sum(statistics.counts(definition.ladder.longest).values())
+            sources.append(SourceAudit(position, rows, account, tuple(_disagreements(position, state))))
+            total = total + statistics
+        return Audit(model, total.digest(definition.data_fingerprint), tuple(sources))
+    finally:
+        central.close()
+        site.close()
+
+
+def _disagreements(position: SourcePosition, state: SourceState) -> Iterator[str]:
+    """Where a model's word on a source is another than what its deltas add up to."""
+    for name, said, found in (
+        ("samples", position.samples, state.samples_position),
+        ("retirements", position.retirements, state.retirements_position),
+        ("watermark", position.watermark, state.rebuild.watermark),
+        ("removed", position.barred, state.barred),
+    ):
+        if said != found:
+            yield f"{name}: the model says {said}, its deltas add up to {found}"
+
+
+def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:
+    """Whether the deltas that are there say that a source was removed or admitted."""
+    definition = settings.definition
+    for partition in range(definition.partitions):
+        low, end = central.bounds(DELTAS, partition)
+        for record in central.read(DELTAS, partition, low, end):
+            try:
+                if isinstance(read_claim_or_delta(record.value, definition.dimension), SourceOrder):
+                    return True
+            except WireError:
+                continue
+    return False

@@ -1,0 +1,34 @@
+"""What follows from a stream's definition and has to be known by whoever writes to its topics without our code."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.mismatch import settings_of
+from deltaplane.stream.table_values import canonical_json
+from deltaplane.wire.frame import header
+from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES
+
+_WRITTEN = {"sample": SAMPLES, "sample_batch": SAMPLES, "retirement": RETIREMENTS, "query": QUERIES}
+_KEYS = {SAMPLES: "sample id", RETIREMENTS: "sample id", QUERIES: "query id"}
+EXAMPLE_IDS = ("a", "order-17", "é")
+
+
+def facts_of(definition: StreamDefinition) -> dict[str, Any]:
+    """Fingerprints, features, the first bytes of messages, topics and keys, and where ids go; as JSON has it."""
+    data = definition.data_fingerprint.hex()
+    placed = {one: definition.partition_of(one) for one in EXAMPLE_IDS}
+    return {
+        "stream": definition.name,
+        "data_fingerprint": data,
+        "stream_fingerprint": definition.stream_fingerprint.hex(),
+        "features": list(definition.features),
+        "message_begins": {name: f"{header(name).hex()}{data}" for name in _WRITTEN},
+        "topics": {f"{definition.name}.{topic}": f"key: {_KEYS[topic]}, in UTF-8" for topic in _KEYS},
+        "partitions": definition.partitions,
+        "partitioner": definition.partitioner,
+        "partition_of_id": placed,
+        "settings": settings_of(definition),
+        "data_fingerprint_text": canonical_json(definition.data_settings()),
+    }

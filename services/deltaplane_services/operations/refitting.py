@@ -1,0 +1,112 @@
+"""What a new grid is fitted on, and the definition of the stream that has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError, DefinitionMismatch, WireError
+from deltaplane.exact.refit import Refit, refit_grid
+from deltaplane.maps.feature_maps import SCALE_LARGEST, SCALE_SMALLEST
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.wire import read_samples
+from deltaplane_services.processors.messages import SAMPLES, Record
+
+Floats = npt.NDArray[np.float64]
+MOST_ROWS = limits.GRID_FIT_ROWS
+"""Rows that are held of those that fit, and of those that do not; of the former also the extremes of all."""
+
+
+class RowsSeen:
+    """The newest rows that fit a grid, the extremes of all that do, and the newest that do not."""
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self.fit = self.refused = 0
+        self._definition = definition
+        features = len(definition.features)
+        self._newest, self._outside = np.empty((0, features)), np.empty((0, features))
+        self._extremes = np.empty((0, features))
+
+    def add(self, rows: Floats) -> None:
+        """Raw rows float64[n, d]."""
+        _, fits = self._definition.grid.place(np.where(np.isnan(rows), self._definition.grid.offsets, rows))
+        inside, outside = rows[fits], rows[~fits]
+        self.fit += len(inside)
+        self.refused += len(outside)
+        self._newest = np.concatenate([self._newest, inside])[-MOST_ROWS:]
+        self._outside = np.concatenate([self._outside, outside])[-MOST_ROWS:]
+        if len(inside):
+            every = np.concatenate([self._extremes, inside])
+            self._extremes = np.vstack([np.fmin.reduce(every), np.fmax.reduce(every)])
+
+    def add_records(self, records: Iterable[Record]) -> None:
+        """The rows of a stream's log, those that it refused among them; what is unreadable is passed over."""
+        definition = self._definition
+        for record in records:
+            if record.topic != SAMPLES:
+                continue
+            try:
+                features, fingerprint = len(definition.features), definition.data_fingerprint
+                self.add(read_samples(record.value, features, fingerprint, record.offset, record.log_time).features)
+            except (WireError, DefinitionMismatch):
+                continue
+
+    def refit(self) -> Refit:
+        """The grid for all of them. Raises :class:`DefinitionError` where no feature has outgrown its own."""
+        live = np.concatenate([self._newest, self._extremes])
+        found = refit_grid(self._definition.grid, self._definition.features, live, self._outside)
+        if not found.outgrown:
+            raise DefinitionError(
+                f"grid: no feature has outgrown it; of {self.fit + self.refused:,} rows {self.refused:,} were refused,"
+                " for values that are missing, infinite, or out of all proportion"
+            )
+        return found
+
+
+def refitted_tables(tables: dict[str, Any], old: StreamDefinition, found: Refit, name: str) -> dict[str, Any]:
+    """The tables of a definition with the new grid, under another name; a feature map stays the same function."""
+    grid = {"steps": found.grid.steps.tolist(), "offsets": found.grid.offsets.tolist()}
+    changed = {**tables, "name": name, "grid": grid}
+    if old.feature_map.kind != "none":
+        ratio = old.grid.steps / found.grid.steps
+        centers = old.grid.offsets + old.grid.steps * np.array(old.feature_map.centers, dtype=np.float64)
+        scales = np.clip(np.array(old.feature_map.scales) * ratio, SCALE_SMALLEST, SCALE_LARGEST)
+        placed = np.rint((centers - found.grid.offsets) / found.grid.steps)
+        changed["feature_map"] = {
+            **tables["feature_map"],
+            "centers": [int(center) for center in placed.tolist()],
+            "scales": scales.tolist(),
+        }
+    StreamDefinition.from_tables({key: value for key, value in changed.items() if key not in ("service", "kafka")})
+    return changed
+
+
+def rows_of_file(source: str, tables: dict[str, Any], definition: StreamDefinition) -> RowsSeen:
+    """The rows of a data file, read as the definition says."""
+    from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+    from deltaplane_services.readers import open_rows
+
+    seen = RowsSeen(definition)
+    options = reader_options(ReplayOptions(source, tables))
+    with open_rows(source, options) as reader:
+        if reader.feature_names != definition.features:
+            raise DefinitionError(
+                f"{source}: expected the features {', '.join(definition.features[:8])}, got"
+                f" {', '.join(reader.feature_names[:8])}"
+            )
+        for block in reader:
+            seen.add(block.features)
+    return seen
+
+
+def check_new(out: Path, name: str, old: StreamDefinition) -> None:
+    """Refuse to write over a file, or over a stream."""
+    if out.exists():
+        raise DefinitionError(f"grid refit: {str(out)!r} is there already; name a file that is not")
+    if name == old.name:
+        raise DefinitionError(f"grid refit: the new grid makes a new stream; give it another name than {old.name!r}")

@@ -1,0 +1,149 @@
+"""``deltaplane retire``: publish retirements and wait until each has its receipt, and a model contains its tile."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from deltaplane.errors import WireError
+from deltaplane.log.model import Model
+from deltaplane.log.records import Receipt
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement
+from deltaplane.wire import read_receipt, write_retirement
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.accepted import AcceptedTiles
+from deltaplane_services.kafka.clients import publisher, reader
+from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.operations.retirement_words import ExitCode, exit_code_of, receipt_as_json, what_became
+from deltaplane_services.processors.messages import RECEIPTS, RETIREMENTS, Outgoing, Record
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What became of one id: its receipt, and the first model seen that contains the tile of the receipt.
+
+    Either is None where time ran out first. Only where the receipt says so did the retirement take anything out.
+    """
+
+    id: str
+    receipt: Receipt | None
+    model_version: int | None
+
+    @property
+    def exit_code(self) -> ExitCode:
+        """How ``retire`` ends for this id alone."""
+        if self.receipt is None:
+            return ExitCode.NOT_YET
+        code = exit_code_of(self.receipt)
+        return ExitCode.NOT_YET if code is ExitCode.OUT and self.model_version is None else code
+
+    def line(self, definition: StreamDefinition, waited_seconds: float) -> str:
+        """What became of it, in a line."""
+        receipt, within = self.receipt, f"within {waited_seconds:g} s"
+        if receipt is None:
+            return f"{self.id}: no receipt {within}, so nothing is known to be out; is a worker running?"
+        said = what_became(receipt, definition)
+        if exit_code_of(receipt) is not ExitCode.OUT:
+            said = f"{self.id}: {receipt.outcome}: {said}"
+        elif self.model_version is None:
+            said = f"{self.id}: {receipt.outcome}, but no model without it came {within}, is a merger running? {said}"
+        else:
+            said = f"{self.id}: {receipt.outcome}, model {self.model_version} is without it; {said}"
+        return f"{said}; source {receipt.source}, tile {receipt.sequence}"
+
+    def as_json(self, definition: StreamDefinition) -> dict[str, object]:
+        """The same for scripts; what is not known is null."""
+        known = {"id": self.id} if self.receipt is None else receipt_as_json(self.receipt, definition)
+        return {**known, "model_version": self.model_version, "exit_code": int(self.exit_code)}
+
+
+def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seconds: float) -> list[Answer]:
+    """Retire samples by id; the answers are in the order of the ids, each id once.
+
+    Raises :class:`WireError` for an id that no sample can have, before anything is published.
+    """
+    asked = _Asked(settings, ids, reason)
+    receipts, follower = reader(settings, "site"), ModelFollower(reader(settings, "central"), settings.definition)
+    tiles = AcceptedTiles(settings, reader(settings, "central"), follower.model, asked.places)
+    try:
+        receipts.follow([(RECEIPTS, partition, receipts.bounds(RECEIPTS, partition)[1]) for partition in asked.places])
+        asked.publish()
+        deadline = time.monotonic() + wait_seconds
+        # A receipt may be read after the model that contains its tile, so every model since is held against it.
+        models = [] if follower.model is None else [follower.model]
+        while True:
+            for record in receipts.poll(500, 0.05):
+                asked.take_receipt(record)
+            tiles.poll()
+            models += follower.poll(500, 0.0)
+            asked.take_accepted(tiles)
+            asked.take_models(models)
+            if asked.answered or time.monotonic() >= deadline:
+                return list(asked.answers.values())
+    finally:
+        receipts.close()
+        tiles.close()
+        follower.close()
+
+
+class _Asked:
+    """The retirements of one call, and the answers so far."""
+
+    def __init__(self, settings: ServiceSettings, ids: Sequence[str], reason: str) -> None:
+        definition, now = settings.definition, time.time_ns() // 1_000_000
+        self.answers = {sample_id: Answer(sample_id, None, None) for sample_id in ids}
+        self._settings = settings
+        self._at: dict[tuple[int, int], str] = {}
+        # Of one retirement several writers may say what became of it; it is known later whose word counts.
+        self._said: defaultdict[str, list[Receipt]] = defaultdict(list)
+        self._records = {}
+        for sample_id in self.answers:
+            value = write_retirement(Retirement(sample_id, reason, 0, time=now), definition.data_fingerprint)
+            partition = definition.partition_of(sample_id)
+            self._records[sample_id] = Outgoing(RETIREMENTS, partition, sample_id.encode(), value)
+
+    @property
+    def places(self) -> list[int]:
+        """The partitions that receipts will come to."""
+        return sorted({record.partition for record in self._records.values()})
+
+    @property
+    def answered(self) -> bool:
+        """Whether nothing is left to wait for."""
+        return all(answer.model_version is not None for answer in self.answers.values())
+
+    def publish(self) -> None:
+        """Publish the retirements. Raises :class:`DeliveryFailed`."""
+        out = publisher(self._settings, "site")
+        for sample_id, record in self._records.items():
+            self._at[record.partition, out.publish_and_wait(record)] = sample_id
+
+    def take_receipt(self, record: Record) -> None:
+        """Note a receipt of one of these retirements."""
+        try:
+            receipt = read_receipt(record.value)
+        except WireError:
+            return
+        sample_id = self._at.get((receipt.source.partition, receipt.offset))
+        if receipt.source.site == self._settings.site and sample_id is not None:
+            self._said[sample_id].append(receipt)
+
+    def take_accepted(self, tiles: AcceptedTiles) -> None:
+        """Take the receipts whose tiles have been accepted."""
+        for answer in list(self.answers.values()):
+            true = [receipt for receipt in self._said[answer.id] if tiles.are_accepted(receipt)]
+            if answer.receipt is None and true:
+                self.answers[answer.id] = replace(answer, receipt=true[-1])
+
+    def take_models(self, models: Sequence[Model]) -> None:
+        """Note the first of these models that contains the tile of a receipt."""
+        for answer in list(self.answers.values()):
+            receipt = answer.receipt
+            if receipt is None or answer.model_version is not None:
+                continue
+            with_it = [model.version for model in models if model.contains(receipt.source, receipt.sequence)]
+            if with_it:
+                self.answers[answer.id] = replace(answer, model_version=with_it[0])

@@ -1,0 +1,73 @@
+"""``deltaplane source``: what a stream is made of; taking a whole source out exactly, and letting it in again."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane.log.delta import Source, SourceOrder
+from deltaplane.log.model import Model
+from deltaplane.wire import write_source_order
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.clients import publisher
+from deltaplane_services.operations.model_listing import follow_models
+from deltaplane_services.processors.messages import DELTAS, Outgoing, source_key
+
+MOST_LISTED = 12
+
+
+class NotInModel(DeltaplaneError):
+    """An order was published, and no model shows it in time."""
+
+
+def sources_named(text: str, partitions: int) -> list[Source]:
+    """``SITE/PARTITION`` is one source, ``SITE`` all of a site. Raises :class:`DefinitionError` on anything else."""
+    site, slash, partition = text.rpartition("/")
+    if not slash:
+        return [Source(text, number) for number in range(partitions)]
+    if not site or not partition.isdecimal() or int(partition) >= partitions:
+        raise DefinitionError(
+            f"source: expected SITE or SITE/PARTITION with a partition below {partitions}, got {text!r}"
+        )
+    return [Source(site, int(partition))]
+
+
+def refuse_unheard_of(sources: Sequence[Source], model: Model | None, named: str) -> None:
+    """Raise :class:`DefinitionError` where the newest model knows none of these sources: a misspelt name, most likely.
+
+    An order for a source that is yet to come has its use, but nobody should give it without knowing.
+    """
+    known = {} if model is None else {str(position.source): position.source.site for position in model.positions}
+    if known.keys() & {str(source) for source in sources}:
+        return
+    near = difflib.get_close_matches(named, [*known, *known.values()], n=1)
+    there = ", ".join(list(known)[:MOST_LISTED]) or "none yet"
+    raise DefinitionError(
+        f"source {named!r}: nothing was ever heard of it; {f'did you mean {near[0]!r}? ' if near else ''}the newest"
+        f" model knows {there}; where it is yet to come, and the order is to hold from its first row on, say --force"
+    )
+
+
+def order_sources(
+    settings: ServiceSettings, sources: Sequence[Source], *, barred: bool, reason: str, wait_seconds: float
+) -> Model:
+    """Remove sources (``barred``) or admit them again; the first model that shows it.
+
+    Raises :class:`NotInModel` where none does in time.
+    """
+    out = publisher(settings, "central")
+    definition = settings.definition
+    offsets = {}
+    for source in sources:
+        value = write_source_order(SourceOrder(source, barred, reason, definition.stream_fingerprint))
+        record = Outgoing(DELTAS, source.partition % definition.partitions, source_key(source), value)
+        offsets[source] = out.publish_and_wait(record)
+    for model in follow_models(settings, deadline_seconds=wait_seconds):
+        positions = {position.source: position for position in model.positions}
+        if all(source in positions and positions[source].read_to > offset for source, offset in offsets.items()):
+            return model
+    raise NotInModel(
+        f"the order is published, and no model showed it within {wait_seconds:g} s; is a merger running?"
+        " It takes effect when one reads it"
+    )

@@ -1,0 +1,197 @@
+"""Letting go of samples and retirements that no window needs, by the offsets that the checkpoints say.
+
+The checkpoints are those that lie in their topic: what was written and acknowledged, by whichever merger, and where the
+next one begins. Each source of this site has its own; one that is not understood keeps its log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane.log.delta import Source
+from deltaplane.log.records import Checkpoint
+from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
+from deltaplane_services.definition_file.kafka_properties import client_refused
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.accepted import readable_checkpoints
+from deltaplane_services.kafka.clients import reader
+from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.topic_plans import topic_name
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
+from deltaplane_services.system.background import again_and_again
+
+logger = logging.getLogger(__name__)
+
+ANSWER_SECONDS = 20.0
+
+Place = tuple[str, int]
+"""Topic, without the stream's prefix, and partition."""
+
+
+class CannotTrim(DeltaplaneError):
+    """Records could not be let go of."""
+
+
+@dataclass(frozen=True)
+class LogTrim:
+    """One log of a source: it began at ``begin``, and can begin at ``to``."""
+
+    source: Source
+    topic: str
+    begin: int
+    to: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        """Offsets that go; where a log has gaps, fewer records."""
+        return self.to - self.begin
+
+    @property
+    def place(self) -> Place:
+        """Where it lies."""
+        return self.topic, self.source.partition
+
+
+@dataclass(frozen=True)
+class TrimPlan:
+    """What can go, log by log, and the sources of which nothing can."""
+
+    trims: tuple[LogTrim, ...]
+    untouched: tuple[Untouched, ...]
+
+
+def plan_trim(settings: ServiceSettings, margin: TrimMargin) -> TrimPlan:
+    """What the sources of this site need no more, by the newest checkpoints. Raises :class:`LogUnavailable`."""
+    central, site = reader(settings, "central"), reader(settings, "site")
+    try:
+        newest: dict[Source, Checkpoint] = {}
+        for checkpoint in readable_checkpoints(settings, central):
+            source = checkpoint.state.source
+            mine = source.site == settings.site and source.partition < settings.definition.partitions
+            if mine and (source not in newest or checkpoint.next_offset > newest[source].next_offset):
+                newest[source] = checkpoint
+        trims: list[LogTrim] = []
+        untouched: list[Untouched] = []
+        for source in sorted(newest):
+            spans = _spans(site, source)
+            point = trim_point(settings.definition, newest[source].state, spans, margin)
+            if isinstance(point, TrimPoint):
+                trims += _trims(point, spans)
+            else:
+                untouched.append(point)
+        return TrimPlan(tuple(trims), tuple(untouched))
+    finally:
+        central.close()
+        site.close()
+
+
+def _spans(site: LogReader, source: Source) -> LogSpans:
+    samples, retirements = site.bounds(SAMPLES, source.partition), site.bounds(RETIREMENTS, source.partition)
+    return LogSpans(*samples, *retirements)
+
+
+def _trims(point: TrimPoint, spans: LogSpans) -> list[LogTrim]:
+    return [
+        LogTrim(point.source, SAMPLES, spans.samples_begin, point.samples, spans.samples_end),
+        LogTrim(point.source, RETIREMENTS, spans.retirements_begin, point.retirements, spans.retirements_end),
+    ]
+
+
+def let_go(settings: ServiceSettings, trims: Sequence[LogTrim]) -> dict[Place, int]:
+    """Have the brokers delete what can go; where each of these logs begins then.
+
+    Raises :class:`NotAllowed` where that is not allowed, :class:`CannotTrim` for any other refusal; logs that come
+    before it in the list have been trimmed.
+    """
+    wanted = [trim for trim in trims if trim.records > 0]
+    if not wanted:
+        return {}
+    properties = settings.admin_properties("site")
+    try:
+        client = AdminClient({**properties, "log_level": 0})
+    except (KafkaException, TypeError, ValueError) as fault:
+        raise client_refused(fault, properties, "site") from None
+    names = {trim.place: topic_name(settings.definition, trim.topic) for trim in wanted}
+    asked = [TopicPartition(names[trim.place], trim.source.partition, trim.to) for trim in wanted]
+    futures = client.delete_records(asked, request_timeout=ANSWER_SECONDS, operation_timeout=ANSWER_SECONDS)
+    of = {(name, place[1]): place for place, name in names.items()}
+    begins = {}
+    for at, future in futures.items():
+        try:
+            begins[of[at.topic, at.partition]] = future.result().low_watermark
+        except KafkaException as fault:
+            error = fault.args[0] if fault.args else None
+            if is_refusal(error):
+                raise Party.of(properties).may_not("Delete", f"records of topic {at.topic}", error) from None
+            said = error.str() if isinstance(error, KafkaError) else str(fault)
+            raise CannotTrim(f"kafka: {at.topic}-{at.partition} cannot be trimmed to {at.offset}: {said}") from None
+    return begins
+
+
+def trimmed(
+    settings: ServiceSettings,
+    is_elected: Callable[[], bool],
+    tell: Callable[[Mapping[Place, int], Mapping[Place, int]], None],
+) -> contextlib.AbstractContextManager[None]:
+    """Let go of what no window needs while a block runs and this merger is elected, as often as the settings say.
+
+    ``tell`` hears what went, and where each log begins. A merger whose site has a cluster of its own leaves it to
+    ``deltaplane topics trim`` there: it may not even reach it.
+    """
+    knobs, ladder = settings.knobs, settings.definition.ladder
+    endless = any(window.kind == "all" for window in ladder.windows)
+    if not knobs.trim_seconds or endless or not settings.one_cluster:
+        return contextlib.nullcontext()
+    return again_and_again("trim", knobs.trim_seconds, Trimming(settings, is_elected, tell).turn)
+
+
+class Trimming:
+    """What an elected merger lets go of by itself: in each turn, what the turn before found.
+
+    So whoever began to read what is still needed has a whole turn to come past it.
+    """
+
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        is_elected: Callable[[], bool],
+        tell: Callable[[Mapping[Place, int], Mapping[Place, int]], None],
+        margin: TrimMargin | None = None,
+    ) -> None:
+        self._settings, self._is_elected, self._tell = settings, is_elected, tell
+        self._margin = margin or TrimMargin()
+        self._found: dict[tuple[Source, str], int] = {}
+        self._said: dict[Source, str] = {}
+
+    def turn(self) -> None:
+        """Let go of what was found before, and find out what can go next. Raises :class:`DeltaplaneError`."""
+        if not self._is_elected():
+            self._found.clear()
+            return
+        plan = plan_trim(self._settings, self._margin)
+        trims = [
+            LogTrim(trim.source, trim.topic, trim.begin, min(trim.to, self._found[trim.source, trim.topic]), trim.end)
+            for trim in plan.trims
+            if (trim.source, trim.topic) in self._found
+        ]
+        self._found = {(trim.source, trim.topic): trim.to for trim in plan.trims}
+        for untouched in plan.untouched:
+            if self._said.get(untouched.source) != untouched.reason:
+                self._said[untouched.source] = untouched.reason
+                logger.info("source %s keeps its log: %s", untouched.source, untouched.reason)
+        # An election that was lost meanwhile does no harm: what is needed no more is the same for whoever has it now.
+        begins = let_go(self._settings, trims)
+        gone = {trim.place: trim.records for trim in trims if trim.place in begins}
+        for (topic, partition), records in gone.items():
+            begin = begins[topic, partition]
+            logger.info("%s-%d: let go of %d records, it begins at %d now", topic, partition, records, begin)
+        self._tell(gone, {trim.place: begins.get(trim.place, trim.begin) for trim in plan.trims})

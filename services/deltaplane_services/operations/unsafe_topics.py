@@ -1,0 +1,83 @@
+"""The topics of a running service, held against what they must be: what is unsafe is logged, and is a metric.
+
+The checks are those of ``deltaplane topics check``. They are made beside the work, at the start and at intervals since,
+so that a change is noticed and a cure as well; nothing waits for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from deltaplane_services.definition_file.settings import Cluster, ServiceSettings
+from deltaplane_services.kafka.access import ROLES
+from deltaplane_services.kafka.topic_plans import TopicPlan, plan_topics, topic_name
+from deltaplane_services.operations.topic_administration import Administration, Finding, NotTold
+from deltaplane_services.system.background import again_and_again
+
+logger = logging.getLogger(__name__)
+
+WATCH_SECONDS = 300.0
+ANSWER_SECONDS = 20.0
+
+UnsafeSettings = Mapping[str, int]
+"""Topic, without the stream's prefix, to the number of its settings that may cost rows or stop the stream."""
+
+
+def topics_watched(
+    settings: ServiceSettings, role: str, tell: Callable[[UnsafeSettings], None], seconds: float = WATCH_SECONDS
+) -> contextlib.AbstractContextManager[None]:
+    """Watch the topics that a role uses while a block runs, and ``tell`` what was found each time."""
+    return again_and_again("topics", seconds, _UnsafeTopics(settings, role, tell).look)
+
+
+class _UnsafeTopics:
+    """Looks at topics; what it has said once it does not say again until it has changed."""
+
+    def __init__(self, settings: ServiceSettings, role: str, tell: Callable[[UnsafeSettings], None]) -> None:
+        self._settings, self._role, self._tell = settings, role, tell
+        self._said: dict[str, str] = {}
+
+    def look(self) -> None:
+        """Check every topic once. Raises :class:`DeltaplaneError` where a cluster does not answer."""
+        unsafe: dict[str, int] = {}
+        untold: list[str] = []
+        for cluster in self._settings.clusters:
+            administration = Administration(cluster, ANSWER_SECONDS)
+            for topic, plan in self._plans(cluster).items():
+                try:
+                    findings = administration.check([plan])
+                except NotTold:
+                    untold.append(plan.name)
+                    continue
+                unsafe[topic] = sum(finding.vital for finding in findings)
+                self._say(plan.name, findings)
+        if untold:
+            self._once(
+                "",
+                f"the settings of {', '.join(sorted(untold))} could not be checked: that needs the right to"
+                f" DescribeConfigs (deltaplane topics acls --principal {self._role}=User:NAME prints it)",
+                logging.INFO,
+            )
+        self._tell(unsafe)
+
+    def _plans(self, cluster: Cluster) -> dict[str, TopicPlan]:
+        """The plans of the topics that the role uses on a cluster, by topic."""
+        names = {topic for where in ("site", "central") for topic in ROLES[self._role].topics(where)}
+        full = {topic_name(self._settings.definition, topic): topic for topic in names}
+        return {full[plan.name]: plan for plan in plan_topics(self._settings, cluster) if plan.name in full}
+
+    def _say(self, name: str, findings: Sequence[Finding]) -> None:
+        """One line for a topic: its vital findings as a warning, or what else there is as a remark."""
+        vital = [finding for finding in findings if finding.vital]
+        if shown := vital or findings:
+            level = logging.WARNING if vital else logging.INFO
+            self._once(name, " | ".join(str(finding) for finding in shown), level)
+        elif self._said.pop(name, None) is not None:
+            logger.info("%s is as it should be now", name)
+
+    def _once(self, about: str, words: str, level: int) -> None:
+        if self._said.get(about) != words:
+            self._said[about] = words
+            logger.log(level, "%s", words)

@@ -1,0 +1,167 @@
+"""The merger as a processor: deltas in, models and checkpoints out.
+
+On restart it takes, per source, the checkpoint with the *highest* next offset, not the last written, so that a stale
+merger does no harm; model versions go on from the highest seen, and readers ignore lower ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Source, SourceState, Verdict
+from deltaplane.log.merger import Merger
+from deltaplane.log.model import Model
+from deltaplane.log.records import Checkpoint
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
+from deltaplane_services.processors.announced import OtherDefinitions
+from deltaplane_services.processors.messages import (
+    CHECKPOINTS,
+    MODELS,
+    Encoding,
+    Outgoing,
+    Output,
+    Record,
+    dead_letter,
+    read_change,
+    source_key,
+)
+from deltaplane_services.processors.solving import solver_changed
+
+
+class MergerProcessor:
+    """Follows every partition of the deltas topic from ``next_offsets`` on.
+
+    ``solver_changed``: after ``restore``, how the solver settings differ from those of the last model, if they do.
+    """
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self.definition = definition
+        self.merger = Merger(definition)
+        self.model: Model | None = None
+        self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
+        self.solver_changed: str | None = None
+        self._others = OtherDefinitions(definition)
+        self._next_offsets: dict[int, int] = {}
+        self._partition_of: dict[Source, int] = {}
+        # What the last checkpoint of each source said: its sequence, and the next offset.
+        self._checkpointed: dict[Source, tuple[int, int]] = {}
+        self._first_heard: dict[Source, int] = {}
+        self._skip_below: dict[Source, int] = {}
+
+    def restore(self, checkpoints: Iterable[Record], models: Iterable[Record]) -> dict[int, int]:
+        """Begin where the newest checkpoints left off; deltas partition → offset to read from."""
+        newest: dict[Source, Checkpoint] = {}
+        log_times: dict[Source, int] = {}
+        for record in checkpoints:
+            checkpoint = read_checkpoint(record.value, self.definition.dimension)
+            self._check(checkpoint.stream_fingerprint, f"checkpoint of source {checkpoint.state.source}")
+            known = newest.get(checkpoint.state.source)
+            if known is None or checkpoint.next_offset > known.next_offset:
+                newest[checkpoint.state.source] = checkpoint
+                log_times[checkpoint.state.source] = record.log_time
+        for record in models:
+            model = read_model(record.value)
+            self.model = model if model.replaces(self.model) else self.model
+        if self.model is not None:
+            self.model.check(self.definition)
+            self.solver_changed = solver_changed(self.definition, self.model)
+        read_to = {source: checkpoint.next_offset for source, checkpoint in newest.items()}
+        states = [checkpoint.state for checkpoint in newest.values()]
+        self.merger.restore(states, self.model, read_to, log_times)
+        for source, checkpoint in newest.items():
+            at = source.partition % self.definition.partitions
+            self._skip_below[source] = checkpoint.next_offset
+            self._checkpointed[source] = checkpoint.state.sequence, checkpoint.next_offset
+            self._partition_of[source] = at
+            self._next_offsets[at] = min(self._next_offsets.get(at, checkpoint.next_offset), checkpoint.next_offset)
+        return dict(self._next_offsets)
+
+    def _check(self, fingerprint: bytes, what: str) -> None:
+        if fingerprint != self.definition.stream_fingerprint:
+            raise DefinitionMismatch(
+                f"{what}: expected stream definition {self.definition.stream_fingerprint.hex()},"
+                f" got {fingerprint.hex()};"
+                " start the merger with the stream's definition, or give the new definition a new name",
+                fingerprint,
+            )
+
+    def process(self, deltas: Sequence[Record]) -> Output:
+        """Apply records of the deltas topic, each partition in order; what cannot be read becomes a dead letter."""
+        letters = []
+        for record in deltas:
+            if record.offset < self._next_offsets.get(record.partition, 0):
+                continue
+            self._next_offsets[record.partition] = record.offset + 1
+            try:
+                change = read_change(record, self.definition.dimension)
+                # A checkpoint may be ahead of that of another source in the same partition.
+                if record.offset < self._skip_below.get(change.source, 0):
+                    continue
+                if change.source not in self._partition_of:
+                    self._partition_of[change.source] = record.partition
+                    self._first_heard[change.source] = record.offset
+                self.verdicts[self.merger.apply(change, record.offset, record.log_time)] += 1
+            except (WireError, DefinitionMismatch, StateMismatch) as fault:
+                kind, reason = self._others.kind_and_reason(record, fault)
+                kind = "impossible change" if isinstance(fault, StateMismatch) else kind
+                letters.append(dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES))
+        return Output(first=tuple(letters))
+
+    def see_model(self, model: Model) -> None:
+        """Take note of a record of the models topic; its own, or one of another that believes to be the merger."""
+        self.merger.see_other(model)
+
+    def publish(self, now: int) -> Output:
+        """Solve and publish a model, if anything changed; ``now`` in milliseconds since the epoch."""
+        model = self.merger.publish(now)
+        if model is None:
+            return Output()
+        self.model = model
+        content = Encoding(lambda: write_model(model))
+        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
+
+    @property
+    def ignored_watermarks(self) -> int:
+        """Watermarks of deltas and checkpoints that cannot be, and move nobody."""
+        return self.merger.ignored_watermarks
+
+    @property
+    def void_trials(self) -> int:
+        """Deltas whose trials were of candidates that this merger does not have."""
+        return self.merger.void_trials
+
+    @property
+    def classes_left_out(self) -> int:
+        """Live classes that the newest model does not tell apart, since it has those with the most rows."""
+        live = self.merger.statistics.counts(self.definition.ladder.longest)
+        return 0 if self.model is None else max(0, len(live) - len(self.model.counts))
+
+    def checkpoints(self) -> Output:
+        """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.
+
+        The second keeps a source that is idle from holding back where the next merger begins to read.
+
+        Sources never checkpointed before are announced by an empty checkpoint from where they were first heard,
+        acknowledged BEFORE any other: a partition of deltas may carry several sources, and a merger that restarts from
+        some of their checkpoints must not begin after what it needs of the others.
+        """
+        announced, changed = [], []
+        for state in self.merger.sources():
+            source = state.source
+            next_offset = max(self._next_offsets[self._partition_of[source]], self._skip_below.get(source, 0))
+            if self._checkpointed.get(source) == (state.sequence, next_offset):
+                continue
+            if source not in self._checkpointed:
+                empty = SourceState(source, Statistics(self.definition.dimension))
+                announced.append(self._checkpoint(empty, self._first_heard[source]))
+            self._checkpointed[source] = state.sequence, next_offset
+            changed.append(self._checkpoint(state, next_offset))
+        return Output(tuple(announced), tuple(changed))
+
+    def _checkpoint(self, state: SourceState, next_offset: int) -> Outgoing:
+        checkpoint = Checkpoint(state, next_offset, self.definition.stream_fingerprint)
+        return Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint))

@@ -1,0 +1,231 @@
+"""What passes between a runner and a processor."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from deltaplane import limits
+from deltaplane.log.delta import Claim, Delta, Source, SourceOrder
+from deltaplane.log.model import Model
+from deltaplane.log.records import DeadLetter
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Refusal, Samples
+from deltaplane.wire import read_claim_or_delta, read_model, read_samples, write_dead_letter
+
+SAMPLES = "samples"
+RETIREMENTS = "retirements"
+DELTAS = "deltas"
+CHECKPOINTS = "checkpoints"
+MODELS = "models"
+QUERIES = "queries"
+PREDICTIONS = "predictions"
+RECEIPTS = "receipts"
+DEAD_LETTERS = "dead-letters"
+
+
+SHOWN_ID = 40
+"""Characters of an id that the reason of a refused row repeats."""
+
+MORE_ROWS = "more rows"
+"""The kind of a dead letter that stands for several rows of a batch."""
+
+
+@dataclass(frozen=True)
+class TopicSettings:
+    """How a topic must be made: ``single`` topics have one partition, the others as many as the stream."""
+
+    single: bool = False
+    compacted: bool = False
+
+
+TOPICS: Mapping[str, TopicSettings] = {
+    SAMPLES: TopicSettings(),
+    RETIREMENTS: TopicSettings(),
+    DELTAS: TopicSettings(),
+    CHECKPOINTS: TopicSettings(single=True, compacted=True),
+    MODELS: TopicSettings(single=True, compacted=True),
+    QUERIES: TopicSettings(),
+    PREDICTIONS: TopicSettings(),
+    RECEIPTS: TopicSettings(compacted=True),
+    DEAD_LETTERS: TopicSettings(compacted=True),
+}
+"""Every topic of a stream, by its name without the stream's prefix."""
+
+
+class Encoding:
+    """The bytes of a message, made when they are first asked for: where no wire lies between, nobody may ever ask.
+
+    ``write`` is a function of what it was given, which nobody changes.
+    """
+
+    __slots__ = ("_value", "_write")
+
+    def __init__(self, write: Callable[[], bytes]) -> None:
+        self._write = write
+        self._value: bytes | None = None
+
+    @property
+    def value(self) -> bytes:
+        """The bytes. Raises what ``write`` raises."""
+        if self._value is None:
+            self._value = self._write()
+        return self._value
+
+
+Content = bytes | Encoding | None
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+def _bytes_of(content: Content) -> bytes | None:
+    return content.value if isinstance(content, Encoding) else content
+
+
+class Record(NamedTuple):
+    """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch.
+
+    ``meaning`` is what decoding ``value`` would give, where a broker in the same process has passed it on; else None.
+    ``headers`` only where somebody asks for them: of queries.
+    ``announced`` is what its writer says, beside the record, of the definition that it writes under.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    log_time: int
+    key: bytes | None
+    content: Content
+    meaning: object = None
+    headers: Headers = ()
+    announced: bytes | None = None
+
+    @property
+    def value(self) -> bytes | None:
+        """The record's bytes."""
+        return _bytes_of(self.content)
+
+
+class Outgoing(NamedTuple):
+    """A record to be published; ``meaning`` is what ``value`` is encoded from, for readers in this process."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    content: Content
+    meaning: object = None
+    headers: Headers = ()
+
+    @property
+    def value(self) -> bytes | None:
+        """The record's bytes. Raises :class:`WireError` and :class:`LimitExceeded` where it cannot have any."""
+        return _bytes_of(self.content)
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a processor publishes: ``first`` must be acknowledged BEFORE ``then`` is sent."""
+
+    first: tuple[Outgoing, ...] = ()
+    then: tuple[Outgoing, ...] = field(default=())
+
+
+def read_change(record: Record, dimension: int) -> Claim | Delta | SourceOrder:
+    """What a record of the deltas topic says. Raises :class:`WireError`."""
+    if isinstance(record.meaning, Delta):
+        return record.meaning
+    return read_claim_or_delta(record.value, dimension)
+
+
+def read_published_model(record: Record) -> Model:
+    """The model in a record of the models topic. Raises :class:`WireError`."""
+    return record.meaning if isinstance(record.meaning, Model) else read_model(record.value)
+
+
+def read_published_samples(record: Record, definition: StreamDefinition) -> Samples:
+    """The samples in a record. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
+    if isinstance(record.meaning, Samples):
+        return record.meaning.at(record.offset, record.log_time)
+    features, fingerprint = len(definition.features), definition.data_fingerprint
+    return read_samples(record.value, features, fingerprint, record.offset, record.log_time)
+
+
+def source_key(source: Source) -> bytes:
+    """The key of everything that concerns one source."""
+    return str(source).encode()
+
+
+def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:
+    """The key of a dead letter: where its cause is, so that a repeat overwrites itself."""
+    return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
+
+
+def answer_key(stream: str, query: Record) -> bytes:
+    """The key of the answer to a query: where that lies, topic and all, as whoever published it was told.
+
+    With the stream's name in it: answers of several streams may be gathered in one table.
+    """
+    return f"{stream}.".encode() + origin_key(query.topic, query.partition, query.offset)
+
+
+def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> bytes:
+    """The key of a receipt. With writer and tile in it: who has lost the source cannot overwrite what is true."""
+    return origin_key(RETIREMENTS, partition, offset) + f"-{sequence}-{writer}".encode()
+
+
+def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:
+    """The dead letter of a record, or of one row of it, repeating at most ``limit_bytes`` of its value."""
+    letter = _letter(record, kind, shortened(reason), limit_bytes, row)
+    key = origin_key(record.topic, record.partition, record.offset, row)
+    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter)
+
+
+def _letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> DeadLetter:
+    return DeadLetter(
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        row=row,
+        kind=kind,
+        reason=reason,
+        key=None if record.key is None else record.key[:limit_bytes],
+        value=None if record.value is None else record.value[:limit_bytes],
+        size=len(record.value or b""),
+    )
+
+
+def shortened(reason: str) -> str:
+    """A reason, cut where it is longer than an answer or a letter may repeat."""
+    return reason if len(reason) <= limits.REASON_CHARACTERS else f"{reason[: limits.REASON_CHARACTERS]}…"
+
+
+def _cut(text: str, most_bytes: int) -> str:
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most_bytes else data[: most_bytes - 3].decode("utf-8", "ignore") + "…"
+
+
+def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
+    """The dead letters of rows of one record that the stream does not admit, in order.
+
+    The first :data:`limits.LETTER_ROWS` have one each, and one more counts the others: a batch of a few megabytes may
+    have 100,000 rows. ``when`` tells those apart that are refused later than others, so that each has a place of its
+    own; which rows are refused together is a matter of the record alone, however it is read.
+    """
+    first, others = refusals[: limits.LETTER_ROWS], Counter(one.kind for one in refusals[limits.LETTER_ROWS :])
+    letters = [_refused_row(record, refusal) for refusal in first]
+    if not others:
+        return letters
+    listed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(others.items()))
+    reason = f"{others.total():,} more rows of this batch: {listed}; the first {len(first):,} have a letter each"
+    letter = replace(_letter(record, MORE_ROWS, reason, limits.ROW_BYTES), rest=dict(others))
+    key = origin_key(record.topic, record.partition, record.offset) + f"-more{when}".encode()
+    return [*letters, Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter)]
+
+
+def _refused_row(record: Record, refusal: Refusal) -> Outgoing:
+    """The dead letter of one row of a record that the stream does not admit: less than a kilobyte."""
+    # Of a long id only the beginning: why it was refused stands behind it.
+    sample_id = refusal.id if len(refusal.id) <= SHOWN_ID else f"{refusal.id[:SHOWN_ID]}…"
+    reason = _cut(f"sample {sample_id!r}: {refusal.reason}", limits.ROW_REASON_BYTES)
+    return dead_letter(record, refusal.kind, reason, limits.ROW_BYTES, refusal.row)

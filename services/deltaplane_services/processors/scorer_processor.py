@@ -1,0 +1,159 @@
+"""The scorer as a processor: queries in, predictions of the newest model out.
+
+Every query gets one answer, under a key that names its place. One that cannot be answered gets the reason in the place
+of a class, and a dead letter beside it: who asks may read the answers, and need not read letters. What there is nothing
+to say about yet (no model has a plane) is no such query: it waits in its topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.log.answers import Answers, answer
+from deltaplane.log.model import Model
+from deltaplane.log.records import Prediction, Query, Unanswered
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.wire import query_id, read_query, write_prediction, write_unanswered
+from deltaplane_services.processors.announced import OtherDefinitions
+from deltaplane_services.processors.messages import (
+    PREDICTIONS,
+    Headers,
+    Outgoing,
+    Output,
+    Record,
+    answer_key,
+    dead_letter,
+    shortened,
+)
+
+BAD_ID, BAD_VALUE = "bad id", "bad value"
+
+LEFT_OUT = "deltaplane-headers-left-out"
+"""The header of an answer that says how many of the query's headers did not fit."""
+
+_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class _Refused:
+    """Why a query cannot be answered, and its id as far as that is known."""
+
+    id: str
+    kind: str
+    reason: str
+
+
+class ScorerProcessor:
+    """Answers every query once a model with a plane exists; until then ``ready`` is False and queries wait."""
+
+    def __init__(self, definition: StreamDefinition) -> None:
+        self.definition = definition
+        self.model: Model | None = None
+        self._others = OtherDefinitions(definition)
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a plane to predict with."""
+        return self.model is not None and self.model.plane is not None
+
+    def see_model(self, model: Model) -> None:
+        """Take a newer model; a lower version is ignored."""
+        if model.replaces(self.model):
+            self.model = model
+
+    def process(self, queries: Sequence[Record]) -> Output:
+        """One answer for each query, in order; for one that cannot be answered a dead letter with the reason, too."""
+        model = self.model
+        if model is None or model.plane is None:
+            raise RuntimeError("process() before there is a plane; hold queries back while the scorer is not ready")
+        asked = [self._asked(record) for record in queries]
+        good = [one for one in asked if isinstance(one, Query)]
+        rows = np.array([one.features for one in good]).reshape(len(good), len(self.definition.features))
+        answers, place = answer(model.plane, self.definition, rows), 0
+        first: list[Outgoing] = []
+        then: list[Outgoing] = []
+        for record, one in zip(queries, asked, strict=True):
+            refused = one
+            if isinstance(refused, Query):
+                query, at, place = refused, place, place + 1
+                if at not in answers.refusals:
+                    then.append(self._predicted(record, query, model, answers, at))
+                    continue
+                refused = _Refused(query.id, BAD_VALUE, f"query {query.id!r}: {answers.refusals[at]}")
+            first.append(dead_letter(record, refused.kind, refused.reason, limits.DEAD_LETTER_BYTES))
+            then.append(self._unanswered(record, refused, model))
+        return Output(tuple(first), tuple(then))
+
+    def _asked(self, record: Record) -> Query | _Refused:
+        """The query of a record, or why it is none that can be answered."""
+        try:
+            query = read_query(record.value, len(self.definition.features), self.definition.data_fingerprint)
+        except (WireError, DefinitionMismatch) as fault:
+            kind, reason = self._others.kind_and_reason(record, fault)
+            known = query_id(record.value)
+            return _Refused(_text(record.key) if known is None else known, kind, reason)
+        size = len(query.id.encode())
+        if size > limits.ID_BYTES:
+            # It comes back in the prediction, which must fit its topic.
+            reason = (
+                f"query {query.id[:_SHOWN]!r}...: expected an id of at most {limits.ID_BYTES} bytes, got {size};"
+                " shorten it"
+            )
+            return _Refused(query.id, BAD_ID, reason)
+        return query
+
+    def _predicted(self, record: Record, query: Query, model: Model, answers: Answers, at: int) -> Outgoing:
+        prediction = Prediction(
+            id=query.id,
+            predicted=answers.plane.classes[int(answers.chosen[at])],
+            decisions=answers.decisions(at),
+            model_version=model.version,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+        )
+        return self._outgoing(record, write_prediction(prediction), prediction)
+
+    def _unanswered(self, record: Record, refused: _Refused, model: Model) -> Outgoing:
+        unanswered = Unanswered(
+            # A code point takes four bytes at most.
+            id=refused.id[: limits.ID_BYTES // 4] if len(refused.id.encode()) > limits.ID_BYTES else refused.id,
+            model_version=model.version,
+            topic=record.topic,
+            partition=record.partition,
+            offset=record.offset,
+            kind=refused.kind,
+            reason=shortened(refused.reason),
+            key=None if record.key is None else record.key[: limits.ID_BYTES],
+        )
+        return self._outgoing(record, write_unanswered(unanswered), unanswered)
+
+    def _outgoing(self, record: Record, value: bytes, meaning: Prediction | Unanswered) -> Outgoing:
+        key = answer_key(self.definition.name, record)
+        return Outgoing(PREDICTIONS, record.partition, key, value, meaning, _returned(record.headers))
+
+
+def _text(key: bytes | None) -> str:
+    """The key of a record as a text; empty where it has none, or one that is no text."""
+    try:
+        return (key or b"").decode()
+    except UnicodeDecodeError:
+        return ""
+
+
+def _returned(headers: Headers) -> Headers:
+    """The headers of a query that come back: all of them, or those that fit, in order, and how many did not."""
+    kept: list[tuple[str, bytes | None]] = []
+    room = limits.HEADERS_BYTES
+    for name, value in headers:
+        size = len(name.encode()) + len(value or b"")
+        if len(kept) < limits.HEADERS and size <= room:
+            kept.append((name, value))
+            room -= size
+    left_out = len(headers) - len(kept)
+    return tuple(kept) if not left_out else (*kept, (LEFT_OUT, str(left_out).encode()))

@@ -1,0 +1,105 @@
+"""The event clock of a replay: which event times of a file are credible.
+
+A live producer has a wall clock to hold an event time against; a file has only its own order. One bogus date (a year
+mistyped) must not carry the watermark away and empty the window, while a real gap in the data (a weekend, a month
+without readings) must not be taken for one. So a row more than ``max_skew`` ahead of all before it is believed only if
+most of the rows right behind it are there, too, or at least half the way. The verdict depends on the file alone, not on
+how it is chunked.
+
+``max_skew`` as it follows from the windows is about clocks and the log, and there is no log here: a file whose rows are
+an hour apart must not be asked for witnesses at every row. So where a definition has the ``max_skew`` that fits its
+windows, a file may be a day ahead of itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.readers import RefusedRow, RowBlock
+
+Times = npt.NDArray[np.int64]
+WITNESSES = 10
+"""Rows behind a jump that are asked whether time has really moved."""
+
+
+def longest_step(definition: StreamDefinition) -> int:
+    """How far ahead of all rows before it a row of a file is believed without witnesses, in milliseconds."""
+    skew = definition.max_skew_milliseconds
+    return limits.LONGEST_SKEW_MILLISECONDS if skew == definition.ladder.fitting_skew_milliseconds else skew
+
+
+def refuse_bogus_times(blocks: Iterable[RowBlock], max_skew_milliseconds: int) -> Iterator[RowBlock]:
+    """The same blocks with rows of bogus event times moved to the refused ones. Blocks must have event times."""
+    clock: int | None = None
+    for block, following in pairwise(chain(blocks, (None,))):
+        assert block is not None, "only the last of a chain with an end mark is the mark"
+        if not len(block):
+            yield block
+            continue
+        times = _times(block)
+        ahead = _times(following)[:WITNESSES] if following is not None else np.zeros(0, dtype=np.int64)
+        if clock is None:
+            clock = int(np.median(np.concatenate((times, ahead))[: WITNESSES + 1]))
+        bogus, clock = _judge(times, ahead, clock, max_skew_milliseconds)
+        yield _without(block, bogus, max_skew_milliseconds) if bogus else block
+
+
+def _times(block: RowBlock) -> Times:
+    if block.event_times_milliseconds is None:
+        raise AssertionError("a clock was asked about rows without event times")
+    return block.event_times_milliseconds
+
+
+def _judge(times: Times, ahead: Times, clock: int, max_skew: int) -> tuple[list[int], int]:
+    """Rows of ``times`` that are bogus, and the clock after them; ``ahead`` are the times that follow."""
+    latest = np.maximum.accumulate(np.concatenate(([clock], times)))
+    if (times - latest[:-1] <= max_skew).all():
+        return [], int(latest[-1])
+    bogus = []
+    every = np.concatenate((times, ahead))
+    for row, time in enumerate(times.tolist()):
+        if time - clock > max_skew:
+            witnesses = every[row + 1 : row + 1 + WITNESSES]
+            # There is where the row is, or at least half the way: in a file whose rows are days apart all are ahead.
+            there = witnesses - clock > max(max_skew, (time - clock) // 2)
+            if 2 * np.count_nonzero(there) <= len(witnesses):
+                bogus.append(row)
+                continue
+        clock = max(clock, time)
+    return bogus, clock
+
+
+def _without(block: RowBlock, bogus: list[int], max_skew: int) -> RowBlock:
+    times = _times(block)
+    refused = [
+        RefusedRow(
+            int(block.line_numbers[row]),
+            f"event time {np.datetime64(int(times[row]), 'ms')} is more than {max_skew / 86_400_000:g} days (max_skew)"
+            " ahead of all rows before it, and the rows behind it are not there",
+            "",
+        )
+        for row in bogus
+    ]
+    kept = np.delete(np.arange(len(block)), bogus)
+    every = tuple(sorted((*block.refused, *refused), key=lambda row: row.line_number))
+    return replace(select(block, kept), refused=every)
+
+
+def select(block: RowBlock, rows: npt.NDArray[np.intp]) -> RowBlock:
+    """Some rows of a block, with all of its refused ones."""
+    times = block.event_times_milliseconds
+    return RowBlock(
+        features=block.features[rows],
+        labels=[block.labels[row] for row in rows.tolist()],
+        ids=None if block.ids is None else [block.ids[row] for row in rows.tolist()],
+        event_times_milliseconds=None if times is None else times[rows],
+        line_numbers=block.line_numbers[rows],
+        refused=block.refused,
+    )

@@ -1,0 +1,154 @@
+"""The producer of a replay: chunks of a file in, records of samples and retirements out.
+
+Its clock is the stream's own: the largest event time published so far stands for the time of the log.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Retirement, Samples
+from deltaplane.wire import write_retirement, write_sample_batch
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Encoding, Outgoing
+from deltaplane_services.produce.event_clock import select
+from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
+from deltaplane_services.readers import RowBlock
+
+Floats = npt.NDArray[np.float64]
+LATEST_RETIREMENT_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class PublishedBatch:
+    """One record of samples, as the worker will see it, and the line of the file that each row came from."""
+
+    partition: int
+    samples: Samples
+    line_numbers: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Published:
+    """What was published of one chunk, at most one record a partition, and the ids retired before it."""
+
+    batches: list[PublishedBatch]
+    retired: list[str]
+    now: int
+
+
+class Feed:
+    """Turns blocks of rows into records; one seeded generator decides what is thinned out and retired."""
+
+    def __init__(self, definition: StreamDefinition, options: ReplayOptions) -> None:
+        self.definition = definition
+        self.now = 0  # Milliseconds since the epoch.
+        self.rows = 0
+        self.thinned = 0
+        self.retirements = 0
+        self._options = options
+        self._random = np.random.default_rng(options.seed)
+        self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, definition)
+        self._due: list[tuple[int, int, str]] = []
+        longest = definition.ladder.windows[definition.ladder.longest]
+        latest = longest.length if longest.kind == "count" else LATEST_RETIREMENT_ROWS
+        self._latest = latest if len(definition.ladder.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
+
+    def publish(self, block: RowBlock) -> tuple[list[Outgoing], Published]:
+        """The records of one chunk, retirements that have come due before it first."""
+        if self._thinning is not None:
+            kept = self._thinning.keep(block.labels, self._random)
+            self.thinned += len(block) - int(np.count_nonzero(kept))
+            block = select(block, np.flatnonzero(kept))
+        records, retired = self._retire(self.rows)
+        self._schedule(block)
+        self.rows += len(block)
+        batches = list(self._partitioned(block))
+        for batch in batches:
+            content = Encoding(partial(write_sample_batch, batch.samples, self.definition.data_fingerprint))
+            records.append(Outgoing(SAMPLES, batch.partition, None, content, batch.samples))
+        return records, Published(batches, retired, self.now)
+
+    def finish(self) -> tuple[list[Outgoing], Published]:
+        """The retirements that are still to come, once the file is at its end."""
+        records, retired = self._retire(2**62)
+        return records, Published([], retired, self.now)
+
+    def _schedule(self, block: RowBlock) -> None:
+        """Choose the rows of a block that will be retired, each at a random later moment."""
+        if not self._options.retire_fraction:
+            return
+        chosen = np.flatnonzero(self._random.random(len(block)) < self._options.retire_fraction)
+        delays = self._random.integers(1, self._latest + 1, size=len(chosen))
+        ids = _ids(block)
+        for row, delay in zip(chosen.tolist(), delays.tolist(), strict=True):
+            heapq.heappush(self._due, (self.rows + row + delay, self.rows + row, ids[row]))
+
+    def _retire(self, rows: int) -> tuple[list[Outgoing], list[str]]:
+        records, retired = [], []
+        while self._due and self._due[0][0] <= rows:
+            sample_id = heapq.heappop(self._due)[2]
+            retired.append(sample_id)
+            retirement = Retirement(sample_id, "replay", 0, time=self.now)
+            value = write_retirement(retirement, self.definition.data_fingerprint)
+            partition = self.definition.partition_of(sample_id)
+            records.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value))
+        self.retirements += len(retired)
+        return records, retired
+
+    def _partitioned(self, block: RowBlock) -> Iterator[PublishedBatch]:
+        """The rows of a block as batches, one for each partition that has any."""
+        if not len(block):
+            return
+        times = block.event_times_milliseconds
+        if times is None:
+            times = np.zeros(len(block), dtype=np.int64)
+        self.now = max(self.now, int(times.max()))
+        table = tuple(dict.fromkeys(block.labels))
+        place = {label: code for code, label in enumerate(table)}
+        codes = np.fromiter(map(place.__getitem__, block.labels), dtype=np.int32, count=len(block))
+        ids = _ids(block)
+        if self.definition.partitions == 1:
+            samples = Samples.of_record(ids, times, table, codes, block.features, self.now)
+            yield PublishedBatch(0, samples, block.line_numbers)
+            return
+        home = self.definition.partitions_of(ids)
+        for partition in np.unique(home).tolist():
+            rows = np.flatnonzero(home == partition)
+            mine = [ids[row] for row in rows.tolist()]
+            samples = Samples.of_record(mine, times[rows], table, codes[rows], block.features[rows], self.now)
+            yield PublishedBatch(partition, samples, block.line_numbers[rows])
+
+
+class _Thinning:
+    """Drops rows at random so that negatives : positives follows a schedule."""
+
+    def __init__(self, schedule: ImbalanceSchedule, definition: StreamDefinition) -> None:
+        self._schedule = schedule
+        self._positive = definition.classes.positive
+        self._rows = 0
+        # One imagined row of each class keeps the estimate defined before both have been seen.
+        self._seen = np.ones(2)
+
+    def keep(self, labels: list[str], random: np.random.Generator) -> npt.NDArray[np.bool_]:
+        """bool[n]: rows to keep. The ratio that the file itself has is estimated from the rows seen so far."""
+        positive = np.fromiter((label == self._positive for label in labels), dtype=np.bool_, count=len(labels))
+        self._seen += (np.count_nonzero(~positive), np.count_nonzero(positive))
+        at = np.arange(self._rows, self._rows + len(labels))
+        self._rows += len(labels)
+        wanted = np.exp(np.interp(at, self._schedule.rows, np.log(self._schedule.ratios)))
+        natural = self._seen[0] / self._seen[1]
+        chance = np.where(positive, np.minimum(1.0, natural / wanted), np.minimum(1.0, wanted / natural))
+        kept: npt.NDArray[np.bool_] = random.random(len(labels)) < chance
+        return kept
+
+
+def _ids(block: RowBlock) -> list[str]:
+    """The ids of a block: the file's own, or the line numbers."""
+    return block.ids if block.ids is not None else list(map(repr, block.line_numbers.tolist()))

@@ -1,0 +1,144 @@
+"""How a file is fed to a stream, and the stream definition that its first rows complete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.errors import DefinitionError
+from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.stream.component_tables import fit_feature_map
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.table_values import numbers, strings
+from deltaplane_services.definition_file.definition_tables import Tables, lay_over
+from deltaplane_services.readers import ReaderOptions
+
+
+@dataclass(frozen=True)
+class ImbalanceSchedule:
+    """Rows of the stream and the majority : positive ratio wanted there; between them it moves geometrically."""
+
+    rows: tuple[int, ...]
+    ratios: tuple[float, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> ImbalanceSchedule:
+        """``0:1,20000:20,40000:1`` begins balanced, is 20 negatives to a positive at row 20,000, and returns."""
+        pairs: list[tuple[int, float]] = []
+        for part in text.split(","):
+            row, colon, ratio = part.strip().partition(":")
+            try:
+                pair = (int(row), float(ratio)) if colon else (0, float(row))
+            except ValueError:
+                raise DefinitionError(
+                    f"imbalance: expected ROW:RATIO pairs such as '0:1,20000:20', got {text!r}"
+                ) from None
+            if pair[0] < 0 or not 1e-6 <= pair[1] <= 1e6 or (pairs and pair[0] <= pairs[-1][0]):
+                raise DefinitionError(
+                    f"imbalance: expected growing rows and ratios from 1e-6 to 1e6, got {part.strip()!r} in {text!r}"
+                )
+            pairs.append(pair)
+        return cls(tuple(row for row, _ in pairs), tuple(ratio for _, ratio in pairs))
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a file is fed to the stream; the stream itself is in the tables."""
+
+    source: str
+    tables: Mapping[str, Any] = field(default_factory=dict)
+    chunk: int = 100
+    rows_per_second: float | None = None
+    imbalance: ImbalanceSchedule | None = None
+    retire_fraction: float = 0.0
+    seed: int = 0
+    verify: bool = False
+    retired_ids: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.chunk < 1:
+            raise DefinitionError(f"chunk: expected at least 1 row, got {self.chunk}")
+        if not 0.0 <= self.retire_fraction <= 1.0:
+            raise DefinitionError(f"retire-fraction: expected a number from 0 to 1, got {self.retire_fraction}")
+        if self.rows_per_second is not None and not 1e-6 <= self.rows_per_second <= 1e9:
+            raise DefinitionError(f"speed: expected 1e-6 to 1e9 rows per second, got {self.rows_per_second}")
+        if not 0 <= self.seed < 2**64:
+            raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
+
+    @property
+    def input(self) -> Mapping[str, Any]:
+        """The table that says which columns of the file are what."""
+        table: Mapping[str, Any] = self.tables.get("input", {})
+        return table
+
+
+def reader_options(options: ReplayOptions) -> ReaderOptions:
+    """How the file is to be read."""
+    table = options.input
+    names = strings(options.tables.get("features", {}).get("names", ()), "features.names")
+    ignored = table.get("ignore", ())
+    named = {key: None if table.get(key) is None else str(table[key]) for key in ("label", "id", "time")}
+    return ReaderOptions(
+        label=named["label"],
+        id=named["id"],
+        time=named["time"],
+        features=tuple(names) if names else None,
+        ignored=(ignored,) if isinstance(ignored, str) else tuple(map(str, ignored)),
+        format=table.get("format"),
+        missing="keep" if options.tables.get("features", {}).get("missing") == "offset" else "refuse",
+        number_of_features=table.get("number_of_features"),
+        delimiter=table.get("delimiter"),
+        header=table.get("header", True),
+    )
+
+
+def needs_first_rows(options: ReplayOptions) -> bool:
+    """Whether the grid or the feature map is to be fitted."""
+    table = options.tables.get("feature_map", {})
+    complete = table.get("kind", "none") == "none" or {"centers", "scales"} <= table.keys()
+    return "steps" not in options.tables.get("grid", {}) or not complete
+
+
+def _fitted(tables: Tables, first: npt.NDArray[np.float64]) -> Tables:
+    if "steps" not in tables.get("grid", {}):
+        grid = fit_grid(first)
+        tables = lay_over(tables, "grid", steps=grid.steps.tolist(), offsets=grid.offsets.tolist())
+    steps = numbers(tables["grid"]["steps"], "grid.steps")
+    offsets = numbers(tables["grid"].get("offsets", [0.0] * len(steps)), "grid.offsets")
+    grid = Grid(np.array(steps), np.array(offsets))
+    if grid.features != first.shape[1]:
+        raise DefinitionError(f"grid: expected {first.shape[1]} steps, one a feature, got {grid.features}")
+    return lay_over(tables, "feature_map", **fit_feature_map(tables.get("feature_map", {}), grid, first))
+
+
+def complete_definition(
+    options: ReplayOptions, features: tuple[str, ...], first: npt.NDArray[np.float64] | None
+) -> StreamDefinition:
+    """The stream definition of a replay: what the tables leave open is taken from the file.
+
+    ``first`` are its first rows float64[n, d], where :func:`needs_first_rows`: what is missing is fitted on them.
+    """
+    tables: Tables = dict(options.tables)
+    names = strings(tables.get("features", {}).get("names", list(features)), "features.names")
+    tables = lay_over(tables, "features", names=names)
+    if first is not None:
+        tables = _fitted(tables, first)
+    window = tables.get("window", {})
+    if "keep_rows" not in window and window.get("length") == "all":
+        # Without ids of the file's own no id comes twice, and without retirements none is asked for.
+        needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
+        tables = lay_over(tables, "window", keep_rows=needs_rows)
+    definition = StreamDefinition.from_tables(tables)
+    if definition.ladder.timed and not options.input.get("time"):
+        span = next(window for window in definition.ladder.windows if window.kind == "time")
+        raise DefinitionError(f"window: {span} is a span of event time; say which column holds it with --time")
+    if options.retire_fraction and not definition.ladder.keep_rows:
+        raise DefinitionError(
+            "retire-fraction: this definition keeps no rows (keep_rows = false); rows are retired by id"
+        )
+    return definition

@@ -1,0 +1,180 @@
+"""``deltaplane produce``: the rows of a file, or of a pipe as they come, onto a stream's samples topic."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.clients import sample_publisher
+from deltaplane_services.kafka.log import Publisher
+from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
+from deltaplane_services.produce.feed import Feed
+from deltaplane_services.produce.feed_options import ReplayOptions, complete_definition, reader_options
+from deltaplane_services.produce.line_ids import LineIds
+from deltaplane_services.produce.refused_rows import Listed, Refusals
+from deltaplane_services.readers import LivePipe, ReadAhead, ReaderError, RowBlock, is_live, open_rows, rechunk
+from deltaplane_services.system.interrupts import Interrupts
+
+TURN_SECONDS = 0.1
+"""How often a command that waits for rows looks whether it was interrupted, and whether a delivery has failed."""
+
+LEAVE_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Produced:
+    """What was published, and the first rows that could not be; ``interrupted``: before the end."""
+
+    rows: int
+    retirements: int
+    seconds: float
+    refused: int
+    first_refused: list[Listed]
+    interrupted: bool = False
+
+
+def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: float = 0.5) -> Produced:
+    """Publish a file in batches of ``options.chunk`` rows, or a pipe as it is written.
+
+    Rows of a pipe go out at the latest ``within_seconds`` after they were read, in a batch that is not full then. The
+    first interrupt ends the reading; what was read is sent, and only a second one ends that. Raises
+    :class:`DeliveryFailed` if a batch does not arrive, and :class:`ReaderError` where the file is damaged: the rows
+    before the damage are published then.
+    """
+    # Says what is missing for these options, such as a column with the time.
+    complete_definition(options, settings.definition.features, None)
+    rows = _Rows(sample_publisher(settings), Feed(settings.definition, options), LineIds(options.source))
+    started = time.monotonic()
+    with Interrupts() as interrupts, ExitStack() as stack:
+        pipe = stack.enter_context(LivePipe(options.source)) if is_live(options.source) else None
+        ahead = ReadAhead(_read(pipe, options), leave_seconds=None if pipe is None else LEAVE_SECONDS)
+        arriving = _Arriving(ahead, pipe, lambda: interrupts.heard, rows.out.check)
+        blocks: Iterator[RowBlock | None] = arriving.blocks(math.inf if pipe is None else within_seconds)
+        if settings.definition.ladder.timed and pipe is None:
+            # What a pipe brings is of now, and workers hold it against the time of the log.
+            of_file = (block for block in blocks if block is not None)
+            blocks = refuse_bogus_times(of_file, longest_step(settings.definition))
+        whole = False
+        try:
+            with interrupts.held():
+                # Nothing is read before: an interrupt that comes with the first row is held, too.
+                stack.enter_context(ahead)
+                if pipe is not None:
+                    stack.callback(pipe.stop)
+                for block in rechunk(blocks, options.chunk):
+                    rows.publish(block)
+                    if options.rows_per_second is not None:
+                        arriving.pause(started + rows.feed.rows / options.rows_per_second)
+                    if arriving.is_over():
+                        break
+                if not arriving.interrupted:
+                    rows.finish()
+                whole = True
+        except KeyboardInterrupt:
+            # The first is raised once all is done, the second wherever it comes.
+            if not whole:
+                raise
+        rows.out.flush()
+    if arriving.fault is not None:
+        raise arriving.fault
+    return rows.produced(time.monotonic() - started, interrupted=arriving.interrupted)
+
+
+@dataclass
+class _Rows:
+    """What is done with rows, and the account of it."""
+
+    out: Publisher
+    feed: Feed
+    ids: LineIds
+    refusals: Refusals = field(default_factory=Refusals)
+
+    def publish(self, block: RowBlock) -> None:
+        for refused in block.refused:
+            self.refusals.add_unreadable(refused)
+        records, _ = self.feed.publish(self.ids.named(block))
+        self.out.publish(records)
+
+    def finish(self) -> None:
+        """Retirements that are still to come."""
+        records, _ = self.feed.finish()
+        self.out.publish(records)
+
+    def produced(self, seconds: float, *, interrupted: bool) -> Produced:
+        refused = self.refusals
+        return Produced(self.feed.rows, self.feed.retirements, seconds, refused.total, refused.listed, interrupted)
+
+
+def _read(pipe: LivePipe | None, options: ReplayOptions) -> Iterator[RowBlock]:
+    """The blocks of the source. Opened when the first is asked for, since a pipe may keep whoever opens it waiting."""
+    with open_rows(options.source if pipe is None else pipe, reader_options(options)) as reader:
+        yield from reader
+
+
+class _Arriving:
+    """Blocks of rows as they arrive, until the end or an interrupt."""
+
+    def __init__(
+        self, ahead: ReadAhead, pipe: LivePipe | None, heard: Callable[[], bool], each_turn: Callable[[], None]
+    ) -> None:
+        self.interrupted = False
+        self.fault: ReaderError | None = None
+        self._ahead = ahead
+        self._pipe = pipe
+        self._heard = heard
+        self._each_turn = each_turn
+
+    def blocks(self, within_seconds: float) -> Iterator[RowBlock | None]:
+        """The blocks, and a None wherever what came before it has waited for ``within_seconds``.
+
+        After an interrupt the whole lines that a pipe had brought by then, and of a file nothing more.
+        """
+        due = math.inf
+        while True:
+            self._wait(due)
+            if self.interrupted and self._pipe is None:
+                return
+            if self._ahead.wait(0.0):
+                try:
+                    block = next(self._ahead)
+                except StopIteration:
+                    return
+                except ReaderError as fault:
+                    # An interrupted pipe ends with one. The rows before any other are published first.
+                    self.fault = None if self.interrupted else fault
+                    return
+                due = min(due, time.monotonic() + within_seconds)
+                yield block
+            if time.monotonic() >= due:
+                due = math.inf
+                yield None
+
+    def _wait(self, due: float) -> None:
+        """Wait until there is a block, an interrupt, or it is ``due``."""
+        self._look()
+        while not self._ahead.wait(min(TURN_SECONDS, max(0.0, due - time.monotonic()))):
+            self._each_turn()
+            self._look()
+            if time.monotonic() >= due:
+                return
+
+    def pause(self, until: float) -> None:
+        """Wait until a moment of the monotonic clock, or an interrupt."""
+        while not self.interrupted and (left := until - time.monotonic()) > 0:
+            time.sleep(min(TURN_SECONDS, left))
+            self._look()
+
+    def is_over(self) -> bool:
+        """Whether to stop amid the rows at hand: a file that was interrupted keeps the rest of them."""
+        self._look()
+        return self.interrupted and self._pipe is None
+
+    def _look(self) -> None:
+        if self._heard() and not self.interrupted:
+            self.interrupted = True
+            if self._pipe is not None:
+                self._pipe.stop()

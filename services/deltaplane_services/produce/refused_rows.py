@@ -1,0 +1,48 @@
+"""What was refused in a replay: counted by kind, and the first of them listed with line number and reason."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deltaplane.log.records import DeadLetter
+from deltaplane_services.readers import RefusedRow
+
+LISTED = 20
+"""Refused rows listed in a summary; all are counted."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One refused row: its line in the file (0 where it is not known), what kind of fault, and the reason."""
+
+    line_number: int
+    kind: str
+    reason: str
+
+
+@dataclass
+class Refusals:
+    """Rows refused by the reader (they cannot be read) and by the stream (dead letters)."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    listed: list[Listed] = field(default_factory=list)
+
+    @property
+    def total(self) -> int:
+        """Rows refused."""
+        return self.counts.total()
+
+    def add_unreadable(self, refused: RefusedRow) -> None:
+        """A row that the reader refused."""
+        self._add(Listed(refused.line_number, "unreadable", refused.reason))
+
+    def add_dead_letter(self, letter: DeadLetter, line_number: int) -> None:
+        """A row that the stream refused, or several of one batch."""
+        self._add(Listed(line_number, letter.kind, letter.reason), letter.rest)
+
+    def _add(self, item: Listed, several: Mapping[str, int] | None = None) -> None:
+        self.counts.update(several or {item.kind: 1})
+        if len(self.listed) < LISTED:
+            self.listed.append(item)

@@ -1,0 +1,160 @@
+"""The exact path: rows one by one, each either into the next block or among its refused rows with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+
+from deltaplane import limits
+from deltaplane.stream.sample import usable
+from deltaplane_services.readers.bounds import BLOCK_ROWS
+from deltaplane_services.readers.cells import clip, excerpt, read_number
+from deltaplane_services.readers.layout import Layout
+from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
+from deltaplane_services.readers.time_text import read_time
+
+
+@dataclass(frozen=True, slots=True)
+class TextInFeatures:
+    """The first row that had text in a feature column: its line, and the text by column."""
+
+    line_number: int
+    text_of_column: dict[str, str]
+
+
+class RowByRow:
+    """Gathers rows given as cells of text into a block."""
+
+    def __init__(self, layout: Layout, options: ReaderOptions) -> None:
+        self._layout = layout
+        self._refuse_missing = options.missing == "refuse"
+        # One feature alone would be picked as a cell, not as a row of cells.
+        fast = len(layout.features) > 1 and not layout.codes
+        self._pick: Callable[[Sequence[str]], Sequence[str]] | None = itemgetter(*layout.features) if fast else None
+        self._features: list[list[float]] = []
+        self._labels: list[str] = []
+        self._ids: list[str] = []
+        self._times: list[int] = []
+        self._line_numbers: list[int] = []
+        self._refused: list[RefusedRow] = []
+        self.rows_with_text = 0
+        self.first_text: TextInFeatures | None = None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to take the block."""
+        return len(self._labels) + len(self._refused) >= BLOCK_ROWS
+
+    def take(self) -> RowBlock:
+        """The rows gathered so far, as a block; the next one starts empty."""
+        layout = self._layout
+        features = np.array(self._features, dtype=np.float64).reshape(len(self._features), len(layout.features))
+        block = RowBlock(
+            features,
+            self._labels,
+            None if layout.id is None else self._ids,
+            None if layout.time is None else np.array(self._times, dtype=np.int64),
+            np.array(self._line_numbers, dtype=np.int64),
+            tuple(self._refused),
+        )
+        self._features, self._labels, self._ids, self._times = [], [], [], []
+        self._line_numbers, self._refused = [], []
+        return block
+
+    def refuse(self, line_number: int, reason: str, raw: bytes) -> None:
+        """Count a row as refused."""
+        self._refused.append(RefusedRow(line_number, reason, excerpt(raw)))
+
+    def add(self, line_number: int, cells: Sequence[str], raw: bytes) -> None:
+        """Gather a row, or refuse it for what is wrong with its first bad cell: label, id, time, features in turn."""
+        layout = self._layout
+        try:
+            if len(cells) != len(layout.names):
+                raise ValueError(wrong_count(len(cells), len(layout.names)))
+            label = self._label(cells[layout.label].strip())
+            row_id = "" if layout.id is None else cells[layout.id].strip()
+            if layout.id is not None and not usable(row_id, limits.BATCH_ID_BYTES):
+                raise ValueError(id_unusable(row_id))
+            time = 0 if layout.time is None else read_time(cells[layout.time])
+            features = self._numbers(cells, raw)
+        except _TextFault as fault:
+            self._note_text(line_number, cells)
+            self.refuse(line_number, str(fault), raw)
+        except ValueError as fault:
+            self.refuse(line_number, str(fault), raw)
+        else:
+            self._features.append(features)
+            self._labels.append(label)
+            self._ids.append(row_id)
+            self._times.append(time)
+            self._line_numbers.append(line_number)
+
+    def _label(self, label: str) -> str:
+        if label in self._layout.empty_labels:
+            raise ValueError(LABEL_MISSING)
+        if self._layout.declared_labels is not None and label not in self._layout.declared_labels:
+            raise ValueError(f"the label {clip(label, 40)!r} is not among the declared values")
+        return label
+
+    def _numbers(self, cells: Sequence[str], raw: bytes) -> list[float]:
+        if self._pick is not None and raw.isascii() and b"_" not in raw:
+            # What Python takes for a number is then what read_number does, except that nothing is missing.
+            try:
+                numbers = [float(cell) for cell in self._pick(cells)]
+            except ValueError:
+                pass
+            else:
+                if not math.isnan(sum(numbers)):
+                    return numbers
+        return [self._number(cells, position) for position in self._layout.features]
+
+    def _number(self, cells: Sequence[str], position: int) -> float:
+        number = self._read(cells[position], position)
+        if self._refuse_missing and math.isnan(number):
+            raise ValueError(feature_missing(self._layout.names[position]))
+        return number
+
+    def _read(self, cell: str, position: int) -> float:
+        codes = self._layout.codes.get(position)
+        if codes is not None:
+            code = codes.get(cell.strip())
+            if code is None:
+                raise ValueError(
+                    f"the feature `{self._layout.names[position]}` is {clip(cell.strip(), 40)!r}, "
+                    "which is not among its declared values"
+                )
+            return code
+        try:
+            return read_number(cell)
+        except ValueError:
+            raise _TextFault(
+                f"the feature `{self._layout.names[position]}` is {clip(cell.strip(), 40)!r}, which is not a number"
+            ) from None
+
+    def _note_text(self, line_number: int, cells: Sequence[str]) -> None:
+        self.rows_with_text += 1
+        if self.first_text is not None:
+            return
+        text_of_column = {}
+        for position in self._layout.features:
+            try:
+                self._read(cells[position], position)
+            except _TextFault:
+                text_of_column[self._layout.names[position]] = cells[position].strip()
+            except ValueError:
+                continue
+        self.first_text = TextInFeatures(line_number, text_of_column)
+
+
+class _TextFault(ValueError):
+    """A feature column that should hold numbers holds text in this row."""
+
+
+def wrong_count(came: int, expected: int) -> str:
+    """The reason of a row with another number of cells than there are columns."""
+    return f"the row has {came} cell{'' if came == 1 else 's'} and the file {expected} columns"
