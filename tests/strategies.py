@@ -235,17 +235,14 @@ def sample_batches(draw: st.DrawFn, features: int, offset: int = 0, log_time: in
     )
 
 
-def retirements(features: int, offset: int = 0) -> st.SearchStrategy[Retirement]:
-    """Retirements by id, and by content."""
-    values = st.lists(ANY_FLOAT, min_size=features, max_size=features).map(tuple)
+def retirements(offset: int = 0) -> st.SearchStrategy[Retirement]:
+    """Retirements of any id."""
     return st.builds(
         Retirement,
         id=IDS,
         reason=TEXTS,
         offset=st.just(offset),
         time=st.none() | LONG,
-        label=st.none() | TEXTS,
-        features=st.none() | values,
     )
 
 

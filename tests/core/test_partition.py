@@ -314,47 +314,17 @@ def test_an_expired_row_out_of_memory_is_waited_for(monkeypatch: pytest.MonkeyPa
     assert [outcome for _, _, outcome in answers(stream.retire("a", "b"))] == ["waiting", "expired"]
 
 
-# Retirement by content -----------------------------------------------------------------------------------------------
+# Without rows --------------------------------------------------------------------------------------------------------
 
 
-def by_content(sample_id: str, row: Row, offset: int = 0) -> Retirement:
-    return Retirement(sample_id, "asked", offset, label=row.label, features=row.values)
-
-
-def test_without_rows_a_retirement_by_content_takes_the_row_out_of_every_window() -> None:
+def test_without_rows_every_retirement_is_unknown_and_nothing_is_remembered() -> None:
     stream = Stream(definition_of("all", keep_rows=False))
     stream.take(A, B, A)
-    step = stream.partition.step(admitted(stream.definition, ()), [by_content("q1", B), by_content("q1", A, 1)])
-    assert answers(step) == [("q1", 0, "retired"), ("q1", 1, "duplicate")]
-    assert stream.partition.statistics == sums(A, A)
-    assert stream.partition.slots == 3
-    assert stream.partition.rows_held == 0
-
-
-@pytest.mark.parametrize(
-    "retirement",
-    [
-        Retirement("q", "asked", 0),
-        Retirement("q", "asked", 0, label="x"),
-        Retirement("q", "asked", 0, label="never seen", features=(3.0,)),
-        Retirement("q", "asked", 0, label="x", features=(float("nan"),)),
-        Retirement("q", "asked", 0, label="x", features=(2.0**31,)),
-    ],
-)
-def test_without_rows_a_retirement_that_matches_nothing_there_could_be_is_unknown(retirement: Retirement) -> None:
-    stream = Stream(definition_of("all", keep_rows=False))
-    stream.take(A)
-    step = stream.partition.step(admitted(stream.definition, ()), [retirement])
-    assert [outcome for _, _, outcome in answers(step)] == ["unknown"]
-    assert stream.partition.statistics == sums(A)
-
-
-def test_without_rows_no_class_can_go_below_no_rows_within_a_step() -> None:
-    stream = Stream(definition_of("all", keep_rows=False))
-    stream.take(A)
-    step = stream.partition.step(admitted(stream.definition, ()), [by_content("q1", A), by_content("q2", A, 1)])
-    assert [outcome for _, _, outcome in answers(step)] == ["retired", "unknown"]
-    assert not stream.partition.statistics
+    step = stream.partition.step(admitted(stream.definition, ()), [Retirement("a", "asked", at) for at in (0, 1)])
+    assert answers(step) == [("a", 0, "unknown"), ("a", 1, "unknown")]
+    assert stream.partition.statistics == sums(A, B, A)
+    assert (stream.partition.slots, stream.partition.rows_held) == (3, 0)
+    assert stream.partition.retirements_window_from(2) == 2
 
 
 # Exactness -----------------------------------------------------------------------------------------------------------

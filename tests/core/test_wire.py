@@ -115,7 +115,7 @@ def test_a_sample_alone_is_read_like_a_batch_of_one(samples: Samples) -> None:
     assert same(read, read_samples(write_sample_batch(one, DATA), FEATURES, DATA, OFFSET, LOG_TIME))
 
 
-@given(strategies.retirements(FEATURES, OFFSET))
+@given(strategies.retirements(OFFSET))
 def test_a_retirement_comes_back_as_it_was(retirement: Retirement) -> None:
     assert same(read_retirement(write_retirement(retirement, DATA), FEATURES, DATA, OFFSET), retirement)
 

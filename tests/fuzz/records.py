@@ -42,7 +42,7 @@ from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from fuzz.mutation import WHOLE
 from fuzz.target import Broken, Target
-from golden.wire_examples import EXAMPLES, Example
+from golden.wire_examples import EXAMPLES, Example, by_content
 
 FLOATS = (0.0, -0.0, 5e-324, 1e-300, 1.0, -1.0, 2.0**53, 1e300, float("inf"), float("-inf"), float("nan"))
 BYTES_PER_BYTE = 100
@@ -350,7 +350,7 @@ def targets() -> list[Target]:
     retirements = _by_stream(
         lambda data: (
             write_retirement(Retirement("id-1", "asked", 0, NOW), data),
-            write_retirement(Retirement("r", "asked", 0, None, "no", (1.0, 2.0)), data),
+            by_content("r", "no", (1.0, 2.0), data),
         )
     )
     return [

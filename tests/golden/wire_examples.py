@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -222,7 +222,16 @@ MODEL_REFUSED = _model(None, "expected two classes with rows, got 'UP' alone", S
 MODEL_OF_THREE = _model(THREE_PLANES, None, SolverOptions(weighting={"a": 1.0, "b": 0.5, "c": 2.0}, standardize=False))
 
 BY_ID = Retirement("id-1", "asked for by the person", OFFSET, LOG_TIME)
-BY_CONTENT = Retirement("row 7", "", OFFSET, None, "UP", (0.5, -3.0))
+BY_CONTENT = Retirement("row 7", "", OFFSET, None)
+"""What is read of a retirement by content: earlier versions wrote such, where rows were not kept."""
+
+
+def by_content(sample_id: str, label: str | None, features: Sequence[float] | None, fingerprint: bytes) -> bytes:
+    """A retirement by content, as earlier versions wrote it where rows were not kept."""
+    fields = {"fingerprint": fingerprint, "id": sample_id, "reason": "", "time": None, "label": label}
+    return write_record("retirement", {**fields, "features": None if features is None else list(features)})
+
+
 QUERY = Query("query-1", np.array([0.5, -3.0]), DATA)
 PREDICTION = Prediction("query-1", "UP", {"DOWN": -0.75, "UP": 0.75}, 18, "queries", 2, 77)
 UNANSWERED = Unanswered("query-1", 18, "queries", 2, 78, "bad value", "feature 'price' is not a number", b"query-1")
@@ -255,14 +264,11 @@ EXAMPLES = {
             _read_samples,
         ),
         *(
-            Example(
-                name,
-                "retirement",
-                value,
-                partial(write_retirement, value, DATA),
-                lambda data: read_retirement(data, FEATURES, DATA, OFFSET),
+            Example(name, "retirement", value, write, lambda data: read_retirement(data, FEATURES, DATA, OFFSET))
+            for name, value, write in (
+                ("retirement", BY_ID, partial(write_retirement, BY_ID, DATA)),
+                ("retirement_by_content", BY_CONTENT, partial(by_content, BY_CONTENT.id, "UP", (0.5, -3.0), DATA)),
             )
-            for name, value in (("retirement", BY_ID), ("retirement_by_content", BY_CONTENT))
         ),
         Example("claim", "claim", CLAIM, lambda: write_claim(CLAIM), _read_deltas),
         Example("claim_anchored", "anchored", CLAIM_ANCHORED, lambda: write_claim(CLAIM_ANCHORED), _read_deltas),

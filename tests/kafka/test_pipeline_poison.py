@@ -34,6 +34,7 @@ from deltaplane.wire import (
     write_sample,
     write_sample_batch,
 )
+from golden.wire_examples import by_content
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until
 from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
@@ -99,13 +100,12 @@ def poison_for_samples(definition: StreamDefinition, now: int) -> Poison:
 def poison_for_retirements(definition: StreamDefinition) -> Poison:
     fingerprint = definition.data_fingerprint
     valid = write_retirement(Retirement("x", "", 0), fingerprint)
-    content = Retirement("x", "", 0, label="yes", features=(1.0, 2.0))
     return {
         "random bytes": (secrets.token_bytes(200), "bad record"),
         "null value": (None, "bad record"),
         "wrong schema": (write_sample("x", 0, "yes", (1.0, 2.0, 3.0), fingerprint), "bad record"),
         "wrong fingerprint": (write_retirement(Retirement("x", "", 0), OTHER), "other definition"),
-        "wrong dimension": (write_retirement(content, fingerprint), "bad record"),
+        "wrong dimension": (by_content("x", "yes", (1.0, 2.0), fingerprint), "bad record"),
         # An empty id is refused by the writer; this is one as a stranger would write it.
         "no id": (valid.replace(b"\2x", b"\0", 1), "bad record"),
         "5 MB of random bytes": (secrets.token_bytes(FIVE_MEGABYTES), "bad record"),

@@ -14,16 +14,13 @@ from deltaplane import limits
 from deltaplane.exact.statistics import Statistics
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.sample import Retirement
-from deltaplane.window.partition import Partition, Step
+from deltaplane.window.partition import Step
 from deltaplane.window.sliding import NO_WATERMARK
 from strategies_streams import (
     Follower,
     Move,
     Row,
     Script,
-    admitted,
-    definition_of,
     definitions,
     moves,
     rows,
@@ -173,22 +170,3 @@ def test_a_reference_that_lets_go_of_what_cannot_be_live_says_the_same(
             reference.add(0, samples_of([record], offset, 2))
         pruned._prune_at = 1
         assert pruned.statistics() == whole.statistics()
-
-
-@given(st.lists(st.tuples(st.sampled_from("xyz"), st.integers(-9, 9)), min_size=1), st.data())
-def test_rows_retired_by_content_leave_the_state_they_would_have_left_had_they_never_come(
-    content: list[tuple[str, int]], data: st.DataObject
-) -> None:
-    definition = definition_of("all", keep_rows=False)
-    gone = data.draw(st.sets(st.integers(0, len(content) - 1)))
-    records = [(Row(str(at), label, (float(value),)),) for at, (label, value) in enumerate(content)]
-    partition, never = Partition(definition, 0), Partition(definition, 0)
-    partition.step(admitted(definition, records), [])
-    asked = [
-        Retirement(str(at), "test", offset, label=content[at][0], features=(float(content[at][1]),))
-        for offset, at in enumerate(sorted(gone))
-    ]
-    step = partition.step(admitted(definition, ()), asked)
-    never.step(admitted(definition, [record for at, record in enumerate(records) if at not in gone]), [])
-    assert partition.statistics == never.statistics
-    assert step.counts["retirements retired"] == len(gone)

@@ -14,6 +14,7 @@ from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample, write_sample_batch
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, origin_key
+from golden.wire_examples import by_content
 from strategies_streams import Row, samples_of
 
 BAD_RECORDS = ("null value", "random bytes", "cut short", "bytes appended", "wrong topic", "wrong dimension")
@@ -267,8 +268,7 @@ class Producer:
             fingerprint, kind = b"\0" * 16, way
         wide = features + (way == "wrong dimension")
         sample = write_sample("poison", now, "x", [0.0] * wide, fingerprint)
-        content = tuple([0.0] * wide)
-        retirement = write_retirement(Retirement("poison", "asked", 0, now, "x", content), fingerprint)
+        retirement = by_content("poison", "x", [0.0] * wide, fingerprint)
         good = sample if topic == SAMPLES else retirement
         value: bytes | None = good
         if way == "null value":

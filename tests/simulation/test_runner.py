@@ -11,7 +11,7 @@ import pytest
 
 from deltaplane.errors import DeltaGap, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Claim, Source, SourceState
+from deltaplane.log.delta import Claim, Source, SourceState, Verdict
 from deltaplane.log.records import Prediction, Query, Unanswered
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
@@ -22,6 +22,7 @@ from deltaplane.wire import (
     read_dead_letter,
     read_model,
     read_prediction,
+    read_receipt,
     write_query,
     write_retirement,
     write_sample,
@@ -38,6 +39,7 @@ from deltaplane_services.processors.messages import (
     MODELS,
     PREDICTIONS,
     QUERIES,
+    RECEIPTS,
     RETIREMENTS,
     SAMPLES,
     Encoding,
@@ -46,6 +48,7 @@ from deltaplane_services.processors.messages import (
     read_published_samples,
 )
 from deltaplane_services.processors.recovery import accepted_state
+from golden.wire_examples import by_content
 from strategies_streams import Record, Row, definition_of, samples_of
 
 NOW = 1_000_000
@@ -248,22 +251,42 @@ def test_a_query_that_cannot_be_answered_gets_the_reason_and_a_dead_letter_and_t
     assert isinstance(answers[-1], Prediction)
 
 
-def test_without_rows_crashes_change_nothing_and_a_row_retired_by_content_never_came() -> None:
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize("features", [(1.0, 2.0), (1000.0, -5e8)])
+def test_without_rows_whatever_asks_to_retire_by_content_gets_the_reason_and_changes_nothing(
+    features: tuple[float, float], *, ahead: bool
+) -> None:
     definition = definition_of("all", partitions=2, features=2, keep_rows=False)
     rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(17))]
-    gone = rows[20:40:3]
     runner, now = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True)), NOW + 10_000
+    asked = [row.id for row in rows[20:40:3]]
+
+    def ask() -> None:
+        for sample_id in asked:
+            value = by_content(sample_id, "x", features, definition.data_fingerprint)
+            place = definition.partition_of(sample_id)
+            runner.broker.append(Outgoing(RETIREMENTS, place, sample_id.encode(), value), now)
+        runner.drain(now)
+
+    if ahead:
+        ask()
     for start in range(0, len(rows), 10):
         send(runner.broker, definition, rows[start : start + 10], now, single=False)
         runner.round(now)
         runner.crash_worker(0, now)
-        for row in gone if start == 60 else ():
-            asked = Retirement(row.id, "asked", 0, label=row.label, features=row.values)
-            value = write_retirement(asked, definition.data_fingerprint)
-            runner.broker.append(Outgoing(RETIREMENTS, runner.definition.partition_of(row.id), None, value), now)
+    if not ahead:
+        ask()
+    runner.crash_worker(0, now)
     runner.drain(now)
-    assert end(runner) == batch(definition, [row for row in rows if row not in gone])
-    assert runner.merger.merger.totals["retirements retired"] == len(gone)
+    assert end(runner) == batch(definition, rows)
+    receipts = [read_receipt(record.value) for record in runner.broker.fetch_topic(RECEIPTS)]
+    assert sorted((one.id, one.outcome) for one in receipts) == sorted((one, "unknown") for one in asked)
+    letters = [read_dead_letter(record.value) for record in runner.broker.fetch_topic(DEAD_LETTERS)]
+    assert {letter.kind for letter in letters} == {"no rows kept"}
+    assert len(letters) == len(asked)
+    assert all("declare keep_rows = true under another stream name" in letter.reason for letter in letters)
+    refused = {verdict for verdict, count in runner.merger.verdicts.items() if count} - {Verdict.CLAIMED}
+    assert refused == {Verdict.ACCEPTED}
 
 
 # What the log no longer has ------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class WindowLadder:
 
     ``pane_rows``: count windows give up their oldest rows in whole panes of this many rows of a source; 1 slides by
     the sample. ``keep_rows``: hold each live row, so that it can be retired by id; without it (windows over everything
-    only) nothing is held, ids are not looked at, and retirement is by content.
+    only) nothing is held, ids are not looked at, and no row can be retired.
     """
 
     windows: tuple[Window, ...]

@@ -85,18 +85,16 @@ class Samples:
 
 @dataclass(frozen=True)
 class Retirement:
-    """A request to take a sample out: by id, or, where rows are not kept, by its content.
+    """A request to take a sample out, by its id.
 
-    ``offset`` is its place in the retirements log. ``label`` and ``features`` (d raw values) are for retirement by
-    content and None otherwise. ``time`` is when it was asked for, in milliseconds, for the record only.
+    ``offset`` is its place in the retirements log. ``time`` is when it was asked for, in milliseconds, for the record
+    only.
     """
 
     id: str
     reason: str
     offset: int
     time: int | None = None
-    label: str | None = None
-    features: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ class SampleNote:
 
 
 class RetirementOutcome(StrEnum):
-    """What became of a retirement; ``unknown`` is for one by content that matches no row there could be."""
+    """What became of a retirement; ``unknown``: the stream keeps no rows, so that none can go."""
 
     RETIRED = "retired"
     WAITING = "waiting"

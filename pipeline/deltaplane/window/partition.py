@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.errors import StateMismatch
-from deltaplane.exact.statistics import Statistics, moments_by_class, moments_of_pieces
+from deltaplane.exact.statistics import Statistics, moments_of_pieces
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples, Retirement
 from deltaplane.window.buffer import RowBuffer
@@ -271,14 +271,14 @@ class Partition:
         killed: list[int] = []
         change = Statistics(self.definition.dimension)
         for retirement in retirements:
-            if self._retirements.first(retirement.id) is not None:
+            if not self.definition.ladder.keep_rows:
+                outcome = RetirementOutcome.UNKNOWN
+            elif self._retirements.first(retirement.id) is not None:
                 outcome = RetirementOutcome.DUPLICATE
-            elif not self.definition.ladder.keep_rows:
-                outcome, part = self._retire_content(retirement, change)
-                change = change - part
+                self._retirements.add(retirement)
             else:
                 outcome = self._retire_slot(retirement, killed)
-            self._retirements.add(retirement)
+                self._retirements.add(retirement)
             notes.append(RetirementNote(retirement.id, retirement.offset, outcome))
         if killed:
             change = change - self._sums.kill(killed)
@@ -293,29 +293,6 @@ class Partition:
         killed.append(slot)
         return RetirementOutcome.RETIRED
 
-    def _retire_content(self, retirement: Retirement, change: Statistics) -> tuple[RetirementOutcome, Statistics]:
-        """Retirement by content (paper 1's X_r): the row's own Gram matrix, taken out of every window.
-
-        Its id names the request: there is one answer to it, and whoever asks again takes a new one. That the class has
-        rows at all is checked; that this row is among them cannot be.
-        """
-        nothing = Statistics(self.definition.dimension)
-        if retirement.features is None or retirement.label is None:
-            return RetirementOutcome.UNKNOWN, nothing
-        label = self.definition.classes.class_of(retirement.label)
-        values = np.array([retirement.features], dtype=np.float64)
-        if self.definition.missing == "offset":
-            values = np.where(np.isnan(values), self.definition.grid.offsets, values)
-        placed, fits = self.definition.grid.place(values)
-        held = (self.statistics + change).counts(self._edges.longest)
-        if label is None or not fits[0] or held.get(label, 0) < 1:
-            return RetirementOutcome.UNKNOWN, nothing
-        mapped = self.definition.feature_map.apply(placed)
-        parts = moments_by_class(mapped, np.zeros(1, dtype=np.int32), [label])
-        return RetirementOutcome.RETIRED, Statistics(
-            self.definition.dimension, {(w, label): parts[label] for w in self._windows}
-        )
-
     def _forget_retirements(self, counts: Counter[str]) -> None:
         """Let go of the oldest retirements beyond the limit, up to the first of a row that a window may hold."""
         while len(self._retirements) > limits.RETIRED_IDS:
@@ -328,7 +305,7 @@ class Partition:
     # Without rows ----------------------------------------------------------------------------------------------------
 
     def _take_without_rows(self, samples: AdmittedSamples, watermark: int, counts: Counter[str]) -> Statistics:
-        """Windows over everything that hold no rows: every sample is applied, ids are not looked at."""
+        """Windows over everything that hold no rows: every sample is applied, whatever its id, and none is retired."""
         if len(samples):
             counts[_APPLIED] += len(samples)
             self.watermark = max(self.watermark, int(samples.event_times.max()))
@@ -350,8 +327,8 @@ class Partition:
                 samples.ids, samples.placed, self._recode(samples), samples.event_times, samples.offsets
             )
             self._kill_earlier_versions(samples.ids, first_new)
-        for retirement in retirements:
-            self._retirements.add(retirement)
+            for retirement in retirements:
+                self._retirements.add(retirement)
 
     def _kill_earlier_versions(self, ids: Sequence[str], first_new: int) -> None:
         if len(set(ids)) < len(ids):

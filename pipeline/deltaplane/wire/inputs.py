@@ -260,8 +260,8 @@ def write_retirement(retirement: Retirement, data_fingerprint: bytes) -> bytes:
             "id": retirement.id,
             "reason": retirement.reason,
             "time": retirement.time,
-            "label": retirement.label,
-            "features": None if retirement.features is None else list(retirement.features),
+            "label": None,
+            "features": None,
         },
     )
     _check_retired_id(retirement.id)
@@ -269,19 +269,17 @@ def write_retirement(retirement: Retirement, data_fingerprint: bytes) -> bytes:
 
 
 def read_retirement(data: bytes | None, features: int, data_fingerprint: bytes, offset: int) -> Retirement:
-    """The ``Retirement`` that lies at ``offset``. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
+    """The ``Retirement`` that lies at ``offset``. Raises :class:`WireError` and :class:`DefinitionMismatch`.
+
+    Of the content that earlier versions could retire by, only the number of features is looked at: a record that was
+    refused for it must be refused whenever the log is read again.
+    """
     name, fields = read_record(data, ("retirement",))
     check_fingerprint(name, fields["fingerprint"], data_fingerprint)
     _check_retired_id(fields["id"])
-    values = fields["features"]
-    return Retirement(
-        id=fields["id"],
-        reason=fields["reason"],
-        offset=offset,
-        time=fields["time"],
-        label=fields["label"],
-        features=None if values is None else tuple(_values(name, values, features).tolist()),
-    )
+    if fields["features"] is not None:
+        _values(name, fields["features"], features)
+    return Retirement(fields["id"], fields["reason"], offset, fields["time"])
 
 
 def _check_retired_id(sample_id: str) -> None:

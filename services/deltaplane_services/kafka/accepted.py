@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
@@ -10,6 +10,8 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, Receipt
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.outcomes import RetirementOutcome
 from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
@@ -17,6 +19,19 @@ from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS
 from deltaplane_services.processors.recovery import accepted_state, readable_checkpoint
 
 POLL_RECORDS = 500
+
+
+WENT_BY_CONTENT = (
+    "an earlier version took rows out of this stream by their content (window.keep_rows = false). Which those were"
+    " depended on when they were read, so that the log proves nothing; a stream that can be audited begins anew, under"
+    " another name, with the rows that are to stay"
+)
+"""Why a stream that keeps no rows cannot be held against its log."""
+
+
+def rows_went_by_content(definition: StreamDefinition, counts: Mapping[str, int]) -> bool:
+    """Whether some of these outcomes are of retirements by content: where no rows are kept, no others take any out."""
+    return not definition.ladder.keep_rows and counts.get(f"retirements {RetirementOutcome.RETIRED}", 0) > 0
 
 
 class NothingToAudit(DeltaplaneError):

@@ -18,7 +18,13 @@ from deltaplane.log.delta import SourceOrder, SourceState
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.accepted import NothingToAudit, readable_checkpoints, state_at
+from deltaplane_services.kafka.accepted import (
+    WENT_BY_CONTENT,
+    NothingToAudit,
+    readable_checkpoints,
+    rows_went_by_content,
+    state_at,
+)
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
@@ -147,7 +153,10 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
             account = accounts.get(position.source)
             statistics = state.statistics if account is None else account.statistics
             rows = sum(statistics.counts(definition.ladder.longest).values())
-            sources.append(SourceAudit(position, rows, account, tuple(_disagreements(position, state))))
+            disagreements = [*_disagreements(position, state)]
+            if account is not None and account.faults and rows_went_by_content(definition, state.counts):
+                disagreements.append(WENT_BY_CONTENT)
+            sources.append(SourceAudit(position, rows, account, tuple(disagreements)))
             total = total + statistics
         return Audit(model, total.digest(definition.data_fingerprint), tuple(sources))
     finally:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane.log.delta import SourceState
 from deltaplane.log.model import Model
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.accepted import readable_checkpoints, state_at
+from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, readable_checkpoints, rows_went_by_content, state_at
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
@@ -121,6 +122,7 @@ def _starts(
                 del starts[topic, position.source.partition]
             continue
         state = state_at(settings, central, checkpoints, position)
+        _check_log_says_all(settings, state)
         rebuild, labels[position.source.partition] = state.rebuild, state.labels
         if settings.definition.ladder.keep_rows:
             starts[SAMPLES, position.source.partition] = rebuild.window_from
@@ -136,6 +138,11 @@ def _starts(
                 f" {begin}; retention has eaten rows that count, so a copy could not be the same"
             )
     return starts, labels
+
+
+def _check_log_says_all(settings: ServiceSettings, state: SourceState) -> None:
+    if rows_went_by_content(settings.definition, state.counts):
+        raise CannotCopy(f"source {state.source}: {WENT_BY_CONTENT}; a copy of the log would not be the same")
 
 
 def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place, int]) -> Model | None:

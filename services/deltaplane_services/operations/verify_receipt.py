@@ -16,7 +16,13 @@ from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept
 from deltaplane.log.records import Checkpoint, Receipt
 from deltaplane.wire import read_claim_or_delta, read_receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.accepted import NothingToAudit, checkpoint_before, readable_checkpoints
+from deltaplane_services.kafka.accepted import (
+    WENT_BY_CONTENT,
+    NothingToAudit,
+    checkpoint_before,
+    readable_checkpoints,
+    rows_went_by_content,
+)
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
@@ -62,6 +68,9 @@ def verify_receipts(settings: ServiceSettings, ids: Sequence[str]) -> Iterator[l
                 raise NoReceipt(
                     f"{settings.definition.name}.{RECEIPTS} holds no receipt of {sample_id!r}; was it retired?"
                 )
+            outcomes = [{f"retirements {receipt.outcome}": 1} for receipt in receipts]
+            if any(rows_went_by_content(settings.definition, counts) for counts in outcomes):
+                raise NothingToAudit(f"{sample_id!r}: {WENT_BY_CONTENT}")
             audited = audited or _audit(settings, ids)
             yield _verified(settings, (central, site), receipts, audited)
     finally:

@@ -40,6 +40,9 @@ from deltaplane_services.processors.messages import (
     refused_rows,
 )
 
+NO_ROWS = "no rows kept"
+"""The kind of a retirement that cannot be, since the stream keeps no rows. It is answered, too: ``unknown``."""
+
 
 @dataclass
 class Batch:
@@ -121,6 +124,8 @@ class Intake:
                 letters.append(dead_letter(record, WRONG_PARTITION, reason, limits.DEAD_LETTER_BYTES))
             else:
                 asked.append(one)
+                if not definition.ladder.keep_rows:
+                    letters.append(_not_retirable(record, one, counts))
         return asked
 
     def _count_misplaced(self, ids: Sequence[str], topic: str, counts: Counter[str]) -> None:
@@ -161,6 +166,15 @@ class Intake:
         kind, reason = self._others.kind_and_reason(record, fault)
         counts[f"refused {kind}"] += 1
         return dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES)
+
+
+def _not_retirable(record: Record, retirement: Retirement, counts: Counter[str]) -> Outgoing:
+    counts[f"refused {NO_ROWS}"] += 1
+    reason = (
+        f"retirement of {retirement.id!r}: the stream keeps no rows (window.keep_rows = false), so none can be taken"
+        " out; where rows must be unlearned, declare keep_rows = true under another stream name"
+    )
+    return dead_letter(record, NO_ROWS, reason, limits.DEAD_LETTER_BYTES)
 
 
 def row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:

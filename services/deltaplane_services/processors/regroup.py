@@ -120,8 +120,7 @@ class Regroup:
         partition = self._new.partition_of(retirement.id)
         value = record.value
         if old.data_fingerprint != self._new.data_fingerprint:
-            content = retirement.features and tuple(retirement.features[column] for column in self._columns)
-            value = write_retirement(replace(retirement, features=content), self._new.data_fingerprint)
+            value = write_retirement(retirement, self._new.data_fingerprint)
         return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)]
 
 
