@@ -91,7 +91,7 @@ def test_which_rows_of_a_batch_have_a_letter_of_their_own_does_not_depend_on_how
     ids = [f"{kind}{row}" if kind else "" for row, kind in enumerate(kinds)]
     samples = Samples.of_record(ids, 0, (stream.classes.names[0], "no such class"), labels, np.zeros((rows, 3)))
     value = write_sample_batch(samples, stream.data_fingerprint)
-    records = [Record(SAMPLES, 0, offset, 0, b"k", value) for offset in range(3)]
+    records = [Record(SAMPLES, 0, offset, 10_000 * offset, b"k", value) for offset in range(3)]
     found = []
     for cuts in ([3], [1, 2], [1, 1, 1]):
         processor = worker_of(stream)

@@ -22,6 +22,7 @@ from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, fit, weigh
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane.window.sliding import NO_WATERMARK
 
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
@@ -255,11 +256,15 @@ class Merger:
             counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
             scores=of_largest(self.scores, self.definition.most_classes),
-            # Of more outcomes than there are, which workers cannot have counted, the largest.
-            totals=dict(self.totals.most_common(limits.OUTCOMES)),
+            totals=self._outcomes(),
             watermark=self.watermark,
             blend=self._blend if self.definition.automatic else None,
         )
+
+    def _outcomes(self) -> dict[str, int]:
+        """The totals that count something; of more than there are, which workers cannot have, the largest."""
+        counted = Counter({name: n for name, n in self.totals.items() if not name.startswith(LETTERS_DUE)})
+        return dict(counted.most_common(limits.OUTCOMES))
 
     def _blended(self) -> Plane:
         """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+LETTERS_DUE = "letters due "
+"""How the counts of a delta begin that carry on at what pace dead letters are written; they count no rows."""
+
 
 class SampleOutcome(StrEnum):
     """What became of a sample that was admitted.

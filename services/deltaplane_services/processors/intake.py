@@ -30,6 +30,7 @@ from deltaplane.stream.sample import (
 )
 from deltaplane.wire import read_retirement, single_samples
 from deltaplane_services.processors.announced import OtherDefinitions
+from deltaplane_services.processors.letters import LetterBudget, Refused
 from deltaplane_services.processors.messages import (
     RETIREMENTS,
     SAMPLES,
@@ -42,6 +43,11 @@ from deltaplane_services.processors.messages import (
 
 NO_ROWS = "no rows kept"
 """The kind of a retirement that cannot be, since the stream keeps no rows. It is answered, too: ``unknown``."""
+
+_WHY_NOT = (
+    "the stream keeps no rows (window.keep_rows = false), so none can be taken out; where rows must be unlearned,"
+    " declare keep_rows = true under another stream name"
+)
 
 
 @dataclass
@@ -76,13 +82,14 @@ class Intake:
     """The gate of one source, whose records lie in ``partition``.
 
     ``labels``: where classes are open, those that it has admitted, in order. ``rounding_error`` float64[d]: the largest
-    distance between admitted values and the grid so far.
+    distance between admitted values and the grid so far. ``budget`` gives out its dead letters.
     """
 
     def __init__(self, definition: StreamDefinition, partition: int) -> None:
         self.definition = definition
         self.partition = partition
         self.labels: dict[str, None] = {}
+        self.budget = LetterBudget()
         self.rounding_error = np.zeros(len(definition.features))
         self.clock = EventClock()
         self._others = OtherDefinitions(definition)
@@ -91,23 +98,25 @@ class Intake:
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
         """Decode and admit; everything that is refused becomes a dead letter and a count, and nothing else is lost."""
         counts: Counter[str] = Counter()
-        letters: list[Outgoing] = []
-        parts = self._decoded(samples, letters, counts)
+        refused: list[Refused] = []
+        parts = self._decoded(samples, refused, counts)
         rows = _joined(parts, len(self.definition.features))
         admitted, refusals = admit(rows, self.definition, self.labels, partition=self.partition)
         self._look_at_the_clock(rows, admitted)
         self.labels.update(dict.fromkeys(admitted.new_labels))
         counts.update(f"refused {refusal.kind}" for refusal in refusals)
-        letters.extend(row_letters(samples, refusals))
+        letters = self.budget.letters(SAMPLES, [*refused, *refused_rows_of(samples, refusals)], counts)
         if admitted.missing:
             counts["values filled in"] += admitted.missing
         self.rounding_error = np.maximum(self.rounding_error, admitted.rounding)
-        asked = self._asked(retirements, letters, counts)
+        refused = []
+        asked = self._asked(retirements, refused, counts)
+        letters += self.budget.letters(RETIREMENTS, refused, counts)
         self._count_misplaced(admitted.ids, SAMPLES, counts)
         self._count_misplaced([retirement.id for retirement in asked], RETIREMENTS, counts)
         return Batch(admitted, asked, letters, counts)
 
-    def _asked(self, records: Sequence[Record], letters: list[Outgoing], counts: Counter[str]) -> list[Retirement]:
+    def _asked(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Retirement]:
         """The retirements of records, in order. One that lies wrong never acts: its row, if any, is elsewhere."""
         definition, asked = self.definition, []
         for record in records:
@@ -116,16 +125,15 @@ class Intake:
                     record.value, len(definition.features), definition.data_fingerprint, record.offset
                 )
             except (WireError, DefinitionMismatch) as fault:
-                letters.append(self._refused(record, fault, counts))
+                refused.append(self._undecoded(record, fault, counts))
                 continue
             if refused_for_its_place(one.id, self.partition, definition):
-                counts[f"refused {WRONG_PARTITION}"] += 1
                 reason = f"retirement of {one.id!r}: {why_misplaced(one.id, self.partition, definition)}"
-                letters.append(dead_letter(record, WRONG_PARTITION, reason, limits.DEAD_LETTER_BYTES))
+                refused.append(_refused(record, WRONG_PARTITION, reason, counts))
             else:
                 asked.append(one)
                 if not definition.ladder.keep_rows:
-                    letters.append(_not_retirable(record, one, counts))
+                    refused.append(_refused(record, NO_ROWS, f"retirement of {one.id!r}: {_WHY_NOT}", counts))
         return asked
 
     def _count_misplaced(self, ids: Sequence[str], topic: str, counts: Counter[str]) -> None:
@@ -146,7 +154,7 @@ class Intake:
             newest = int(admitted.event_times.max())
             clock.newest = newest if clock.newest is None else max(clock.newest, newest)
 
-    def _decoded(self, records: Sequence[Record], letters: list[Outgoing], counts: Counter[str]) -> list[Samples]:
+    def _decoded(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Samples]:
         """The rows of records of samples, in order."""
         singles, parts = self._singles, []
         for record in records:
@@ -157,33 +165,32 @@ class Intake:
             try:
                 parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
-                letters.append(self._refused(record, fault, counts))
+                refused.append(self._undecoded(record, fault, counts))
         if len(singles):
             parts.append(singles.samples())
         return parts
 
-    def _refused(self, record: Record, fault: WireError | DefinitionMismatch, counts: Counter[str]) -> Outgoing:
+    def _undecoded(self, record: Record, fault: WireError | DefinitionMismatch, counts: Counter[str]) -> Refused:
         kind, reason = self._others.kind_and_reason(record, fault)
-        counts[f"refused {kind}"] += 1
-        return dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES)
+        return _refused(record, kind, reason, counts)
 
 
-def _not_retirable(record: Record, retirement: Retirement, counts: Counter[str]) -> Outgoing:
-    counts[f"refused {NO_ROWS}"] += 1
-    reason = (
-        f"retirement of {retirement.id!r}: the stream keeps no rows (window.keep_rows = false), so none can be taken"
-        " out; where rows must be unlearned, declare keep_rows = true under another stream name"
-    )
-    return dead_letter(record, NO_ROWS, reason, limits.DEAD_LETTER_BYTES)
+def _refused(record: Record, kind: str, reason: str, counts: Counter[str]) -> Refused:
+    counts[f"refused {kind}"] += 1
+    return Refused(record, {kind: 1}, lambda: [dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES)])
 
 
-def row_letters(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
-    """The dead letters of refused rows, by the record that brought them."""
+def refused_rows_of(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Refused]:
+    """Refused rows, by the record that brought them; ``when``: see :func:`refused_rows`."""
     if not refusals:
         return []
     record_at = {record.offset: record for record in records}
     by_record = itertools.groupby(refusals, lambda refusal: refusal.offset)
-    return [letter for offset, ours in by_record for letter in refused_rows(record_at[offset], list(ours), when)]
+    return [_rows_of(record_at[offset], list(ours), when) for offset, ours in by_record]
+
+
+def _rows_of(record: Record, refusals: Sequence[Refusal], when: str) -> Refused:
+    return Refused(record, Counter(one.kind for one in refusals), lambda: refused_rows(record, refusals, when))
 
 
 def _joined(parts: Sequence[Samples], features: int) -> Samples:

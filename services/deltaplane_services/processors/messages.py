@@ -33,6 +33,10 @@ MORE_ROWS = "more rows"
 """The kind of a dead letter that stands for several rows of a batch."""
 
 
+MORE_RECORDS = "more records"
+"""The kind of the dead letter that stands for what has none of its own; it is written again as it counts on."""
+
+
 @dataclass(frozen=True)
 class TopicSettings:
     """How a topic must be made: ``single`` topics have one partition, the others as many as the stream."""
@@ -229,3 +233,15 @@ def _refused_row(record: Record, refusal: Refusal) -> Outgoing:
     sample_id = refusal.id if len(refusal.id) <= SHOWN_ID else f"{refusal.id[:SHOWN_ID]}…"
     reason = _cut(f"sample {sample_id!r}: {refusal.reason}", limits.ROW_REASON_BYTES)
     return dead_letter(record, refusal.kind, reason, limits.ROW_BYTES, refusal.row)
+
+
+def shared_letter(last: Record, where: str, kinds: Mapping[str, int]) -> Outgoing:
+    """The dead letter for all that was refused of a log and has no letter of its own, up to ``last``."""
+    listed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
+    reason = (
+        f"{sum(kinds.values()):,} more, up to this record: {listed}; more than {limits.LETTER_ROWS:,} came at once, and"
+        " only so many have a letter each, and one more a second"
+    )
+    letter = replace(_letter(last, MORE_RECORDS, reason, limits.ROW_BYTES), rest=dict(kinds))
+    key = f"{where.replace(' ', '-')}-{last.partition}-more".encode()
+    return Outgoing(DEAD_LETTERS, last.partition, key, write_dead_letter(letter))

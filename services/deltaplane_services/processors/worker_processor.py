@@ -32,7 +32,7 @@ from deltaplane.window.outcomes import SampleOutcome
 from deltaplane.window.partition import Partition, Step
 from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane.wire import write_claim, write_delta, write_receipt
-from deltaplane_services.processors.intake import Batch, EventClock, Intake, row_letters
+from deltaplane_services.processors.intake import Batch, EventClock, Intake, refused_rows_of
 from deltaplane_services.processors.messages import (
     DELTAS,
     RECEIPTS,
@@ -134,6 +134,7 @@ class WorkerProcessor:
         self._samples_covered = accepted.samples_position
         self._retirements_covered = accepted.retirements_position
         self._intake.labels, self._labels_named = dict.fromkeys(accepted.labels), len(accepted.labels)
+        self._intake.budget.restore(accepted.counts)
         self._scored = set(accepted.scores.counts)
         rebuild = accepted.rebuild
         if accepted.sequence == 0:
@@ -303,6 +304,7 @@ class WorkerProcessor:
         before = [record for record in samples if record.offset < accepted.samples_position]
         retired = [record for record in retirements if record.offset < accepted.retirements_position]
         batch = self._intake.take(before, retired)
+        self._intake.budget.restore(accepted.counts)  # What is read again has its letters.
         self.partition.refill(batch.samples, batch.retirements)
         self._held_samples, self._held_retirements = list(samples[len(before) :]), list(retirements[len(retired) :])
         # A record beyond the position shows that nothing before it is left to come.
@@ -356,6 +358,7 @@ class WorkerProcessor:
             slots_to=self.partition.slots,
             watermark=self.partition.watermark,
         )
+        late = self._late_letters(batch, step, samples)
         delta = Delta(
             source=self.source,
             writer=self.writer,
@@ -369,7 +372,7 @@ class WorkerProcessor:
             trials=trials,
             labels=tuple(self._intake.labels)[self._labels_named :],
         )
-        first = (*batch.letters, *self._late_letters(batch, step, samples), *self._receipts(step, tile))
+        first = (*batch.letters, *late, *self._receipts(step, tile))
         self._sequence += 1
         self._labels_named = len(self._intake.labels)
         self._samples_covered, self._retirements_covered = samples_to, retirements_to
@@ -405,7 +408,8 @@ class WorkerProcessor:
                 reason = f"{reason}; {behind}{unit_in_words(time, log_times[offset])}"
             row = int(batch.samples.rows[note.row])
             refusals.append(Refusal(batch.samples.ids[note.row], offset, row, str(note.outcome), reason))
-        return row_letters(samples, refusals, "-late")
+        refused = refused_rows_of(samples, refusals, "-late")
+        return self._intake.budget.letters(f"{SAMPLES} late", refused, batch.counts)
 
     def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:
         return [

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deltaplane.log.records import DeadLetter
+from deltaplane_services.processors.messages import MORE_RECORDS
 from deltaplane_services.readers import RefusedRow
 
 LISTED = 20
@@ -28,6 +29,7 @@ class Refusals:
 
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[Listed] = field(default_factory=list)
+    _shared: dict[tuple[str, int, str], int] = field(default_factory=dict)
 
     @property
     def total(self) -> int:
@@ -40,6 +42,11 @@ class Refusals:
 
     def add_dead_letter(self, letter: DeadLetter, line_number: int) -> None:
         """A row that the stream refused, or several of one batch."""
+        if letter.kind == MORE_RECORDS:
+            # It counts on from the one before it.
+            for kind, count in letter.rest.items():
+                self.counts[kind] -= self._shared.get((letter.topic, letter.partition, kind), 0)
+                self._shared[letter.topic, letter.partition, kind] = count
         self._add(Listed(line_number, letter.kind, letter.reason), letter.rest)
 
     def _add(self, item: Listed, several: Mapping[str, int] | None = None) -> None:

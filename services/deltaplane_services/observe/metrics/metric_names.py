@@ -16,7 +16,8 @@ from typing import Literal
 
 from deltaplane.stream.sample import WRONG_PARTITION
 from deltaplane.window.outcomes import SampleOutcome
-from deltaplane_services.processors.messages import MORE_ROWS
+from deltaplane_services.processors.intake import NO_ROWS
+from deltaplane_services.processors.messages import MORE_RECORDS, MORE_ROWS
 
 PREQUENTIAL_SAMPLES = 5000
 """Scored samples that the measures of span ``recent`` look back on. A class of one in a hundred has fifty of them."""
@@ -53,11 +54,12 @@ REFUSED = (
     "bogus time",
     "bad record",
     "other definition",
+    NO_ROWS,
 )
 """Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
 
 REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
-DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change", word(MORE_ROWS))
+DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change", word(MORE_ROWS), word(MORE_RECORDS))
 REMOVALS = ("expired", "withdrawn", "replaced", "retired")
 
 
