@@ -161,6 +161,10 @@ RETIRED_IDS = 1_000_000
 """Retired ids remembered by a partition beyond those of rows inside the window (about 150 bytes each).
 Above it the oldest are forgotten, and counted."""
 
+RETIREMENTS = 4 * RETIRED_IDS
+"""Retirements remembered of these ids, repeats included: counted apart, or one id that is repeated would push out all
+others."""
+
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
 

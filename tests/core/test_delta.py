@@ -11,7 +11,21 @@ from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
-from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict, accept
+from deltaplane.log.delta import (
+    Claim,
+    Delta,
+    Rebuild,
+    Source,
+    SourceOrder,
+    SourceState,
+    Tile,
+    Verdict,
+    accept,
+    check_classes,
+)
+from deltaplane.log.merger import Merger
+from deltaplane.stream.definition import ClassDefinition
+from strategies_streams import definition_of
 
 SOURCE = Source("here", 3)
 FINGERPRINT = b"f" * 16
@@ -128,3 +142,22 @@ def test_labels_add_up_in_their_order_and_one_admitted_twice_is_refused() -> Non
         accept(state, replace(delta("a", 2, 2, 3), labels=("b",)), FINGERPRINT)
     removed, _ = accept(state, SourceOrder(SOURCE, barred=True, reason="", stream_fingerprint=FINGERPRINT), FINGERPRINT)
     assert removed.labels == (), "a source that comes in again begins anew"
+
+
+def test_classes_that_a_definition_does_not_declare_are_refused_and_touch_nothing() -> None:
+    closed = replace(definition_of("all"), classes=ClassDefinition(("a", "b"), "a"))
+    merger = Merger(closed)
+    merger.apply(Claim(SOURCE, "w", closed.stream_fingerprint), 0)
+    moments = Moments.of_rows(np.array([[1]], dtype=np.int32))
+    tile = Tile(0, 0, 1, 0, 0)
+
+    def delta_of(label: str, scored: str = "a") -> Delta:
+        change = Statistics(2, {(0, label): moments})
+        return Delta(SOURCE, "w", closed.stream_fingerprint, tile, Rebuild(), change, Confusion({(scored, "b"): 1}))
+
+    for forged in (delta_of("c"), delta_of("a", "c"), replace(delta_of("a"), labels=("a",))):
+        with pytest.raises(StateMismatch, match="expected the classes of the definition"):
+            merger.apply(forged, 1)
+        assert not merger.statistics
+        check_classes(definition_of("all"), forged)
+    assert merger.apply(delta_of("b"), 2) is Verdict.ACCEPTED

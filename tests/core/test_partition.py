@@ -301,9 +301,25 @@ def test_an_id_retired_again_stays_retired_when_its_first_retirement_is_forgotte
 ) -> None:
     monkeypatch.setattr(limits, "RETIRED_IDS", 2)
     stream = Stream(definition_of("3"))
-    stream.retire("n1", "n2", "n1")
-    assert stream.partition.retirements_window_from(stream.asked) == 1
+    stream.retire("n1", "n2", "n1", "n3")
+    assert stream.partition.retirements_window_from(stream.asked) == 2
     assert answers(stream.take(Row("n1"))) == [("n1", 2, "retired")]
+
+
+def test_repeats_of_one_id_push_no_other_out_until_there_are_more_than_can_be_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "RETIRED_IDS", 2)
+    monkeypatch.setattr(limits, "RETIREMENTS", 100)
+    stream = Stream(definition_of("3"))
+    stream.retire("coming")
+    assert stream.retire(*["same"] * 99).counts["retirements forgotten"] == 0
+    assert stream.partition.retirements_window_from(stream.asked) == 0
+    assert said(stream.take(Row("coming"))) == ["annihilated"]
+    assert stream.retire("same").counts["retirements forgotten"] == 0  # The row of coming is in the window.
+    stream.take(A, B, C)
+    assert stream.retire("same").counts["retirements forgotten"] == 2
+    assert stream.partition._retirements.ids() == {"same"}
 
 
 def test_an_expired_row_out_of_memory_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

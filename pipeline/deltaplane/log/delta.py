@@ -26,6 +26,7 @@ from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.solve.candidates import Trials
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.window.sliding import NO_WATERMARK
 
@@ -233,6 +234,23 @@ def accept(
     )
     check_state(where, after)
     return after, Verdict.ACCEPTED
+
+
+def check_classes(definition: StreamDefinition, record: Claim | Delta | SourceOrder) -> None:
+    """Raise :class:`StateMismatch` for a delta of classes that a stream with declared classes does not have.
+
+    Its checkpoints could outgrow their topic, and no merger would ever write one again. Every reader skips it.
+    """
+    if definition.classes.are_open or not isinstance(record, Delta):
+        return
+    known, met = definition.classes.known, {label for (_, label), _ in record.change.items()}
+    met |= {label for pair in record.scores.counts for label in pair}
+    if not met <= known or record.labels:
+        others = sorted(met - known)[:5] or list(record.labels[:5])
+        raise StateMismatch(
+            f"delta {record.tile.sequence} of source {record.source}: expected the classes of the definition, got"
+            f" others ({others}); another than a worker made them; rebuild from the log"
+        )
 
 
 def check_state(where: str, state: SourceState) -> None:

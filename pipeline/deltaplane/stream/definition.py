@@ -102,6 +102,12 @@ class ClassDefinition:
         """The classes that statistics are kept of, where they are known by name."""
         return self.names if self.positive is None else ()
 
+    @property
+    def known(self) -> frozenset[str]:
+        """Every class that a row can have, where classes are not open."""
+        names = self.names if self.positive is None else (self.positive, self.rest)
+        return frozenset(names)
+
     def class_of(self, label: str) -> str | None:
         """The class a label belongs to, or None where the definition does not know it."""
         if self.names and label not in self.names:

@@ -13,9 +13,9 @@ the same state again by reading the same logs. Three rules make this hold:
 
 What is remembered of the retirements is the end of their log, from ``retirements_window_from`` on, which is recorded in
 every delta: an id is retired exactly if a retirement of it lies there. The end grows; its beginning moves only when it
-holds more than :data:`limits.RETIRED_IDS`, and never past an id inside the window. Nothing else about a retirement is
-kept, so a rebuild from the log finds the same. A sample that meets a retirement and no row of its id was *waited* for,
-as far as anyone can still tell.
+holds more ids than :data:`limits.RETIRED_IDS`, and never past an id inside the window. Nothing else about a retirement
+is kept, so a rebuild from the log finds the same. A sample that meets a retirement and no row of its id was *waited*
+for, as far as anyone can still tell.
 
 Every admitted sample has one outcome, whatever the batches it came in, and in the longest window
 
@@ -295,7 +295,7 @@ class Partition:
 
     def _forget_retirements(self, counts: Counter[str]) -> None:
         """Let go of the oldest retirements beyond the limit, up to the first of a row that a window may hold."""
-        while len(self._retirements) > limits.RETIRED_IDS:
+        while self._retirements.beyond_limits:
             slot = self._buffer.slot_of(self._retirements.oldest_id)
             if slot is not None and slot >= self._edges.oldest_inside(self._buffer):
                 break

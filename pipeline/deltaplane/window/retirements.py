@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, KeysView
 
+from deltaplane import limits
 from deltaplane.stream.sample import Retirement
 
 
@@ -23,7 +24,13 @@ class RetirementMemory:
         self._repeats: dict[str, deque[int]] = {}
 
     def __len__(self) -> int:
+        """Retirements remembered, repeats included."""
         return len(self._log)
+
+    @property
+    def beyond_limits(self) -> bool:
+        """Whether more ids, or more retirements of them, are remembered than there is room for."""
+        return len(self._first) > limits.RETIRED_IDS or len(self._log) > limits.RETIREMENTS
 
     def add(self, retirement: Retirement) -> None:
         """The next retirement of the log."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Source, SourceState, accept, check_state
+from deltaplane.log.delta import Source, SourceState, accept, check_classes, check_state
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_checkpoint, read_claim_or_delta
@@ -60,6 +60,7 @@ def accepted_state(
         try:
             change = read_claim_or_delta(record.value, definition.dimension)
             if change.source == state.source:
+                check_classes(definition, change)
                 state, _ = accept(state, change, definition.stream_fingerprint)
         except (WireError, DefinitionMismatch, StateMismatch):
             continue
