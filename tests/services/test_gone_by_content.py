@@ -10,13 +10,13 @@ import pytest
 
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Source, SourceState
-from deltaplane.log.model import SourcePosition
+from deltaplane.log.delta import Rebuild, Source, SourceState
 from deltaplane.wire import write_sample
 from deltaplane_services.definition_file.settings import Cluster, ServiceSettings
 from deltaplane_services.kafka.accepted import WENT_BY_CONTENT
-from deltaplane_services.operations import audit
+from deltaplane_services.operations.audit import unprovable
 from deltaplane_services.operations.copying import CannotCopy, _check_log_says_all
+from deltaplane_services.processors.account import Account, account_of
 from deltaplane_services.processors.messages import SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from golden.wire_examples import by_content
@@ -38,16 +38,15 @@ class Log:
     def bounds(self, topic: str, _: int) -> tuple[int, int]:
         return 0, len(LOG[topic])
 
-    def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
-        return iter([Record(topic, partition, at, 0, None, LOG[topic][at]) for at in range(start, stop)])
+    def batches(self, topic: str, partition: int, start: int, stop: int) -> Iterator[list[Record]]:
+        yield [Record(topic, partition, at, 0, None, LOG[topic][at]) for at in range(start, stop)]
 
 
 def accepted(*values: float, retired: int) -> SourceState:
     """What was accepted of the log, where ``retired`` rows went by content."""
     sums = Statistics(2, {(0, "x"): sum_of(values)})
-    return SourceState(
-        SOURCE, sums, "w", 1, 3, 1, counts={"applied": 3, "retirements retired": retired, "retirements unknown": 0}
-    )
+    counts = {"applied": 3, "retirements retired": retired, "retirements unknown": 0}
+    return SourceState(SOURCE, sums, "w", 1, 3, 1, Rebuild(3, 3, 1, 3), counts=counts, labels=("x",))
 
 
 def sum_of(values: tuple[float, ...]) -> Moments:
@@ -55,20 +54,20 @@ def sum_of(values: tuple[float, ...]) -> Moments:
     return Moments.of_rows(placed)
 
 
-def fault_of(state: SourceState) -> str | None:
-    position = SourcePosition(SOURCE, 1, 3, 1, 0, "w", 0, barred=False)
-    return audit._rebuilt(SETTINGS, Log(), position, state)[1]  # type: ignore[arg-type]
+def account(state: SourceState) -> Account:
+    return account_of(DEFINITION, state, Log())
 
 
 def test_an_audit_says_that_the_log_cannot_prove_it() -> None:
-    assert fault_of(accepted(0.0, 2.0, retired=1)) == WENT_BY_CONTENT
+    state = accepted(0.0, 2.0, retired=1)
+    assert unprovable(DEFINITION, state, account(state)) == (WENT_BY_CONTENT,)
 
 
 def test_where_nothing_went_by_content_an_audit_is_what_it_was() -> None:
-    assert fault_of(accepted(0.0, 1.0, 2.0, retired=0)) is None
-    fault = fault_of(accepted(0.0, 2.0, retired=0))
-    assert fault is not None
-    assert fault.startswith("the log gives Statistics")
+    whole, short = accepted(0.0, 1.0, 2.0, retired=0), accepted(0.0, 2.0, retired=0)
+    assert account(whole).faults == ()
+    assert account(short).faults
+    assert unprovable(DEFINITION, short, account(short)) == ()
 
 
 def test_a_worker_goes_on_where_the_stream_stood() -> None:

@@ -16,6 +16,7 @@ from deltaplane.errors import WireError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import SourceOrder, SourceState
 from deltaplane.log.model import Model, SourcePosition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import (
@@ -153,15 +154,19 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
             account = accounts.get(position.source)
             statistics = state.statistics if account is None else account.statistics
             rows = sum(statistics.counts(definition.ladder.longest).values())
-            disagreements = [*_disagreements(position, state)]
-            if account is not None and account.faults and rows_went_by_content(definition, state.counts):
-                disagreements.append(WENT_BY_CONTENT)
-            sources.append(SourceAudit(position, rows, account, tuple(disagreements)))
+            disagreements = (*_disagreements(position, state), *unprovable(definition, state, account))
+            sources.append(SourceAudit(position, rows, account, disagreements))
             total = total + statistics
         return Audit(model, total.digest(definition.data_fingerprint), tuple(sources))
     finally:
         central.close()
         site.close()
+
+
+def unprovable(definition: StreamDefinition, state: SourceState, account: Account | None) -> tuple[str, ...]:
+    """Why an account that has faults says nothing of its source, if that is so."""
+    has_faults = account is not None and bool(account.faults)
+    return (WENT_BY_CONTENT,) if has_faults and rows_went_by_content(definition, state.counts) else ()
 
 
 def _disagreements(position: SourcePosition, state: SourceState) -> Iterator[str]:

@@ -129,7 +129,6 @@ class _Reading:
                 self._fault("watermark", claimed, f"{self.newest}, the largest event time of its own rows")
             self.processor.hear(min(claimed, self.most_watermark))
             self.processor.process([], [])
-        # A retirement by content finds the rows that it takes out only behind them.
         for batch in self._batches(RETIREMENTS, retirements_from, self.accepted.retirements_position):
             self.processor.process([], batch)
 
