@@ -21,7 +21,7 @@ from deltaplane.log.delta import (
     Tile,
     Verdict,
     accept,
-    check_classes,
+    check_declared,
 )
 from deltaplane.log.merger import Merger
 from deltaplane.stream.definition import ClassDefinition
@@ -159,5 +159,21 @@ def test_classes_that_a_definition_does_not_declare_are_refused_and_touch_nothin
         with pytest.raises(StateMismatch, match="expected the classes of the definition"):
             merger.apply(forged, 1)
         assert not merger.statistics
-        check_classes(definition_of("all"), forged)
+        check_declared(definition_of("all"), forged)
     assert merger.apply(delta_of("b"), 2) is Verdict.ACCEPTED
+    check_declared(closed, merger.state(SOURCE))
+    with pytest.raises(StateMismatch, match="checkpoint of source here/3: expected the classes of the definition"):
+        check_declared(closed, SourceState(SOURCE, Statistics(2, {(0, "c"): moments})))
+
+
+def test_windows_that_a_definition_does_not_have_are_refused_and_touch_nothing() -> None:
+    definition, moments = definition_of("all"), Moments.of_rows(np.array([[1]], dtype=np.int32))
+    merger = Merger(definition)
+    merger.apply(Claim(SOURCE, "w", definition.stream_fingerprint), 0)
+    change = Statistics(2, {(0, "a"): moments, (1, "a"): moments})
+    with pytest.raises(StateMismatch, match=r"expected statistics of 1 windows, got others \(\[1\]\)"):
+        merger.apply(Delta(SOURCE, "w", definition.stream_fingerprint, Tile(0, 0, 1, 0, 0), Rebuild(), change), 1)
+    assert not merger.statistics
+    check_declared(definition_of("3", "5"), SourceState(SOURCE, change))
+    with pytest.raises(StateMismatch, match="checkpoint of source here/3: expected statistics of 1 windows"):
+        check_declared(definition, SourceState(SOURCE, change))

@@ -348,6 +348,17 @@ def test_a_topic_with_a_setting_that_may_cost_rows_is_an_alert_until_it_is_mende
             scene.silent("DeltaplaneTopicUnsafe")
 
 
+def test_checkpoints_that_their_topic_refuses_are_an_alert_until_it_admits_them(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneCheckpointRefused")
+    broker, topic = scene.stream.settings.cluster("central").broker, f"{scene.name}.checkpoints"
+    right = config_of(broker, topic)["max.message.bytes"]
+    alter(broker, topic, {"max.message.bytes": "100"})
+    scene.fires("DeltaplaneCheckpointRefused", stream=scene.name)
+    alter(broker, topic, {"max.message.bytes": right})
+    scene.silent("DeltaplaneCheckpointRefused")
+
+
 def test_mergers_with_different_solver_settings_are_told_apart_while_one_stands_by(
     scene: Scene, tmp_path: Path
 ) -> None:

@@ -12,7 +12,7 @@ from deltaplane_services.kafka.set_aside import (
 
 
 def test_a_source_is_left_alone_for_its_pause_and_the_others_are_not() -> None:
-    aside = SetAside()
+    aside = SetAside[int]()
     pause = aside.put(1, "its log is gone", 100.0)
     assert pause == FIRST_PAUSE_SECONDS
     assert (aside.may_try(1, 100.0), aside.may_try(1, 100.0 + pause), aside.may_try(0, 100.0)) == (False, True, True)
@@ -20,7 +20,7 @@ def test_a_source_is_left_alone_for_its_pause_and_the_others_are_not() -> None:
 
 
 def test_each_pause_is_twice_the_one_before_it_up_to_the_longest() -> None:
-    aside, now, pauses = SetAside(), 0.0, []
+    aside, now, pauses = SetAside[int](), 0.0, []
     for _ in range(10):
         pauses.append(aside.put(0, "still", now))
         now += pauses[-1]
@@ -29,12 +29,12 @@ def test_each_pause_is_twice_the_one_before_it_up_to_the_longest() -> None:
 
 
 def test_pauses_stay_short_while_a_broker_may_be_behind_it() -> None:
-    aside = SetAside()
+    aside = SetAside[int]()
     assert [aside.put(0, "away", 0.0, passing=True) for _ in range(5)][-1] == SHORT_PAUSE_SECONDS
 
 
 def test_one_that_fails_again_soon_goes_on_where_its_pauses_were_and_one_that_was_served_long_begins_anew() -> None:
-    aside = SetAside()
+    aside = SetAside[int]()
     for now in (0.0, 10.0, 20.0):
         aside.put(0, "x", now)
     aside.take(0, 30.0)
@@ -45,7 +45,7 @@ def test_one_that_fails_again_soon_goes_on_where_its_pauses_were_and_one_that_wa
 
 
 def test_what_an_operator_did_about_it_is_tried_at_once() -> None:
-    aside = SetAside()
+    aside = SetAside[int]()
     aside.put(0, "removed", 0.0, removed=True)
     aside.put(1, "eaten", 0.0)
     assert aside.removed == {0}
@@ -55,7 +55,7 @@ def test_what_an_operator_did_about_it_is_tried_at_once() -> None:
 
 
 def test_to_be_tried_at_once_makes_no_new_case_of_one_that_is_served() -> None:
-    aside = SetAside()
+    aside = SetAside[int]()
     for now in (0.0, 1.0):
         aside.put(0, "x", now)
     aside.take(0, 10.0)
@@ -64,7 +64,7 @@ def test_to_be_tried_at_once_makes_no_new_case_of_one_that_is_served() -> None:
 
 
 def test_sources_that_others_have_are_forgotten() -> None:
-    aside = SetAside()
+    aside = SetAside[int]()
     aside.put(0, "x", 0.0)
     aside.put(1, "y", 0.0)
     aside.keep_only({1, 2})

@@ -236,20 +236,31 @@ def accept(
     return after, Verdict.ACCEPTED
 
 
-def check_classes(definition: StreamDefinition, record: Claim | Delta | SourceOrder) -> None:
-    """Raise :class:`StateMismatch` for a delta of classes that a stream with declared classes does not have.
+def check_declared(definition: StreamDefinition, record: Claim | Delta | SourceOrder | SourceState) -> None:
+    """Raise :class:`StateMismatch` for a delta or state of windows, or of declared classes, that its stream has not.
 
     Its checkpoints could outgrow their topic, and no merger would ever write one again. Every reader skips it.
     """
-    if definition.classes.are_open or not isinstance(record, Delta):
+    if isinstance(record, Delta):
+        where, statistics = f"delta {record.tile.sequence} of source {record.source}", record.change
+    elif isinstance(record, SourceState):
+        where, statistics = f"checkpoint of source {record.source}", record.statistics
+    else:
         return
-    known, met = definition.classes.known, {label for (_, label), _ in record.change.items()}
-    met |= {label for pair in record.scores.counts for label in pair}
-    if not met <= known or record.labels:
-        others = sorted(met - known)[:5] or list(record.labels[:5])
+    windows = len(definition.ladder.windows)
+    if beyond := sorted({window for (window, _), _ in statistics.items() if window >= windows}):
         raise StateMismatch(
-            f"delta {record.tile.sequence} of source {record.source}: expected the classes of the definition, got"
-            f" others ({others}); another than a worker made them; rebuild from the log"
+            f"{where}: expected statistics of {windows} windows, got others ({beyond[:5]});"
+            " another than a worker made them; rebuild from the log"
+        )
+    if definition.classes.are_open:
+        return
+    met = {label for (_, label), _ in statistics.items()} | {one for pair in record.scores.counts for one in pair}
+    if record.labels or not met <= definition.classes.known:
+        others = sorted(met - definition.classes.known)[:5] or list(record.labels[:5])
+        raise StateMismatch(
+            f"{where}: expected the classes of the definition, got others ({others});"
+            " another than a worker made them; rebuild from the log"
         )
 
 

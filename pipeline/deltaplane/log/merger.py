@@ -17,7 +17,7 @@ from deltaplane import limits
 from deltaplane.errors import SolveRefused, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
-from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_classes
+from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_declared
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, fit, weigh
 from deltaplane.solve.solver import Plane, solve
@@ -161,7 +161,7 @@ class Merger:
             )
         self._read_to[record.source] = offset + 1
         before = self.state(record.source)
-        check_classes(self.definition, record)
+        check_declared(self.definition, record)
         after, verdict = accept(before, record, self.definition.stream_fingerprint)
         if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
             # Of a single source, the sum is what it has itself.

@@ -162,7 +162,7 @@ class StreamDefinition:
         self._check_partitions()
         self._check_feature_map()
         self._check_choices()
-        self._check_classes()
+        self._check_declared()
         self.message_size.check()
         object.__setattr__(self, "data_fingerprint", _fingerprint(self.data_settings()))
         object.__setattr__(self, "stream_fingerprint", _fingerprint(self.data_settings() | self._stream_settings()))
@@ -266,7 +266,7 @@ class StreamDefinition:
             raise DefinitionError(f"solver.weighting: expected names that differ, got {', '.join(self.weightings)}")
         assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
 
-    def _check_classes(self) -> None:
+    def _check_declared(self) -> None:
         fits, most = MessageSize.most_classes(len(self.ladder.windows), self.dimension), self.classes.most
         if most is not None and not 2 <= most <= fits:
             raise DefinitionError(f"classes.most: expected 2 to {fits}, which fit a message, got {most}")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_classes
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, Receipt
 from deltaplane.stream.definition import StreamDefinition
@@ -123,7 +123,7 @@ class AcceptedTiles:
             state = self._states.get(change.source) or nothing_of(self._settings, change.source)
             bare = replace(change, change=Statistics(definition.dimension)) if isinstance(change, Delta) else change
             try:
-                check_classes(definition, change)
+                check_declared(definition, change)
                 after, verdict = accept(state, bare, definition.stream_fingerprint)
             except (DefinitionMismatch, StateMismatch):
                 continue

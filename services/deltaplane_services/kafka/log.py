@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
@@ -46,6 +48,13 @@ the time. Bytes have a bound of their own in the client."""
 ALONE_SECONDS = 30.0
 """How long a client that has lost all brokers may deliver nothing before it is replaced. Where there is nothing to
 deliver, or they are still away, that costs nothing."""
+
+
+class Answered(Protocol):
+    """Is told of a record whether its topic admits one so large."""
+
+    def __call__(self, record: Outgoing, *, fits: bool) -> None:
+        """Called from the thread that publishes."""
 
 
 def nobody(topic: str, seconds: float) -> None:
@@ -101,21 +110,23 @@ class Publisher:
         self._names: dict[str, str] = {}
         self._announcements = Announcements(announcement)
 
-    def publish(self, records: Iterable[Outgoing]) -> None:
+    def publish(self, records: Iterable[Outgoing], answered: Answered | None = None) -> None:
         """Hand records over in order.
 
         Raises :class:`DeliveryFailed` if any delivery so far has failed, :class:`NotAllowed` if the brokers refuse it.
+        Where ``answered`` is given, it is told whether each record fits its topic, and one that does not is no failure.
         """
         for record in records:
-            self._produce(record)
+            self._produce(record, answered)
         if len(self._producer) > self._most_unacknowledged:
             self.flush()
         self.check()
 
-    def _produce(self, record: Outgoing) -> None:
+    def _produce(self, record: Outgoing, answered: Answered | None) -> None:
         topic = self._names.get(record.topic)
         if topic is None:
             topic = self._names.setdefault(record.topic, f"{self._prefix}.{record.topic}")
+        on_delivery = self._delivered if answered is None else partial(self._delivered_or_large, record, answered)
         while True:
             if self._failure is not None:
                 raise DeliveryFailed(self._failure)
@@ -125,7 +136,7 @@ class Publisher:
                     value=record.value,
                     key=record.key,
                     partition=record.partition,
-                    on_delivery=self._delivered,
+                    on_delivery=on_delivery,
                     headers=[*record.headers, *self._announcements.beside(record.topic, record.partition)],
                 )
             except BufferError:
@@ -133,9 +144,20 @@ class Publisher:
                 self._producer.poll(0.1)
                 self.check()
             except KafkaException as fault:
-                raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+                if answered is None or not _is_too_large(fault.args[0]):
+                    raise DeliveryFailed(f"publish to {topic}-{record.partition}: {fault}") from fault
+                answered(record, fits=False)
+                return
             else:
                 return
+
+    def _delivered_or_large(
+        self, record: Outgoing, answered: Answered, error: KafkaError | None, message: Message
+    ) -> None:
+        if error is None or _is_too_large(error):
+            answered(record, fits=error is None)
+        if error is None or not _is_too_large(error):
+            self._delivered(error, message)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
@@ -201,6 +223,10 @@ class Publisher:
         """Throw away what has not been sent, without waiting."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._producer.poll(0)
+
+
+def _is_too_large(error: object) -> bool:
+    return isinstance(error, KafkaError) and error.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
 
 class LogReader:

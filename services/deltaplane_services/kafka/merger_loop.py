@@ -11,10 +11,12 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
 
 from deltaplane.errors import DefinitionMismatch, DeltaGap, LogReplaced
+from deltaplane.log.delta import Source
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
@@ -23,12 +25,13 @@ from deltaplane_services.kafka.log import DeliveryFailed, LogReader, Publisher
 from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.observe.metrics import MergerMetrics
 from deltaplane_services.processors.announced import other_definition
 from deltaplane_services.processors.merger_processor import MergerProcessor
-from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Output, Record
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
 from deltaplane_services.processors.recovery import readable_checkpoint
 
 logger = logging.getLogger(__name__)
@@ -75,6 +78,8 @@ class MergerService:
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._clocks = ClockWarnings(definition)
+        # Sources whose newest checkpoint is larger than its topic admits.
+        self._aside = SetAside[Source]()
         self._published_at = self._checkpointed_at = 0.0
         self._failures = self._left_out = 0
         self._has_place = False
@@ -105,7 +110,7 @@ class MergerService:
         del consumer
         if places:
             logger.info("standing by")
-            self._has_place, self.processor = False, None
+            self._has_place, self.processor, self._aside = False, None, SetAside[Source]()
             # A client reads ahead, and would hold megabytes of deltas for as long as another one is elected.
             self._reader.follow([])
 
@@ -212,9 +217,35 @@ class MergerService:
             self._published_at = now
             self._tell_left_out(processor)
         if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
-            self._publish(processor.checkpoints())
+            self._publish_checkpoints(processor, now)
             self._checkpointed_at = now
         self._publisher.check()
+
+    def _publish_checkpoints(self, processor: MergerProcessor, now: float) -> None:
+        """Publish what has changed. What its topic refuses for its size costs no other, and models go on."""
+        waiting = [source for source in self._aside.reasons if not self._aside.may_try(source, now)]
+        output = processor.checkpoints(waiting)
+        self._publish(Output(output.first))
+        self._publisher.publish(output.then, partial(self._checkpoint_answered, processor))
+
+    def _checkpoint_answered(self, processor: MergerProcessor, record: Outgoing, *, fits: bool) -> None:
+        source, now = record.meaning, time.monotonic()
+        assert isinstance(source, Source), "a checkpoint is of a source"
+        if fits:
+            self._aside.take(source, now)
+            return
+        processor.not_checkpointed(source)
+        size = len(record.value or b"")
+        reason = (
+            f"checkpoint of source {source}: its {size:,} bytes, unpacked, are more than {self.definition.name}."
+            f"{CHECKPOINTS} admits (max.message.bytes). Models go on. A merger that starts anew must read what came"
+            " since the checkpoint before it, which works as long as the deltas are kept. Raise it: deltaplane topics"
+            f" check names the value; or, where nobody knows the source: deltaplane source remove {source}"
+        )
+        said = source in self._aside.reasons
+        pause = self._aside.put(source, reason, now)
+        if not said:
+            logger.error("%s; tried again after %.0f s and more", reason, pause)
 
     def _tell_left_out(self, processor: MergerProcessor) -> None:
         if processor.classes_left_out != self._left_out:
@@ -267,6 +298,7 @@ class MergerService:
             void_trials=0 if processor is None else processor.void_trials,
             ignored_watermarks=0 if processor is None else processor.ignored_watermarks,
         )
+        self._watch.checkpoints(refused=len(self._aside.reasons))
         if processor is not None:
             self._clocks.tell_ignored("deltas and checkpoints", processor.ignored_watermarks)
         self._watch.lags({} if processor is None else self._reader.lags())
@@ -285,7 +317,7 @@ class MergerService:
             if self.processor is not None:
                 if not self._ahead:
                     self._publish(self.processor.publish(time.time_ns() // 1_000_000))
-                self._publish(self.processor.checkpoints())
+                self._publish_checkpoints(self.processor, time.monotonic())
             self._publisher.flush()
         finally:
             self._election.close()

@@ -78,7 +78,7 @@ class Worker:
         self._sources: dict[int, SourceAtWork] = {}
         self._waiting: list[int] = []
         self._kept: dict[int, SourceAtWork] = {}
-        self._aside = SetAside()
+        self._aside = SetAside[int]()
         self._central_watch = clients.central_watch()
         watches = clients.site_watch(), self._central_watch
         self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
-from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_classes
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
 from deltaplane.log.records import Checkpoint, Receipt
 from deltaplane.wire import read_claim_or_delta, read_receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
@@ -150,7 +150,7 @@ def _tile(
             change = read_claim_or_delta(record.value, definition.dimension)
             if change.source != source:
                 continue
-            check_classes(definition, change)
+            check_declared(definition, change)
             after, verdict = accept(state, change, definition.stream_fingerprint)
         except (WireError, DefinitionMismatch, StateMismatch):
             continue

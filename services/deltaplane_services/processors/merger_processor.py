@@ -6,7 +6,7 @@ merger does no harm; model versions go on from the highest seen, and readers ign
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
@@ -30,6 +30,9 @@ from deltaplane_services.processors.messages import (
     source_key,
 )
 from deltaplane_services.processors.solving import solver_changed
+
+NEVER = (-1, -1)
+"""The sequence and the next offset of no checkpoint."""
 
 
 class MergerProcessor:
@@ -140,7 +143,11 @@ class MergerProcessor:
         live = self.merger.statistics.counts(self.definition.ladder.longest)
         return 0 if self.model is None else max(0, len(live) - len(self.model.counts))
 
-    def checkpoints(self) -> Output:
+    def not_checkpointed(self, source: Source) -> None:
+        """The newest checkpoint of a source was not taken; the next ones have it again."""
+        self._checkpointed[source] = NEVER
+
+    def checkpoints(self, without: Collection[Source] = ()) -> Output:
         """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.
 
         The second keeps a source that is idle from holding back where the next merger begins to read.
@@ -153,7 +160,7 @@ class MergerProcessor:
         for state in self.merger.sources():
             source = state.source
             next_offset = max(self._next_offsets[self._partition_of[source]], self._skip_below.get(source, 0))
-            if self._checkpointed.get(source) == (state.sequence, next_offset):
+            if source in without or self._checkpointed.get(source) == (state.sequence, next_offset):
                 continue
             if source not in self._checkpointed:
                 empty = SourceState(source, Statistics(self.definition.dimension))
@@ -164,4 +171,4 @@ class MergerProcessor:
 
     def _checkpoint(self, state: SourceState, next_offset: int) -> Outgoing:
         checkpoint = Checkpoint(state, next_offset, self.definition.stream_fingerprint)
-        return Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint))
+        return Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint), state.source)

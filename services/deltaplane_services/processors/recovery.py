@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Source, SourceState, accept, check_classes, check_state
+from deltaplane.log.delta import Source, SourceState, accept, check_declared, check_state
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_checkpoint, read_claim_or_delta
@@ -22,6 +22,7 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
     try:
         checkpoint = read_checkpoint(record.value, definition.dimension)
         check_state(f"checkpoint of source {checkpoint.state.source}", checkpoint.state)
+        check_declared(definition, checkpoint.state)
     except (WireError, StateMismatch):
         return None
     end = ends.get(checkpoint.state.source.partition % definition.partitions, 0)
@@ -60,7 +61,7 @@ def accepted_state(
         try:
             change = read_claim_or_delta(record.value, definition.dimension)
             if change.source == state.source:
-                check_classes(definition, change)
+                check_declared(definition, change)
                 state, _ = accept(state, change, definition.stream_fingerprint)
         except (WireError, DefinitionMismatch, StateMismatch):
             continue

@@ -196,7 +196,7 @@ class _Run:
         self._harvest(published)
         seconds = time.monotonic() - self._started
         model = self._pipeline.model
-        self._check_classes(model)
+        self._check_declared(model)
         assert model is not None, "a stream with two live classes has a model"
         return ReplayResult(
             source=self.options.source,
@@ -243,7 +243,7 @@ class _Run:
         total = self._reader.bytes_total
         return self._reader.bytes_read / total if total else None
 
-    def _check_classes(self, model: Model | None) -> None:
+    def _check_declared(self, model: Model | None) -> None:
         """Say why there is no classifier, where there is none."""
         rows, refused = self._feed.rows, self._refusals
         seen = ", ".join(sorted(self._labels)[:12])

@@ -41,7 +41,7 @@ class MergerMetrics(ServiceMetrics):
         self._elected = False
         self._faults: list[str] = []
         self._verdicts: Mapping[Verdict, int] = {}
-        self._void_trials = 0
+        self._void_trials = self._refused_checkpoints = 0
         self._solver = solver_digest(definition)
         self._solving = histogram(metric_names.SOLVE_SECONDS)
         self._solving.labels(self._stream)
@@ -72,6 +72,10 @@ class MergerMetrics(ServiceMetrics):
     def topics(self, faults: Sequence[str]) -> None:
         """What is wrong with brokers and topics, from the next turn on."""
         self._faults = list(faults)
+
+    def checkpoints(self, *, refused: int) -> None:
+        """Of so many sources the topic refuses the newest checkpoint."""
+        self._refused_checkpoints = refused
 
     def _readiness(self, *, joined: bool, has_place: bool, caught_up: bool) -> State:
         if not joined:
@@ -113,6 +117,7 @@ class MergerMetrics(ServiceMetrics):
         counts = {metric_names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
         yield family(metric_names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))
         yield single(metric_names.VOID_TRIALS, self._stream, float(self._void_trials))
+        yield single(metric_names.REFUSED_CHECKPOINTS, self._stream, float(self._refused_checkpoints))
         yield family(metric_names.SOLVER, self._stream, [((self._solver,), 1.0)])
         yield from self._solving.collect()
         yield from self.stream.collect()

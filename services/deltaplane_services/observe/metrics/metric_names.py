@@ -253,6 +253,11 @@ VOID_TRIALS = Metric(
     "Deltas since this process was elected whose trials were of candidates that it does not have, and were left out: a"
     " few after its solver was changed.",
 )
+REFUSED_CHECKPOINTS = Metric(
+    "deltaplane_merger_refused_checkpoints",
+    "gauge",
+    "Sources whose newest checkpoint is larger than its topic admits: a merger that starts goes back to an older one.",
+)
 SOLVER = Metric(
     "deltaplane_merger_solver_info",
     "gauge",
@@ -398,6 +403,7 @@ PROCESS = (
     ELECTED,
     DELTAS,
     VOID_TRIALS,
+    REFUSED_CHECKPOINTS,
     SOLVER,
     TRIMMED,
     LOG_BEGIN,
