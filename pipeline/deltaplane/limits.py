@@ -158,8 +158,12 @@ EXPIRED_ROWS_REMEMBERED = 1_000
 """Ids kept behind the window of a partition, so that a late retirement is told ``expired`` and not ``waiting``."""
 
 RETIRED_IDS = 1_000_000
-"""Retired ids remembered by a partition beyond those of rows inside the window (about 180 bytes each).
+"""Retired ids remembered by a partition beyond those of rows inside the window (about 150 bytes each).
 Above it the oldest are forgotten, and counted."""
+
+RETIREMENTS = 4 * RETIRED_IDS
+"""Retirements remembered of these ids, repeats included: counted apart, or one id that is repeated would push out all
+others."""
 
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""

@@ -294,8 +294,8 @@ class Partition:
         return RetirementOutcome.RETIRED
 
     def _forget_retirements(self, counts: Counter[str]) -> None:
-        """Let go of the oldest retired ids beyond the limit, up to the first whose row a window may hold."""
-        while len(self._retirements) > limits.RETIRED_IDS:
+        """Let go of the oldest retirements beyond the limit, up to the first of a row that a window may hold."""
+        while self._retirements.beyond_limits:
             slot = self._buffer.slot_of(self._retirements.oldest_id)
             if slot is not None and slot >= self._edges.oldest_inside(self._buffer):
                 break
