@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,12 @@ import pytest
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
+from deltaplane.log.model import Model
 from deltaplane.reference import Reference, exact_moments
-from deltaplane.wire import read_claim_or_delta, write_claim, write_delta
+from deltaplane.wire import read_claim_or_delta, read_model, write_claim, write_delta, write_model
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.kafka.clients import publisher
-from deltaplane_services.processors.messages import DELTAS, Outgoing
+from deltaplane_services.processors.messages import DELTAS, MODELS, Outgoing
 from kafka.clients import read_topic
 from kafka.rows import Rows
 from kafka.selection import RunningKafka
@@ -38,7 +39,7 @@ class Scene:
         self.rows = Rows(100, seed=1)
         self.rows.times = self.rows.times - self.rows.times[-1] + int(time.time() * 1000) - 60_000
         self.reference = Reference(stream.definition)
-        stream.start("merger")
+        self.merger = stream.start("merger")
         worker = stream.start("worker")
         with SampleProducer(stream.settings) as producer:
             for row in range(100):
@@ -84,6 +85,15 @@ class Scene:
         out.flush()
         self.stream.wait_for_model(lambda model: model.contains(SOURCE, forged.tile.sequence), "the forged delta")
 
+    def forge_model(self, forge: Callable[[Model], Model]) -> None:
+        """Write a model above the newest one."""
+        model = self.stream.model()
+        assert model is not None
+        forged = replace(forge(model), version=model.version + 1)
+        out = publisher(self.stream.settings, "central")
+        out.publish([Outgoing(MODELS, 0, self.stream.definition.name.encode(), write_model(forged))])
+        out.flush()
+
     def audit(self, code: int) -> Mapping[str, Any]:
         """What an audit finds."""
         found: dict[str, Any] = json.loads(self.stream.run("audit", "--json", code=code).stdout)
@@ -105,7 +115,7 @@ def window() -> str:
 @pytest.fixture
 def scene(kafka: RunningKafka, tmp_path: Path, stream_name: str, window: str) -> Iterator[Scene]:
     service = {"checkpoint_seconds": 0.3, "refresh_seconds": 0.05}
-    tables: dict[str, Any] = {"partitions": 1, "window": {"length": window}}
+    tables: dict[str, Any] = {"partitions": 1, "window": {"length": window.split() if " " in window else window}}
     with Stream.made(tmp_path, stream_name, kafka.bootstrap, service=service, **tables) as stream:
         yield Scene(stream, kafka.bootstrap)
 
@@ -193,3 +203,67 @@ def test_of_a_log_without_its_beginning_it_is_said_from_where_on_the_model_is_pr
     left_out = Statistics(scene.stream.definition.dimension) - scene.sum_of(range(begin, begin + 1))
     scene.forge(left_out, window_from=begin + 1, memory_from=begin + 1)
     assert f"window_from: deltas say {begin + 1}, the log says {begin}" in faults(scene.audit(1))
+
+
+def of_this_version(model: Model, **plane: Any) -> Model:
+    """A model that says that its plane, with some fields changed, was solved for the version after its own."""
+    assert model.plane is not None
+    return replace(model, plane=replace(model.plane, **plane), plane_version=model.version + 1)
+
+
+def turned(model: Model) -> Model:
+    """The plane that says yes where the other says no."""
+    assert model.plane is not None
+    return of_this_version(model, weights=-model.plane.weights, biases=-model.plane.biases)
+
+
+def ahead(model: Model) -> Model:
+    """A model that says that it contains a tile that nobody has written."""
+    (position,) = model.positions
+    return replace(of_this_version(model), positions=(replace(position, sequence=position.sequence + 1),))
+
+
+@pytest.mark.parametrize("window", ["50", "50 all"])
+def test_a_model_that_no_merger_made_is_found(scene: Scene) -> None:
+    planes = scene.audit(0)["planes"]
+    assert planes["equal"]
+    assert planes["rounding"] == 0.0
+    told = scene.told(0)
+    assert "planes and figures of the model, made again: equal\n" in told
+    assert "not checked: what workers say of scores, outcomes and trials" in told
+    scene.merger.terminate()
+
+    scene.forge_model(turned)
+
+    (first, *_) = scene.audit(1)["planes"]["faults"]
+    assert first.startswith("plane.weights[0, 0]: the model says ")
+    assert "planes and figures of the model, made again: NOT EQUAL: plane.weights[0, 0]" in scene.told(1)
+
+    # A merger that begins again goes on above it, and all is well.
+    forged = scene.stream.model()
+    assert forged is not None
+    scene.stream.start("merger")
+    scene.stream.wait_for_model(lambda model: model.version > forged.version, "a model above the forged one")
+    assert scene.audit(0)["planes"]["equal"]
+
+
+@pytest.mark.parametrize("window", ["all"])
+def test_positions_that_never_were_and_models_that_come_again_are_found(scene: Scene) -> None:
+    scene.merger.terminate()
+    before = scene.stream.model()
+    assert before is not None
+
+    scene.forge_model(ahead)
+
+    told = before.positions[0].sequence
+    assert f"tile: the model says {told + 1}, its deltas add up to {told}" in faults(scene.audit(1))
+
+    # One that was right when it was written, with the row that has been retired since.
+    records = read_topic(scene.broker, f"{scene.stream.definition.name}.{MODELS}")
+    models = [read_model(record.value()) for record in records]
+    (old,) = [model for model in models if sum(model.counts.values()) == 100][-1:]
+    scene.forge_model(lambda _: replace(old, plane_version=models[-1].version + 1))
+
+    found = scene.told(1)
+    assert f"tile: model {before.version} had come to {told}, this one has {old.positions[0].sequence}" in found
+    assert "tiles are on the log and not in the model" in found

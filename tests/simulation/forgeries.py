@@ -125,6 +125,17 @@ def _name_labels(world: World, state: SourceState) -> SourceState | None:
     return accepted(world, state, _nothing(world), ("nobody",))
 
 
+def _name_more_labels_than_rows_are_gone(world: World, state: SourceState) -> SourceState | None:
+    """Take places of open classes by rows that the log has lost, as it is said; more of them than it can have lost."""
+    partition = state.source.partition
+    begin, hidden = world.broker.begin("samples", partition), world.broker.hidden["samples", partition]
+    gone = [r for r in world.producer.sent.get(partition, []) if r.offset < begin or r.offset in hidden]
+    rows, room = sum(len(record.samples) for record in gone), world.definition.most_classes - len(state.labels)
+    if not world.definition.classes.are_open or not (begin or hidden) or room <= rows:
+        return None
+    return accepted(world, state, _nothing(world), tuple(f"nobody {at}" for at in range(room)))
+
+
 def _forget_retirements(world: World, state: SourceState) -> SourceState | None:
     """Have rebuilds begin behind a retirement that must be remembered."""
     if state.rebuild.retirements_window_from >= state.retirements_position:
@@ -154,6 +165,7 @@ FORGERIES: dict[str, Callable[[World, SourceState], SourceState | None]] = {
     "a watermark behind the rows": _lower_the_watermark,
     "a row made up": _make_up,
     "a label made up": _name_labels,
+    "labels made up by rows that are gone": _name_more_labels_than_rows_are_gone,
     "a retirement forgotten": _forget_retirements,
     "samples miscounted": _miscount_slots,
     "a rebuild that begins behind its rows": _read_from_behind,

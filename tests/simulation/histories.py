@@ -23,7 +23,7 @@ from deltaplane_services.processors.messages import (
     Outgoing,
     origin_key,
 )
-from simulation.audits import check_audit
+from simulation.audits import check_audit, check_model
 from simulation.world import SITE, World
 from strategies_streams import FOURIER, HIDDEN, definition_of, rows_by
 
@@ -87,6 +87,7 @@ def check(world: World) -> None:
     check_letters(world)
     check_receipts(world)
     check_audit(world)
+    check_model(world)
 
 
 def reference_of(world: World, partition: int) -> Reference:

@@ -125,7 +125,11 @@ def test_imports_point_the_way_that_the_packages_are_read() -> None:
         ("pipeline/deltaplane/astrology.py", "", "astrology"),
         ("pipeline/deltaplane/exact/grid.py", "from .moments import Moments", "acyclic"),
         ("pipeline/deltaplane/wire/frame.py", "from sklearn import svm", "scikit-learn, and nothing in the core needs"),
-        ("pipeline/deltaplane/reference.py", "from deltaplane import estimators", "nothing in the core needs them BROKEN"),
+        (
+            "pipeline/deltaplane/reference.py",
+            "from deltaplane import estimators",
+            "nothing in the core needs them BROKEN",
+        ),
         ("services/deltaplane_services/readers/cells.py", "from deltaplane_services import replay", "readers is not"),
     ],
 )

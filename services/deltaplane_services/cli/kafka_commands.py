@@ -261,7 +261,8 @@ def audit(
     """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ.
 
     The logs are read from where they begin. Deltas are believed in nothing but how far they have come, and where a log
-    has lost its beginning it is said from which offset on all is proved.
+    has lost its beginning it is said from which offset on all is proved. The model is made again from what is found,
+    planes and all. What cannot be found again is said to be not checked.
     """
     from deltaplane_services.operations.audit import audit as run_audit
 
@@ -281,6 +282,11 @@ def audit(
             echo(f"  {source.proved}")
     echo(f"model {found.model.version:,} digest {found.model.digest}")
     echo(f"log digest {found.digest}")
+    echo(f"planes and figures of the model, made again: {found.verdict_on_planes}")
+    for said in found.notes:
+        echo(f"note: {said}")
+    for said in found.not_checked:
+        echo(f"not checked: {said}")
     typer.secho("equal" if found.equal else "NOT EQUAL", fg=typer.colors.GREEN if found.equal else typer.colors.RED)
     if not found.equal:
         raise typer.Exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
+from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
 from deltaplane.log.model import Model, SourcePosition
@@ -16,6 +16,7 @@ from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS
+from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
 from deltaplane_services.processors.recovery import accepted_state, readable_checkpoint
 
 POLL_RECORDS = 500
@@ -34,16 +35,18 @@ def rows_went_by_content(definition: StreamDefinition, counts: Mapping[str, int]
     return not definition.ladder.keep_rows and counts.get(f"retirements {RetirementOutcome.RETIRED}", 0) > 0
 
 
-class NothingToAudit(DeltaplaneError):
-    """There is no model yet, or the deltas behind it are gone."""
-
-
 def readable_checkpoints(settings: ServiceSettings, central: LogReader) -> list[Checkpoint]:
     """Every checkpoint of this stream that its topic still holds."""
+    return [dated.checkpoint for dated in dated_checkpoints(settings, central)]
+
+
+def dated_checkpoints(settings: ServiceSettings, central: LogReader) -> list[DatedCheckpoint]:
+    """The same, each with the time at which it was appended."""
     _, end = central.bounds(CHECKPOINTS, 0)
     records, definition = list(central.read(CHECKPOINTS, 0, 0, end)), settings.definition
     ends = {partition: central.bounds(DELTAS, partition)[1] for partition in range(definition.partitions)}
-    return [c for record in records if (c := readable_checkpoint(definition, record, ends)) is not None]
+    read = ((readable_checkpoint(definition, record, ends), record.log_time) for record in records)
+    return [DatedCheckpoint(checkpoint, log_time) for checkpoint, log_time in read if checkpoint is not None]
 
 
 def nothing_of(settings: ServiceSettings, source: Source) -> SourceState:

@@ -1,6 +1,7 @@
 """``deltaplane audit``: read the logs from where they begin, and hold what they give against the live model.
 
-Of the deltas nothing is believed but how far they have come: see :mod:`deltaplane_services.processors.account`.
+Of the deltas nothing is believed but how far they have come: see :mod:`deltaplane_services.processors.account`. Of the
+model nothing is believed at all: it is made again, see :mod:`deltaplane_services.processors.model_account`.
 
 The rows of a site are on the cluster of that site, so an audit is of the sources of one site. What the other sites
 have put into the model is taken from their accepted deltas, and said to be so; run the audit at each of them.
@@ -16,22 +17,24 @@ from deltaplane.errors import WireError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import SourceOrder, SourceState
 from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.model_proof import ModelProof
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.accepted import (
-    WENT_BY_CONTENT,
-    NothingToAudit,
-    readable_checkpoints,
-    rows_went_by_content,
-    state_at,
-)
+from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, dated_checkpoints, rows_went_by_content
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.processors.account import Account, Bygone, account_of_site
 from deltaplane_services.processors.messages import DELTAS, Record
+from deltaplane_services.processors.model_account import NothingToAudit, account_of_model
 from deltaplane_services.system.printable import sayable
+
+NOT_CHECKED = (
+    "what workers say of scores, outcomes and trials, beyond that the model adds it up",
+    "when the model was made, by the merger's clock",
+)
+"""What no audit can find again: the models that scored are gone, and rows were learned meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +101,36 @@ class SourceAudit:
 
 @dataclass(frozen=True)
 class Audit:
-    """``digest`` is that of the rows found live in the log, at the positions of ``model``."""
+    """``digest`` is that of the rows found live in the log, at the positions of ``model``.
+
+    ``proof`` is what came of making the model again; ``notes``: what is no fault, and must be known.
+    """
 
     model: Model
     digest: str
     sources: tuple[SourceAudit, ...]
+    proof: ModelProof
+    notes: tuple[str, ...] = ()
 
     @property
     def equal(self) -> bool:
         """Whether the log and the model agree, bit for bit."""
-        return self.digest == self.model.digest and not any(source.faults for source in self.sources)
+        found = self.digest == self.model.digest and not any(source.faults for source in self.sources)
+        return found and not self.proof.faults
+
+    @property
+    def not_checked(self) -> tuple[str, ...]:
+        """What is taken as the model, or a checkpoint, says it."""
+        return (*self.proof.unproved, *NOT_CHECKED)
+
+    @property
+    def verdict_on_planes(self) -> str:
+        """Whether the model is what a merger makes of the statistics at its positions, in a few words."""
+        if self.proof.faults:
+            return f"NOT EQUAL: {'; '.join(self.proof.faults)}"
+        if self.proof.rounding:
+            return f"equal, but for rounding on another processor: {self.proof.rounding:.1e} of their size"
+        return "equal"
 
     def as_json(self) -> dict[str, Any]:
         """In plain values."""
@@ -116,6 +139,15 @@ class Audit:
             "model": {"version": self.model.version, "digest": self.model.digest},
             "log_digest": self.digest,
             "sources": [source.as_json() for source in self.sources],
+            "planes": sayable(
+                {
+                    "equal": not self.proof.faults,
+                    "faults": list(self.proof.faults),
+                    "rounding": self.proof.rounding,
+                    "not_checked": list(self.not_checked),
+                }
+            ),
+            "notes": sayable(list(self.notes)),
         }
 
 
@@ -144,8 +176,8 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
         model, newest = follower.model, follower.newest
         if model is None or newest is None:
             raise NothingToAudit(f"{definition.name}.models holds no model; has a merger run?")
-        checkpoints = readable_checkpoints(settings, central)
-        states = [state_at(settings, central, checkpoints, position) for position in model.positions]
+        told = account_of_model(definition, model, newest, central, dated_checkpoints(settings, central))
+        states = [told.states[position.source] for position in model.positions]
         bygone = Bygone(newest.log_time, lambda: _any_orders(settings, central))
         accounts = account_of_site(definition, settings.site, states, _ClusterLog(site), bygone, asked)
         total = Statistics(definition.dimension)
@@ -154,10 +186,11 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
             account = accounts.get(position.source)
             statistics = state.statistics if account is None else account.statistics
             rows = sum(statistics.counts(definition.ladder.longest).values())
-            disagreements = (*_disagreements(position, state), *unprovable(definition, state, account))
-            sources.append(SourceAudit(position, rows, account, disagreements))
+            faults = (*told.faults[position.source], *unprovable(definition, state, account))
+            sources.append(SourceAudit(position, rows, account, faults))
             total = total + statistics
-        return Audit(model, total.digest(definition.data_fingerprint), tuple(sources))
+        proof = told.prove(model, total, definition)
+        return Audit(model, total.digest(definition.data_fingerprint), tuple(sources), proof, told.notes)
     finally:
         central.close()
         site.close()
@@ -167,18 +200,6 @@ def unprovable(definition: StreamDefinition, state: SourceState, account: Accoun
     """Why an account that has faults says nothing of its source, if that is so."""
     has_faults = account is not None and bool(account.faults)
     return (WENT_BY_CONTENT,) if has_faults and rows_went_by_content(definition, state.counts) else ()
-
-
-def _disagreements(position: SourcePosition, state: SourceState) -> Iterator[str]:
-    """Where a model's word on a source is another than what its deltas add up to."""
-    for name, said, found in (
-        ("samples", position.samples, state.samples_position),
-        ("retirements", position.retirements, state.retirements_position),
-        ("watermark", position.watermark, state.rebuild.watermark),
-        ("removed", position.barred, state.barred),
-    ):
-        if said != found:
-            yield f"{name}: the model says {said}, its deltas add up to {found}"
 
 
 def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:

@@ -18,7 +18,6 @@ from deltaplane.wire import read_claim_or_delta, read_receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import (
     WENT_BY_CONTENT,
-    NothingToAudit,
     checkpoint_before,
     readable_checkpoints,
     rows_went_by_content,
@@ -28,6 +27,7 @@ from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.operations.audit import Audit, audit
 from deltaplane_services.processors.messages import DELTAS, RECEIPTS, RETIREMENTS, SAMPLES
+from deltaplane_services.processors.model_account import NothingToAudit
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 

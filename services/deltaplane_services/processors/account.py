@@ -281,7 +281,15 @@ class _Reading:
                 f" only the log has {less[:5]}"
             )
         elif self._told_labels:
-            self.believed.append(f"that rows which are gone had labels: {sorted(told - self._labels_found)[:5]}")
+            named = sorted(told - self._labels_found)
+            gone = self.accepted.rebuild.slots_to - (self.processor.partition.slots - self._slot)
+            if len(named) > gone:
+                self.faults.append(
+                    f"labels: deltas name {len(named)} of which the log has no row, and only {max(gone, 0)} samples are"
+                    f" gone: {named[:5]}"
+                )
+            else:
+                self.believed.append(f"that rows which are gone had {len(named):,} labels: {named[:5]}")
 
     def _compare_window(self) -> None:
         """Where a rebuild begins to read the samples."""

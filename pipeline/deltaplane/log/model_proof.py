@@ -1,0 +1,346 @@
+"""What a model must be, worked out again from what it says that it was made of, and where it is something else.
+
+Whoever may write models can write any plane. But a model is a function of the statistics at its positions, of the
+definition, and in the automatic mode of what became of the candidates before: of the last model and of the trials in
+the deltas since. So it is made again, and held against the record, field by field and bit by bit.
+
+Sums, counts and positions are integers, and equal everywhere. Planes are float64, and equal bit for bit on one kind of
+processor and library of linear algebra. On another the last digits differ: what is within the rounding that the
+condition of the problem explains is taken as equal, and it is said how far it is apart.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.errors import SolveRefused
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Source, SourceState
+from deltaplane.log.merger import Merger, fit_candidates, of_largest, plane_of, told_apart
+from deltaplane.log.model import Model, SourcePosition
+from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, weigh
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+
+Floats = npt.NDArray[np.float64]
+
+ROUNDING = 64 * float(np.finfo(np.float64).eps)
+"""What another processor may make of a well-conditioned plane, relative to its largest weight in steps of the grid."""
+
+MOST_ROUNDING = 1e-6
+"""However ill-conditioned a plane is, what differs by more is another plane."""
+
+
+@dataclass(frozen=True)
+class SourceTrials:
+    """Trials of a source's accepted deltas by the sequence of their tiles, with the version that was tried.
+
+    ``begins``: all from this sequence on are here.
+    """
+
+    begins: int = 0
+    of: Mapping[int, tuple[Trials, int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ModelProof:
+    """``faults``: fields in which a model is not what it must be, the first of them first.
+
+    ``unproved``: what nobody can tell from what the logs still hold. ``rounding``: how far planes are apart that count
+    as equal, relative to their size; 0.0 where they are equal bit for bit.
+    """
+
+    faults: tuple[str, ...]
+    unproved: tuple[str, ...]
+    rounding: float = 0.0
+
+
+def position_faults(position: SourcePosition, state: SourceState, *, owner_known: bool = True) -> Iterator[str]:
+    """Where a model's word on a source is another than what the source's deltas add up to.
+
+    ``owner_known``: whether ``state`` is as of exactly the deltas that the model says it has read.
+    """
+    for name, said, found in (
+        ("tile", position.sequence, state.sequence),
+        ("samples", position.samples, state.samples_position),
+        ("retirements", position.retirements, state.retirements_position),
+        ("watermark", position.watermark, state.rebuild.watermark),
+        ("removed", position.barred, state.barred),
+        ("owner", position.owner, state.owner if owner_known else position.owner),
+    ):
+        if said != found:
+            yield f"{name}: the model says {said}, its deltas add up to {found}"
+
+
+def prove_model(
+    model: Model,
+    earlier: Sequence[Model],
+    merger: Merger,
+    trials: Mapping[Source, SourceTrials],
+    statistics: Statistics,
+    definition: StreamDefinition,
+) -> ModelProof:
+    """Make a model again, and say where it differs.
+
+    ``earlier``: the models that lie before it on the log, the oldest first. ``merger`` has been given all deltas at the
+    model's positions, and nothing else; ``trials`` are those of these deltas. ``statistics`` are what the planes are
+    solved from.
+    """
+    proof = _Proof(model, earlier, trials, statistics, definition)
+    proof.compare_figures(merger)
+    proof.compare_planes()
+    return ModelProof(tuple(proof.faults), tuple(proof.unproved), proof.rounding)
+
+
+class _Proof:
+    """One model, field by field."""
+
+    def __init__(
+        self,
+        model: Model,
+        earlier: Sequence[Model],
+        trials: Mapping[Source, SourceTrials],
+        statistics: Statistics,
+        definition: StreamDefinition,
+    ) -> None:
+        self.model = model
+        self.earlier = [one for one in earlier if one.version < model.version]
+        self.trials = trials
+        self.statistics = statistics
+        self.definition = definition
+        self.faults: list[str] = []
+        self.unproved: list[str] = []
+        self.rounding = 0.0
+        self._tolerance = ROUNDING
+
+    # Integers --------------------------------------------------------------------------------------------------------
+
+    def compare_figures(self, merger: Merger) -> None:
+        """What is a sum over deltas."""
+        model, definition = self.model, self.definition
+        self._same("data_fingerprint", model.data_fingerprint.hex(), definition.data_fingerprint.hex())
+        self._same("digest", model.digest, merger.statistics.digest(definition.data_fingerprint))
+        # A count of nothing may be there or not.
+        totals = {name: count for name, count in merger.totals.items() if count}
+        told = {name: count for name, count in model.totals.items() if count}
+        if len(merger.totals) > limits.OUTCOMES:
+            totals = {name: count for name, count in totals.items() if name in told}
+        self._same("totals", told, totals)
+        self._same("scores", model.scores.counts, of_largest(merger.scores, definition.most_classes).counts)
+        counts = told_apart(self.statistics, definition).counts(definition.ladder.longest)
+        self._same("counts", dict(model.counts), counts)
+        # One that was passed over as it came may be believed when it is read again.
+        if merger.ignored_watermarks == 0 or model.watermark > merger.watermark:
+            self._same("watermark", model.watermark, merger.watermark)
+
+    def _same(self, name: str, told: object, found: object) -> None:
+        if told == found:
+            return
+        if isinstance(told, Mapping) and isinstance(found, Mapping):
+            apart = [key for key in (*told, *found) if told.get(key, 0) != found.get(key, 0)] or [*told, *found]
+            name, told, found = f"{name}[{apart[0]!r}]", told.get(apart[0], 0), found.get(apart[0], 0)
+        self.faults.append(f"{name}: the model says {told}, it must be {found}")
+
+    # Planes ----------------------------------------------------------------------------------------------------------
+
+    def compare_planes(self) -> None:
+        """What is solved from the statistics."""
+        model, definition = self.model, self.definition
+        self._same("options", model.options, definition.solver)
+        self._same("blend", model.blend is not None, definition.automatic and model.blend is not None)
+        try:
+            if definition.automatic:
+                found = self._blended(fit_candidates(self.statistics, definition))
+            else:
+                found = plane_of(self.statistics, definition)
+        except SolveRefused as refused:
+            self._compare_refused(str(refused))
+            return
+        self._same("refusal", model.refusal, None)
+        self._same("plane_version", model.plane_version, model.version)
+        self._tolerance = min(MOST_ROUNDING, ROUNDING * max(1.0, found.condition))
+        self._compare_plane(found)
+
+    def _compare_refused(self, reason: str) -> None:
+        """Where the statistics determine no plane, the model keeps the last good one."""
+        model = self.model
+        if model.refusal is None:
+            self.faults.append(f"refusal: the model has none, its statistics determine no plane: {reason}")
+            return
+        if model.plane is None:
+            self._same("plane_version", model.plane_version, 0)
+            return
+        if not 0 < model.plane_version < model.version:
+            self.faults.append(
+                f"plane_version: the model says {model.plane_version}, it must be below {model.version}, since its"
+                " statistics determine no plane"
+            )
+            return
+        kept = [one for one in self.earlier if one.version == model.plane_version and one.plane is not None]
+        if kept and not any(_keeps_plane(model, one) for one in kept):
+            self.faults.append(
+                f"plane: the model has another, or other candidates, than model {model.plane_version}, where it is from"
+            )
+        self.unproved.append(
+            f"the plane and the candidates of model {model.plane_version}, which are kept: its statistics are gone"
+        )
+
+    def _compare_plane(self, found: Plane) -> None:
+        told, steps = self.model.plane, self.definition.plane_grid.steps
+        if told is None:
+            self.faults.append("plane: the model has none, its statistics determine one")
+            return
+        for name in ("classes", "positive", "counts"):
+            self._same(f"plane.{name}", getattr(told, name), getattr(found, name))
+        self._close("plane.weights", told.weights * steps, found.weights * steps)
+        offsets = np.abs(found.weights * self.definition.plane_grid.offsets).sum(axis=1)
+        self._close("plane.biases", told.biases, found.biases, 1.0 + float(offsets.max()))
+        for name in ("C", "condition"):
+            self._close(f"plane.{name}", np.array([getattr(told, name)]), np.array([getattr(found, name)]))
+        self._same("plane.sigmas", sorted(told.sigmas), sorted(found.sigmas))
+        if told.sigmas.keys() == found.sigmas.keys():
+            mine, theirs = (np.array([of.sigmas[label] for label in sorted(of.sigmas)]) for of in (told, found))
+            self._close("plane.sigmas", mine, theirs)
+
+    def _close(self, name: str, told: Floats, found: Floats, size: float = 0.0) -> None:
+        """Whether two arrays are equal, or as good as equal where they have been worked out elsewhere."""
+        if told.shape != found.shape:
+            self.faults.append(f"{name}: the model says {told.shape}, it must be {found.shape}")
+        elif not np.array_equal(told, found, equal_nan=True):
+            apart = _apart(told, found, size)
+            if apart <= self._tolerance:
+                self.rounding = max(self.rounding, apart)
+                return
+            differ = np.argwhere(~((told == found) | (np.isnan(told) & np.isnan(found))))
+            first = tuple(differ[0])
+            self.faults.append(
+                f"{name}{[int(at) for at in first]}: the model says {told[first]!r}, it must be {found[first]!r}"
+                f" ({len(differ)} of {told.size} differ)"
+            )
+
+    # The automatic mode ----------------------------------------------------------------------------------------------
+
+    def _blended(self, fitted: Fitted) -> Plane:
+        """The plane of all candidates, each weighed by what has become of it. Raises :class:`SolveRefused`."""
+        told, choices = self.model.blend, self.definition.choices_tried
+        self._tolerance = min(MOST_ROUNDING, ROUNDING * max(1.0, fitted.condition))
+        fresh = weigh(fitted, choices, None, None)
+        if told is None or told.choices != choices or told.of.keys() != fresh.of.keys():
+            plane = blended(fitted, fresh)
+            self._same("blend.choices", None if told is None else told.choices, choices)
+            self._same("blend.targets", [] if told is None else list(told.of), list(fresh.of))
+            return plane
+        found = self._weighed(fitted, told)
+        plane = blended(fitted, found)
+        steps = self.definition.plane_grid.steps
+        for target, candidates in found.of.items():
+            mine = told.of[target]
+            self._close(f"candidates[{target!r}].weights", mine.weights * steps, candidates.weights * steps)
+            self._close(f"candidates[{target!r}].biases", mine.biases, candidates.biases, 1.0)
+            self._close(f"candidates[{target!r}].shares", mine.shares, candidates.shares)
+        return plane
+
+    def _weighed(self, fitted: Fitted, told: Blend) -> Blend:
+        """Candidates with the hits and rows that follow from a model before and from trials; else with those told."""
+        choices = self.definition.choices_tried
+        for before, trials in self._pasts():
+            found = weigh(fitted, choices, before, trials)
+            apart = max(_apart_in_trials(told, found, target) for target in told.of)
+            if apart <= ROUNDING:
+                self.rounding = max(self.rounding, apart)
+                return found
+        if self._knows_the_past():
+            after = f"the {len(self.earlier)} models before it and the trials since" if self.earlier else "all trials"
+            self.faults.append(f"candidates.hits: what the model says of its candidates does not follow from {after}")
+        else:
+            self.unproved.append("the hits and rows of the candidates: the model before it, or trials since, are gone")
+        hits = {
+            target: replace(candidates, hits=told.of[target].hits, rows=told.of[target].rows)
+            for target, candidates in weigh(fitted, choices, None, None).of.items()
+        }
+        # With no trials since, what was known stays as it is.
+        return weigh(fitted, choices, Blend(choices, hits), None)
+
+    def _pasts(self) -> Iterator[tuple[Blend | None, Trials | None]]:
+        """What may have been known before, and the trials since: by the newest models first.
+
+        A merger goes on from a model of its own; from one whose plane was refused, if it has started since; or, for
+        a moment, behind another merger, whose trials it leaves out.
+        """
+        seen: dict[Source, int] = {}
+        pasts: list[tuple[Model, list[dict[Source, int]]]] = []
+        for model in self.earlier:
+            at = {position.source: position.sequence for position in model.positions}
+            seen = seen | {source: max(sequence, seen.get(source, 0)) for source, sequence in at.items()}
+            pasts.append((model, [at] if at == seen else [at, seen]))
+        changed = 0
+        for before, after in zip(self.earlier, self.earlier[1:], strict=False):
+            changed = after.version if before.options != after.options else changed
+        for model, starts in reversed(pasts):
+            same = model.options == self.definition.solver
+            for start in starts:
+                for scored_from in sorted({0, changed}) if same else (model.version + 1,):
+                    yield model.blend if same else None, self._trials_since(start, scored_from)
+        if not self.earlier:
+            yield None, self._trials_since({}, 0)
+
+    def _knows_the_past(self) -> bool:
+        """Whether the model before, and all trials since, are there."""
+        start: Mapping[Source, int] = {}
+        if self.earlier:
+            start = {position.source: position.sequence for position in self.earlier[-1].positions}
+        elif self.model.version > 1:
+            return False
+        return all(trials.begins <= start.get(source, 0) for source, trials in self.trials.items())
+
+    def _trials_since(self, start: Mapping[Source, int], scored_from: int) -> Trials | None:
+        windows, choices = len(self.definition.ladder.windows), self.definition.choices_tried
+        found = [
+            trials
+            for source, of in self.trials.items()
+            for sequence, (trials, scored_by) in of.of.items()
+            if sequence >= start.get(source, 0) and scored_by >= scored_from and trials.fits(windows, choices)
+        ]
+        return functools.reduce(Trials.__add__, found) if found else None
+
+
+def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:
+    """The largest difference, relative to the largest value or to ``size``; infinite where one is not a number."""
+    if told.shape != found.shape or (np.isnan(told) != np.isnan(found)).any():
+        return float("inf")
+    with np.errstate(all="ignore"):
+        largest = max(size, float(np.abs(np.nan_to_num(found)).max(initial=0.0)))
+        difference = float(np.abs(np.nan_to_num(told) - np.nan_to_num(found)).max(initial=0.0))
+    return 0.0 if difference == 0.0 else difference / largest if largest else float("inf")
+
+
+def _apart_in_trials(told: Blend, found: Blend, target: str) -> float:
+    mine, theirs = told.of[target], found.of[target]
+    return max(_apart(mine.hits, theirs.hits), _apart(mine.rows, theirs.rows))
+
+
+def _keeps_plane(model: Model, before: Model) -> bool:
+    """Whether a model has the plane of another, and the candidates; none, where other settings have dropped them."""
+    mine, theirs = model.plane, before.plane
+    assert mine is not None
+    assert theirs is not None
+    equal = (mine.classes, mine.positive) == (theirs.classes, theirs.positive)
+    equal = equal and np.array_equal(mine.weights, theirs.weights) and np.array_equal(mine.biases, theirs.biases)
+    if not equal or model.blend is None or before.blend is None:
+        return equal and model.blend is None
+    of, others = model.blend.of, before.blend.of
+    return (
+        model.blend.choices == before.blend.choices
+        and of.keys() == others.keys()
+        and all(
+            np.array_equal(getattr(of[target], name), getattr(others[target], name), equal_nan=True)
+            for target in of
+            for name in ("weights", "biases", "hits", "rows", "shares")
+        )
+    )
