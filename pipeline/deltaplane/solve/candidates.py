@@ -61,6 +61,9 @@ CLASS_ROWS = 2
 CUT_POINTS = 41
 """Thresholds tried between two projected means."""
 
+_ORDINARY_EXPONENT = -10
+"""Decision values from 2**-11 on are of an ordinary size."""
+
 _ENTRIES_AT_ONCE = 2**17
 """Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
 
@@ -334,12 +337,17 @@ def best_cut(means: Floats, deviations: Floats) -> Floats:
     # Only a merger cuts. All others would wait for this at their start, half as long as for everything else.
     from scipy.special import log_ndtr  # noqa: PLC0415
 
+    # Of decisions that all are tiny, as in raw units they may be, one in a millionth of their own size is the smallest.
+    exponents = np.frexp(np.maximum(np.abs(means).max(axis=1), deviations.max(axis=1)))[1]
+    exponents = np.where(exponents < _ORDINARY_EXPONENT, exponents, 0)[:, None]
+    means, deviations = np.ldexp(means, -exponents), np.ldexp(deviations, -exponents)
     deviations = np.maximum(deviations, 1e-6)
     low, high = means.min(axis=1), means.max(axis=1)
     places = low[:, None] + np.linspace(0.0, 1.0, CUT_POINTS) * (high - low)[:, None]
     own, rest = means.T[..., None], deviations.T[..., None]
     quality = log_ndtr((own[0] - places) / rest[0]) + log_ndtr((places - own[1]) / rest[1])
-    return np.asarray(places[np.arange(len(places)), quality.argmax(axis=1)], dtype=np.float64)
+    best = places[np.arange(len(places)), quality.argmax(axis=1)]
+    return np.asarray(np.ldexp(best, exponents[:, 0]), dtype=np.float64)
 
 
 def weigh(fitted: Fitted, choices: tuple[Choice, ...], before: Blend | None, trials: Trials | None) -> Blend:

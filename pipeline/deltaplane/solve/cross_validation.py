@@ -30,12 +30,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from deltaplane import limits
+from deltaplane import limits, raw_units
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.centring import moved
 from deltaplane.exact.grid import Grid, Placed
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import Positions, layout_of
+from deltaplane.raw_units import RawUnits
 from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
@@ -52,6 +53,9 @@ curve is long, and the stronger penalty is the better conditioned."""
 
 _ROWS_AT_ONCE = 64
 """Rows of a matrix that are worked out in one go: a block of them stays in the cache, and is wide enough for BLAS."""
+
+_SMALL_EXPONENT = -100
+"""Decision values below two to this are brought to a size near one before they are squared."""
 
 _WEYL = 0x9E3779B97F4A7C15
 _SALT = 0xD1B54A32D192ED03
@@ -130,7 +134,7 @@ def choose_c(
         training = floats.without(held_out)
         if (training.counts >= 1.0).all() and held_out[:, -1, -1].any():
             with np.errstate(all="ignore"):  # What is not finite is never chosen.
-                decisions.add(held_out, _planes(training, floats.units(training), options, ridges))
+                decisions.add(held_out, floats.planes(training, ridges))
     candidates_tried = 1.0 / ridges
     if not decisions.counts.all():
         return Choice(options.C, candidates_tried, np.full(len(ridges), np.nan))
@@ -142,17 +146,11 @@ def choose_c(
 
 
 class _Units(NamedTuple):
-    """Rows inside are ``[(q - centre - mean) / scale, -1]``; the bias that is penalised is ``functional · plane``.
-
-    ``mean``, ``scale`` float64[d], ``functional`` float64[d + 1]. ``slack``: 1 where that bias is penalised, 0
-    where it must be zero, None where it is free. ``without_bias``: the last unknown is left out altogether.
-    """
+    """Rows inside are ``[(q - centre - mean) / scale, -1]``; ``mean``, ``scale`` float64[d]; ``bias`` as in options."""
 
     mean: Floats
     scale: Floats
-    functional: Floats
-    slack: float | None
-    without_bias: bool
+    bias: str
 
 
 class _Training(NamedTuple):
@@ -255,20 +253,21 @@ class _InFloat:
         return gram
 
     def units(self, training: _Training) -> _Units:
-        """What the penalty means: in deviations of the training rows, or in raw units about the raw origin."""
+        """What the penalty means in deviations of the training rows."""
         options, last = self._options, training.lasts.sum(axis=0)
-        features, rows = len(last) - 1, last[-1]
-        functional = np.zeros(features + 1)
-        functional[-1] = 1.0
-        slack = {"regularised": 1.0, "none": 0.0}.get(options.bias)
-        if not options.standardize:
-            functional[:-1] = self._grid.offsets + self._grid.steps * self._centre[:-1]
-            return _Units(np.zeros(features), 1.0 / self._grid.steps, functional, slack, without_bias=False)
+        rows = last[-1]
         mean, squares = last[:-1] / -rows, training.squares[:-1] / rows
         variances = squares - mean**2
         # A column that is constant in the training folds says nothing; a deviation of one step keeps it quiet.
         variances[variances <= 1e-13 * squares] = 1.0
-        return _Units(mean, np.sqrt(variances), functional, slack, without_bias=options.bias == "none")
+        return _Units(mean, np.sqrt(variances), options.bias)
+
+    def planes(self, training: _Training, ridges: Floats) -> Floats:
+        """Planes float64[m, k, D] on rows [q - centre, -1] a ridge and class; of two classes, the first's is zero."""
+        if not self._options.standardize:
+            units = RawUnits.of(self._grid, self._centre[None], self._options, 1.0 / ridges)
+            return _raw_planes(training, self._labels, units, self._options)
+        return _planes(training, self.units(training), self._options, ridges)
 
 
 def _blocks(dimension: int) -> Iterator[tuple[slice, slice]]:
@@ -294,6 +293,24 @@ def _planes(training: _Training, units: _Units, options: SolverOptions, ridges: 
         planes[:, targets] = inside
     planes[:, :, :-1] /= units.scale
     planes[:, :, -1] += planes[:, :, :-1] @ units.mean
+    return planes
+
+
+def _raw_planes(training: _Training, labels: Sequence[str], units: RawUnits, options: SolverOptions) -> Floats:
+    """As :func:`_planes`, with a penalty in raw units; NaN where floats hold no plane that tells rows apart."""
+    planes = np.zeros((len(units.choices_of_c), *training.lasts.shape))
+    counts = {label: int(rows) for label, rows in zip(labels, training.counts, strict=True)}
+    for targets, gram, right_sides in _systems(training, options):
+        right_sides[-1] = raw_units.balance(options.weighting, counts, [labels[target] for target in targets])
+        whole = (np.triu(gram) + np.triu(gram, 1).T)[None]
+        solutions, vanished = raw_units.solve_all(whole, right_sides[None], units)
+        weights, biases = solutions.values[:, :, :-1].swapaxes(2, 3), solutions.values[:, :, -1]
+        faint = ~(raw_units.conditions(weights, biases, whole, units) <= raw_units.LARGEST_CONDITION)
+        inside = planes[:, targets]
+        inside[..., :-1] = weights[0] * units.steps
+        inside[..., -1] = biases[0] - weights[0] @ units.centres[0, :-1]
+        inside[(solutions.refused | vanished | faint)[0]] = np.nan
+        planes[:, targets] = inside
     return planes
 
 
@@ -325,7 +342,8 @@ def _ridge_path(gram: Floats, right_sides: Floats, units: _Units, ridges: Floats
     weight = gram[-1, -1]
     last = (gram[:-1, -1] + units.mean * weight) / units.scale
     # The columns of the right sides, and after them that of the penalised bias.
-    sides = np.column_stack([right_sides, units.functional])
+    functional = np.append(np.zeros(len(last)), 1.0)
+    sides = np.column_stack([right_sides, functional])
     sides[:-1, :-1] = (right_sides[:-1] + units.mean[:, None] * right_sides[-1]) / units.scale[:, None]
     kernel = np.zeros((len(last), len(last)))
     for rows, columns in _blocks(len(last)):
@@ -335,7 +353,7 @@ def _ridge_path(gram: Floats, right_sides: Floats, units: _Units, ridges: Floats
         block /= units.scale[rows, None]
         kernel[rows, columns] = block
     planes = np.zeros((len(ridges), right_sides.shape[1], len(gram)))
-    if units.without_bias:
+    if units.bias == "none":
         kernel += np.outer(last, last / weight)
         planes[:, :, :-1] = _tridiagonal_path(kernel, sides[:-1, :-1], ridges).transpose(0, 2, 1)
         return planes
@@ -344,10 +362,9 @@ def _ridge_path(gram: Floats, right_sides: Floats, units: _Units, ridges: Floats
     solved[:, :-1] = _tridiagonal_path(kernel, reduced, ridges)
     solved[:, -1] = (sides[-1] - np.einsum("d,mdp->mp", last, solved[:, :-1])) / weight
     change, response = solved[:, :, :-1], solved[:, :, -1:]
-    if units.slack is not None:
-        functional = units.functional
+    if units.bias == "regularised":
         bias = np.einsum("d,mdp->mp", functional, change)
-        share = bias / (units.slack / ridges[:, None] + np.einsum("d,mdp->mp", functional, response))
+        share = bias / (1.0 / ridges[:, None] + np.einsum("d,mdp->mp", functional, response))
         change = change - response * share[:, None, :]
     return change.transpose(0, 2, 1)
 
@@ -377,6 +394,8 @@ class _HeldOut:
 
     def __init__(self, classes: int, candidates: int) -> None:
         self.counts = np.zeros(classes)
+        # Powers of two that bring decision values whose squares would vanish to a size near one: margins have no unit.
+        self._exponents: npt.NDArray[np.int32] | None = None
         self._sums = np.zeros((classes, classes, candidates))
         self._squares = np.zeros((classes, classes, candidates))
         own, other = np.nonzero(~np.eye(classes, dtype=bool))
@@ -389,7 +408,11 @@ class _HeldOut:
         """
         dimension = planes.shape[-1]
         own, other = self._pairs
-        planes = planes.transpose(1, 0, 2)
+        if self._exponents is None:
+            size = np.abs(planes).max(axis=1) * np.sqrt(held_out.sum(axis=0).diagonal())
+            exponents = np.frexp(size.max(axis=1))[1]
+            self._exponents = np.where(exponents < _SMALL_EXPONENT, exponents, 0).astype(np.int32)
+        planes = np.ldexp(planes, -self._exponents[:, None, None]).transpose(1, 0, 2)
         differences = planes[own]
         differences -= planes[other]
         shape = differences.shape[:-1]

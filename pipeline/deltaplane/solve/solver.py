@@ -10,9 +10,8 @@ that about its mean, and it is zero exactly where the column is constant.
 
     integers ──move──▶ integers about the mean ──round once──▶ + penalty ──scale, Cholesky──▶ plane in raw units
 
-The penalty is in standardized units (mean 0, deviation 1 over all live rows) or in raw ones. A raw bias is about a
-point that may be far from the data: its penalty corrects the solution by rank one, and is no huge number in the matrix.
-The result depends on the integers alone: equal statistics give equal bytes, on one machine and BLAS.
+The penalty is in standardized units (mean 0, deviation 1 over all live rows) or in raw ones (raw_units.py). The result
+depends on the integers alone: equal statistics give equal bytes, on one machine and BLAS.
 """
 
 from __future__ import annotations
@@ -25,11 +24,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane import raw_units
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
+from deltaplane.raw_units import RawUnits
 from deltaplane.solve import cholesky
 from deltaplane.solve.solver_options import SolverOptions
 
@@ -45,7 +46,8 @@ class Plane:
     ``classes`` is sorted. Either there are two classes and one plane (p = 1), that of ``positive``; or ``positive`` is
     None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
     float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
-    estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost.
+    estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost. Where
+    the penalty is in raw units, it is at least that of the decision values (:func:`deltaplane.raw_units.conditions`).
     """
 
     classes: tuple[str, ...]
@@ -250,23 +252,45 @@ class Problem:
         weights[...], biases[...] = begin, begin_biases
         conditions, refused = np.ones(shape), np.zeros(shape, dtype=np.bool_)
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
+            raw = (
+                None if options.standardize else RawUnits.of(self._grid, self._centre, options, np.array(choices_of_c))
+            )
             units = self._units(options, choices_of_c)
+            middle = units.middle if raw is None else self._middle()
+            fitted = units.fitted if raw is None else begin.shape[1] + 1
             for centred in self._systems(self.targets, options):
-                system = _at_mean(centred, self._fraction) if options.standardize else centred
-                at, start = system.planes, None
+                system = (
+                    _at_mean(centred, self._fraction) if raw is None else self._balanced(centred, options.weighting)
+                )
+                at, right_sides = system.planes, system.right_sides
                 if prior is not None:
-                    inside = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
-                    start = np.repeat(inside[None], len(self._rows), axis=0)
-                    start[:, -1] -= (units.middle[:, None, :-1] @ start[:, :-1])[:, 0]
-                changes, changes_of_biases, solutions = _solve_system(system, units, start)
-                weights[:, :, at] += changes[:, :, :-1].swapaxes(2, 3) / self._grid.steps
-                biases[:, :, at] += changes_of_biases
+                    begun = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
+                    start = np.repeat(begun[None], len(self._rows), axis=0)
+                    start[:, -1] -= (middle[:, None, :-1] @ start[:, :-1])[:, 0]
+                    right_sides = right_sides - system.gram @ start
+                if raw is None:
+                    solutions = _solve_system(system.gram, right_sides, units)
+                    weights[:, :, at] += solutions.values[:, :, :-1].swapaxes(2, 3) / self._grid.steps
+                else:
+                    solutions, vanished = raw_units.solve_all(system.gram, right_sides, raw)
+                    weights[:, :, at] += solutions.values[:, :, :-1].swapaxes(2, 3)
+                biases[:, :, at] += solutions.values[:, :, -1]
+                worst, faint = 1.0 / solutions.inverse_conditions, np.zeros(shape, dtype=np.bool_)
+                if raw is not None:
+                    decided = raw_units.conditions(weights[:, :, at], biases[:, :, at], system.gram, raw)
+                    decided[vanished] = np.inf
+                    faint = ~(solutions.refused | (decided <= raw_units.LARGEST_CONDITION))
+                    worst = np.maximum(worst, decided)
                 sigmas.update(system.sigmas)
-                for rows, choice in _places(solutions.refused):
+                for rows, choice in _places(solutions.refused | faint):
                     if not refused[rows, choice]:
-                        refusals[rows, choice] = _refusal(system.name, solutions, (rows, choice), units.fitted)
-                refused |= solutions.refused
-                conditions = np.maximum(conditions, np.where(refused, 1.0, 1.0 / solutions.inverse_conditions))
+                        refusals[rows, choice] = (
+                            raw_units.refusal(system.name, worst[rows, choice], choices_of_c[choice])
+                            if faint[rows, choice]
+                            else _refusal(system.name, solutions, (rows, choice), fitted)
+                        )
+                refused |= solutions.refused | faint
+                conditions = np.maximum(conditions, np.where(refused, 1.0, worst))
             finite = np.isfinite(weights.sum(axis=(2, 3)) + biases.sum(axis=2))
         for rows, choice in _places(~(finite | refused)):
             refusals[rows, choice] = (
@@ -338,19 +362,29 @@ class Problem:
             sigmas = {self.positive: sigmas[self.positive], self._rest_name: mean_of_rest}
         return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
-    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
-        """What the penalty of each C means for a plane in the coordinates used inside."""
-        steps, ridges = self._grid.steps, 1.0 / np.array(choices_of_c)
-        count, dimension = self._centre.shape
-        middle, penalties = np.ones((count, dimension)), np.zeros((count, len(ridges), dimension))
+    def _balanced(self, system: _System, weighting: object) -> _System:
+        """The system with exact sums of the targets in the last of its right sides; those without weights are."""
+        if weighting == "none":
+            return system
+        targets = self.targets[system.planes]
+        for at, side in enumerate(system.right_sides[:, -1]):
+            counts = {label: int(rows[at]) for label, rows in self._counts.items()}
+            side[...] = raw_units.balance(weighting, counts, targets)
+        return system
+
+    def _middle(self) -> Floats:
+        """The centre as float64[n, D], in steps from the raw origin, and a 1 for the bias."""
+        middle = np.ones(self._centre.shape)
         middle[:, :-1] = self._centre[:, :-1] + self._grid.offsets_in_steps
-        if options.standardize:
-            penalties[..., :-1] = self._variances[:, None, :] * ridges[:, None]
-            penalties[..., -1] = ridges if options.bias == "regularised" else 0.0
-            return _Units(middle + self._fraction, penalties, dimension - (options.bias == "none"), None)
-        penalties[..., :-1] = ridges[:, None] / steps / steps
-        slacks = {"regularised": np.array(choices_of_c), "none": np.zeros(len(ridges))}.get(options.bias)
-        return _Units(middle, penalties, dimension, slacks)
+        return middle
+
+    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
+        """What the penalty of each C in standardized units means for a plane in the coordinates used inside."""
+        ridges, (count, dimension) = 1.0 / np.array(choices_of_c), self._centre.shape
+        penalties = np.zeros((count, len(ridges), dimension))
+        penalties[..., :-1] = self._variances[:, None, :] * ridges[:, None]
+        penalties[..., -1] = ridges if options.bias == "regularised" else 0.0
+        return _Units(self._middle() + self._fraction, penalties, dimension - (options.bias == "none"))
 
 
 class _System(NamedTuple):
@@ -367,17 +401,15 @@ class _System(NamedTuple):
 
 
 class _Units(NamedTuple):
-    """The units of the penalties of m choices of C, seen from inside.
+    """The standardized units of the penalties of m choices of C, seen from inside.
 
     The raw bias of a plane inside is ``middle · plane``, float64[n, D]. ``penalties`` float64[n, m, D] go on the
-    diagonal. Unknowns from ``fitted`` on stay zero. ``slacks`` float64[m]: C where the *raw* bias is penalised, 0 where
-    it is forbidden.
+    diagonal. Unknowns from ``fitted`` on stay zero.
     """
 
     middle: Floats
     penalties: Floats
     fitted: int
-    slacks: Floats | None
 
 
 def _at_mean(system: _System, fraction: Floats) -> _System:
@@ -391,27 +423,15 @@ def _at_mean(system: _System, fraction: Floats) -> _System:
     return system._replace(right_sides=system.right_sides + fraction[:, :, None] * system.right_sides[:, -1:])
 
 
-def _solve_system(system: _System, units: _Units, start: Floats | None) -> tuple[Floats, Floats, cholesky.Solutions]:
-    """The changes from ``start`` float64[n, D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5, linear planes).
+def _solve_system(gram: Floats, right_sides: Floats, units: _Units) -> cholesky.Solutions:
+    """The changes float64[n, m, D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5, linear planes).
 
-    Returns the changes float64[n, m, D, p] inside, those of the raw biases float64[n, m, p], and what became of the
-    systems.
+    They are inside, but for the last rows, which are those of the raw biases.
     """
-    right_sides = system.right_sides
-    if start is not None:
-        right_sides = right_sides - system.gram @ start
-    diagonals = system.gram.diagonal(axis1=1, axis2=2)[:, None] + units.penalties
-    middle = units.middle[:, None, None, :]
-    if units.slacks is None:
-        solutions = cholesky.solve_all(system.gram, diagonals, right_sides, units.fitted)
-        return solutions.values, (middle @ solutions.values)[:, :, 0], solutions
-    # The raw bias is m·change. Its penalty would add m mᵀ / C to the matrix; by Sherman and Morrison's formula it
-    # enters the solution instead, so that a middle far from zero (a year, say) does not drown all other digits.
-    right_sides = np.concatenate([right_sides, units.middle[:, :, None]], axis=2)
-    solutions = cholesky.solve_all(system.gram, diagonals, right_sides, units.fitted)
-    changes, responses = solutions.values[..., :-1], solutions.values[..., -1:]
-    shares = (middle @ changes)[:, :, 0] / (units.slacks[:, None] + (middle @ responses)[:, :, 0])
-    return changes - responses * shares[:, :, None, :], units.slacks[:, None] * shares, solutions
+    diagonals = gram.diagonal(axis1=1, axis2=2)[:, None] + units.penalties
+    solutions = cholesky.solve_all(gram, diagonals, right_sides, units.fitted)
+    solutions.values[:, :, -1] = (units.middle[:, None, None, :] @ solutions.values)[:, :, 0]
+    return solutions
 
 
 def _places(flags: npt.NDArray[np.bool_]) -> list[list[int]]:
