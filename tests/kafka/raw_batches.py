@@ -66,9 +66,13 @@ def batch_of(count: int, content: bytes, codec: str) -> bytes:
     return struct.pack(">qiibI", 0, _HEADER_BYTES + len(checked), -1, 2, _checksum(checked)) + checked
 
 
-def record(value: bytes, delta: int, key_length: int = -1) -> bytes:
-    """A record without headers; ``key_length`` is what it says of a key that is not there, -1 by rights."""
-    body = b"\0\0" + varint(delta) + varint(key_length) + varint(len(value)) + value + b"\0"
+def record(value: bytes, delta: int, key_length: int = -1, key: bytes = b"", value_length: int | None = None) -> bytes:
+    """A record without headers. ``key_length`` is what it says of a key that is not there, -1 by rights.
+
+    ``value_length`` is what it says of the length of its value, which is the length by rights.
+    """
+    length = len(value) if value_length is None else value_length
+    body = b"\0\0" + varint(delta) + varint(len(key) or key_length) + key + varint(length) + value + b"\0"
     return varint(len(body)) + body
 
 

@@ -92,6 +92,7 @@ class Deaf:
 
     clock: Clock
     made: ClassVar[list[Deaf]] = []
+    bounds: ClassVar[tuple[int, int]] = (0, 3)
 
     def __init__(self, properties: dict[str, Any]) -> None:
         self.made.append(self)
@@ -110,7 +111,7 @@ class Deaf:
         self.places = []
 
     def get_watermark_offsets(self, _: TopicPartition, **__: object) -> tuple[int, int]:
-        return 0, 3
+        return self.bounds
 
     def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
         return [TopicPartition(p.topic, p.partition, self.at.get(p.partition, OFFSET_INVALID)) for p in places]
@@ -143,6 +144,9 @@ class Nowhere:
     def behind_silence(self, place: TopicPartition, end: int) -> None:
         del place, end
 
+    def known_behind(self, place: TopicPartition) -> None:
+        del place
+
 
 @pytest.mark.usefixtures("_deaf")
 def test_a_client_of_which_nothing_comes_on_the_way_to_a_known_end_is_replaced() -> None:
@@ -154,7 +158,10 @@ def test_a_client_of_which_nothing_comes_on_the_way_to_a_known_end_is_replaced()
 
 
 @pytest.mark.usefixtures("_deaf")
-def test_a_client_that_delivers_nothing_after_it_has_lost_all_brokers_is_replaced_where_it_was(clock: Clock) -> None:
+def test_a_client_that_delivers_nothing_after_it_has_lost_all_brokers_is_replaced_where_it_was(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Deaf, "bounds", (0, 0))
     said: list[str] = []
     reader = LogReader({"error_cb": lambda error: said.append(error.name())}, "stream")
     reader.follow([("deltas", 0, 5), ("deltas", 1, 7), ("models", 0, 0)])

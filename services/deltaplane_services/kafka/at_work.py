@@ -58,15 +58,12 @@ class SourceAtWork:
         What stands in the place of a batch that no client reads is added to what came. ``log`` asks the brokers where
         logs end, now and then, while nothing comes.
         """
-        now, found = time.monotonic(), Silence.NONE
+        now = time.monotonic()
         for topic, place in places.items():
             if came.records[topic] or topic in came.ends:
-                self.listening.heard(topic, now)
-            elif log.batch_ends.known_behind(place) or (
-                self.listening.is_silent(topic, now) and place.offset < log.bounds(topic, place.partition)[1]
-            ):
-                if log.batch_ends.behind_silence(place, log.bounds(topic, place.partition)[1]) is None:
-                    return Silence.OF_THE_CLIENT
-                came.records[topic].append(not_read(topic, place))
-                found = Silence.AT_A_BATCH
-        return found
+                self.listening.heard((place.topic, place.partition), now)
+        found = self.listening.find(places.values(), log, now)
+        for place, _ in found.passed:
+            topic = log.topic_of(place)
+            came.records[topic].append(not_read(topic, place))
+        return found.silence

@@ -104,7 +104,7 @@ def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
 def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> ScorerClients:
     """All on the central cluster."""
     return ScorerClients(
-        consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance),
+        consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance, {"enable.partition.eof": True}),
         publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
         watch=lambda: topic_watch(settings, "central", WATCHED),

@@ -29,6 +29,7 @@ from deltaplane_services.kafka.log_errors import (
     text_of,
 )
 from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.silence import Listening, Silence
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, not_read, once, stand_in
 from deltaplane_services.processors.messages import Outgoing, Record
 
@@ -44,6 +45,9 @@ MOST_UNACKNOWLEDGED = 256
 MOST_UNACKNOWLEDGED_SAMPLES = 10_000
 """Of a producer of samples, which are many and small: with fewer it would wait for a round trip to the broker most of
 the time. Bytes have a bound of their own in the client."""
+
+LOOK_SECONDS = 1.0
+"""How often it is looked whether a client that hands over nothing has gone silent."""
 
 ALONE_SECONDS = 30.0
 """How long a client that has lost all brokers may deliver nothing before it is replaced. Where there is nothing to
@@ -247,7 +251,8 @@ class LogReader:
         self._consumer = Consumer(self._properties)
         self._prefix = prefix
         self._party = Party.of(properties)
-        self._begun: dict[tuple[str | None, int | None], int] = {}
+        self._begun: dict[tuple[str, int], int] = {}
+        self._listening, self._looked_at = Listening(time.monotonic()), time.monotonic()
         self._alone_since: float | None = None
 
     def _note(self, error: KafkaError) -> None:
@@ -283,16 +288,38 @@ class LogReader:
             else:
                 return low, high
 
+    def bounds_at(self, place: TopicPartition) -> tuple[int, int]:
+        """As :meth:`bounds`, of the log of a place."""
+        return self.bounds(self.topic_of(place), place.partition)
+
+    def known_behind(self, place: TopicPartition) -> int | None:
+        """The offset behind the batch at a place, if clients are known to go silent there."""
+        return self.batch_ends.known_behind(place)
+
+    def behind_silence(self, place: TopicPartition, end: int) -> TopicPartition | None:
+        """The first place behind the batch at a place, at which a client went silent; None where a new one reads it."""
+        return self.batch_ends.behind_silence(place, end)
+
+    def has_ended(self, topic: str, partition: int) -> bool:
+        """Whether the end of a partition that is followed has been reached, since it is."""
+        return self._listening.has_ended((f"{self._prefix}.{topic}", partition))
+
     def topic_of(self, place: TopicPartition) -> str:
         """The topic of a place without the stream's prefix."""
         return place.topic.removeprefix(f"{self._prefix}.")
 
     def _renew(self) -> None:
         """Take a new client, which knows nothing yet; it goes on where the old one was."""
+        self._go_on_with_a_new_client(self._positions())
+
+    def _positions(self) -> list[TopicPartition]:
         places = self._consumer.position(self._consumer.assignment())
         for place in places:
             if place.offset < 0:  # Nothing has come from there yet.
                 place.offset = self._begun[place.topic, place.partition]
+        return places
+
+    def _go_on_with_a_new_client(self, places: Sequence[TopicPartition]) -> None:
         self._consumer.close()
         self._consumer, self._alone_since = Consumer(self._properties), None
         self._assign(places)
@@ -378,6 +405,7 @@ class LogReader:
 
     def follow(self, places: Sequence[tuple[str, int, int]]) -> None:
         """Begin to deliver (topic, partition, from offset on) through :meth:`poll`."""
+        self._listening = Listening(time.monotonic())
         self._assign(
             [
                 TopicPartition(f"{self._prefix}.{topic}", partition, OFFSET_BEGINNING if start <= 0 else start)
@@ -386,15 +414,33 @@ class LogReader:
         )
 
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
-        """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then."""
+        """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then.
+
+        Where the client goes silent at a batch though the log goes on, what stands in its place comes; that may take a
+        minute or so.
+        """
         if self._alone_since is not None and time.monotonic() - self._alone_since > ALONE_SECONDS:
             logger.info("nothing has come since all brokers were away; going on with a new client")
             self._renew()
-        return [
-            self._record(message, self._seek)
-            for message in list(self._heard(most, timeout_seconds))
-            if not is_end(message)
-        ]
+        messages, now = list(self._heard(most, timeout_seconds)), time.monotonic()
+        self._listening.hear(messages, now)
+        records = [self._record(message, self._seek) for message in messages if not is_end(message)]
+        # The place behind a batch that does not unpack is the client's alone until something has come from there.
+        if now - self._looked_at >= LOOK_SECONDS and not any(does_not_unpack(message) for message in messages):
+            records += self._passed_silence(now)
+        return records
+
+    def _passed_silence(self, now: float) -> list[Record]:
+        """What stands in the place of batches at which the client has gone silent."""
+        self._looked_at, places = now, self._positions()
+        found = self._listening.find(places, self, now)
+        if found.silence is Silence.NONE:
+            return []
+        behind = {(place.topic, place.partition): place.offset for _, place in found.passed}
+        for place in places:
+            place.offset = behind.get((place.topic, place.partition), place.offset)
+        self._go_on_with_a_new_client(places)
+        return [not_read(self.topic_of(at), at) for at, _ in found.passed]
 
     def _seek(self, places: list[TopicPartition]) -> None:
         for place in places:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.kafka.client_errors import Answer, codes
 from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
 
 REQUEST_TIMEOUT_SECONDS = 30.0
@@ -16,19 +17,7 @@ class LogUnavailable(DeltaplaneError):
     """A topic cannot be read: it is missing, out of reach, or its beginning is gone."""
 
 
-def _codes(names: str) -> frozenset[int]:
-    # Older clients know fewer of them.
-    return frozenset(getattr(KafkaError, name) for name in names.split() if hasattr(KafkaError, name))
-
-
-# The client's names for its own events begin with an underscore and are public all the same.
-_PASSING = _codes("_PARTITION_EOF _TRANSPORT _ALL_BROKERS_DOWN _MAX_POLL_EXCEEDED _TIMED_OUT _RESOLVE")
-_PASSING |= _codes("NOT_LEADER_FOR_PARTITION LEADER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE BROKER_NOT_AVAILABLE")
-_PASSING |= _codes("FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH OFFSET_NOT_AVAILABLE REQUEST_TIMED_OUT NETWORK_EXCEPTION")
-_PASSING |= _codes("COORDINATOR_NOT_AVAILABLE COORDINATOR_LOAD_IN_PROGRESS NOT_COORDINATOR")
-# What a client says of a broker that it has just given up, or does not know yet.
-_PASSING |= _codes("_DESTROY_BROKER _UNKNOWN_BROKER _NODE_UPDATE _WAIT_COORD _WAIT_CACHE")
-UNKNOWN = _codes("UNKNOWN_TOPIC_OR_PART _UNKNOWN_TOPIC _UNKNOWN_PARTITION")
+_PASSING, UNKNOWN = codes(Answer.PASSES), codes(Answer.SETTLES)
 
 
 def is_end(message: Message) -> bool:

@@ -12,14 +12,9 @@ from dataclasses import dataclass
 from confluent_kafka import KafkaError
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.kafka.client_errors import Answer, codes
 
-REFUSALS = frozenset(
-    {
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.GROUP_AUTHORIZATION_FAILED,
-        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    }
-)
+REFUSALS = codes(Answer.ENDS_REFUSED)
 """Codes of the errors by which brokers say that somebody may not do something. The last is what a client hears that
 may write no topic at all."""
 

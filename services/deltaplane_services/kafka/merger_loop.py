@@ -74,6 +74,7 @@ class MergerService:
         self._pace = pace
         self._publisher = clients.publisher()
         self._reader = clients.reader()
+        self._reader.batch_ends.watch = self._watch
         self._topics = SourceTopics(definition, (clients.watch(),), (DELTAS, CHECKPOINTS, MODELS))
         # Fails at once where the stream's models are of another definition.
         ModelFollower(self._reader, definition)
@@ -267,7 +268,9 @@ class MergerService:
             if record.topic == DELTAS and record.offset + 1 >= self._ahead.get(record.partition, 0):
                 self._ahead.pop(record.partition, None)
             self._heard_at = now
-        if self._ahead and now - self._heard_at > QUIET_SECONDS:
+        # Quiet alone says nothing: a client that meets a batch which it cannot read is quiet, too, and not at the end.
+        at_the_ends = all(self._reader.has_ended(DELTAS, partition) for partition in self._ahead)
+        if self._ahead and at_the_ends and now - self._heard_at > QUIET_SECONDS:
             logger.warning("no record came up to the ends %s; what there is has been read", self._ahead)
             self._ahead.clear()
         return not self._ahead

@@ -21,8 +21,9 @@ from deltaplane_services.kafka.log import ATTEMPT_SECONDS, DeliveryFailed, LogRe
 from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.silence import Found, Listening, Silence
 from deltaplane_services.kafka.topic_watch import TopicWatch
-from deltaplane_services.kafka.unpacking import does_not_unpack, once, stand_in
+from deltaplane_services.kafka.unpacking import does_not_unpack, not_read, once, stand_in
 from deltaplane_services.observe.metrics import ScorerMetrics
 from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, PREDICTIONS, QUERIES, Headers, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
@@ -64,9 +65,12 @@ class ScorerService:
         self._clients = clients
         self._publisher = clients.publisher()
         self._topics = clients.watch()
-        self._models = ModelFollower(clients.reader(), definition, self._watch.refused_model, self._topics)
+        models, self._queries = clients.reader(), clients.reader()
+        models.batch_ends.watch = self._queries.batch_ends.watch = self._watch
+        self._models = ModelFollower(models, definition, self._watch.refused_model, self._topics)
         self.processor.model = self._models.model
-        self._queries = clients.reader()
+        self._listening = Listening(time.monotonic())
+        self._begun: dict[tuple[str, int], int] = {}
         self._member = Member(clients.consumer, [f"{definition.name}.{QUERIES}"], assigned=self._assigned)
         self._failures = 0
         self._queries_id, self._queries_anew = "", False
@@ -110,17 +114,33 @@ class ScorerService:
         self._look_at_queries()
         if not self._member.asked:
             self._member.join()
-        messages = [m for m in self._member.consume(most, timeout_seconds) if not is_passing(m)]
+        came = self._member.consume(most, timeout_seconds)
         if self._not_placed is not None:
             fault, self._not_placed = self._not_placed, None
             raise fault
-        if not messages:
-            return
-        output = self.processor.process([self._record(message) for message in once(messages)])
-        self._watch.answered(output)
-        self._publisher.publish((*output.first, *output.then))
-        self._publisher.flush()
-        self._commit(messages)
+        messages = [message for message in came if not is_passing(message)]
+        silent = self._silent(came)
+        queries = [self._record(message) for message in once(messages)]
+        queries += [not_read(QUERIES, place) for place, _ in silent.passed]
+        if queries:
+            output = self.processor.process(queries)
+            self._watch.answered(output)
+            self._publisher.publish((*output.first, *output.then))
+            self._publisher.flush()
+            self._commit(messages, [behind for _, behind in silent.passed])
+        if silent.silence is not Silence.NONE:
+            # A client that has met such a batch is of no use any more; the next one goes on behind what is committed.
+            self._member.join_anew()
+
+    def _silent(self, messages: list[Message]) -> Found:
+        """What is behind it where nothing has come for long of queries, though their log goes on."""
+        client, now = self._member.client, time.monotonic()
+        self._listening.hear(messages, now)
+        places = client.position(client.assignment()) if self._member.joined else []
+        for place in places:
+            if place.offset < 0:  # Nothing has come from there yet.
+                place.offset = self._begun.get((place.topic, place.partition), place.offset)
+        return self._listening.find(places, self._queries, now)
 
     def _look_at_queries(self) -> None:
         """Begin at the beginning of a queries topic that was made anew: what was committed is of the one before."""
@@ -165,13 +185,17 @@ class ScorerService:
                 )
             place.offset = low
         self._queries_anew = False
+        self._begun = {(place.topic, place.partition): place.offset for place in committed}
+        self._listening = Listening(time.monotonic())
         consumer.assign(committed)
 
-    def _commit(self, messages: list[Message]) -> None:
+    def _commit(self, messages: list[Message], behind: list[TopicPartition]) -> None:
+        """Commit what was answered, and the places behind batches that no client reads."""
         ends: dict[tuple[str, int], int] = {}
         for message in messages:
             record = record_of(message, "")
             ends[record.topic, record.partition] = record.offset + 1
+        ends |= {(place.topic, place.partition): place.offset for place in behind}
         try:
             self._member.client.commit(
                 offsets=[TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()],

@@ -10,13 +10,16 @@ dead-lettered as any other, and every reading of the log finds the same.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from deltaplane_services.kafka.silence import behind_silence
+from deltaplane_services.kafka.silence import SILENCE_SECONDS, SilenceWatch, behind_silence
 from deltaplane_services.processors.messages import Record
+
+logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 30.0
 STAND_IN = b"(a batch that does not unpack, or is too large unpacked)"
@@ -60,9 +63,13 @@ def once(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 class BatchEnds:
-    """Finds the ends of such batches, and remembers the last of each partition. ``properties``: of a consumer."""
+    """Finds the ends of such batches, and remembers the last of each partition. ``properties``: of a consumer.
+
+    ``watch`` is told of batches at which clients go silent.
+    """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
+        self.watch: SilenceWatch | None = None
         self._properties = {**properties, "enable.partition.eof": True}
         self._last: dict[Place, range] = {}
         self._silent: dict[Place, dict[int, int]] = {}
@@ -82,7 +89,9 @@ class BatchEnds:
 
         ``end``: the end of the log.
         """
-        behind = self.known_behind(place) or behind_silence(self._properties, place, end)
+        behind = self.known_behind(place)
+        if behind is None:
+            behind = self._looked_for(place, end)
         if behind is None:
             return None
         known = self._silent.setdefault((place.topic, place.partition), {})
@@ -91,6 +100,25 @@ class BatchEnds:
             del known[next(iter(known))]
         self._last[place.topic, place.partition] = range(place.offset, behind)
         return TopicPartition(place.topic, place.partition, behind)
+
+    def _looked_for(self, place: TopicPartition, end: int) -> int | None:
+        """Tell whoever watches that nothing comes, look for the end of the batch, and tell what was found."""
+        why = (
+            f"{place.topic}-{place.partition}: nothing has come from offset {place.offset} on for"
+            f" {SILENCE_SECONDS:g} s, though the log goes on to {end}"
+        )
+        logger.warning("%s; looking for a batch that no client reads", why)
+
+        def alive() -> None:
+            if self.watch is not None:
+                self.watch.silent(why)
+
+        behind = behind_silence(self._properties, place, end, alive)
+        if self.watch is not None:
+            self.watch.silent(None)
+            if behind is not None:
+                self.watch.passed_over(place.topic)
+        return behind
 
     def known_behind(self, place: TopicPartition) -> int | None:
         """The offset behind the batch at a place, if clients are known to go silent there."""

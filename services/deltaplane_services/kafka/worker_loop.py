@@ -101,6 +101,7 @@ class Worker:
     def _connect(self) -> None:
         self._site_publisher, self._publisher = self._clients.site_publisher(), self._clients.central_publisher()
         self._site_log, self._log = self._clients.site_reader(), self._clients.central_reader()
+        self._site_log.batch_ends.watch = self._log.batch_ends.watch = self._watch
         self._claims = Claims(self.definition, self._publisher, self._log, self._site_log)
 
     def _topic(self, topic: str) -> str:
@@ -364,6 +365,7 @@ class Worker:
         """Show the newest model to every source, and claim again what somebody else has claimed since."""
         if self._models is None:
             reader = self._clients.central_reader()
+            reader.batch_ends.watch = self._watch
             try:
                 self._models = ModelFollower(reader, self.definition, self._watch.refused_model, self._central_watch)
             except BaseException:

@@ -385,6 +385,12 @@ UNSAFE_SETTINGS = Metric(
     " settings this process may not see.",
     ("topic",),
 )
+SILENT_BATCHES = Metric(
+    "deltaplane_silent_batches_total",
+    "counter",
+    "Batches of a topic that this process passed over, since no client reads them; each counts as one bad record.",
+    ("topic",),
+)
 COMMIT_SECONDS = Metric(
     "deltaplane_commit_duration_seconds",
     "histogram",
@@ -429,6 +435,7 @@ PROCESS = (
     IGNORED_WATERMARKS,
     LAG,
     UNSAFE_SETTINGS,
+    SILENT_BATCHES,
     COMMIT_SECONDS,
     DEAD_LETTERS,
 )

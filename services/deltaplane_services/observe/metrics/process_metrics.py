@@ -52,6 +52,8 @@ class ServiceMetrics:
         self._seen_version = 0
         self._refused_models = self._ignored_watermarks = 0
         self._lags: Mapping[tuple[str, int], int] = {}
+        self._silence: str | None = None
+        self._silent_batches: dict[str, int] = {}
         self._unsafe: Mapping[str, int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(metric_names.DEAD_LETTER_REASONS, 0)
         self._refusals = RefusalLog(definition.name)
@@ -110,6 +112,16 @@ class ServiceMetrics:
         """A record of the models topic was passed over: it is no model that this stream can have."""
         self._refused_models += 1
 
+    def silent(self, why: str | None) -> None:
+        """Nothing comes of a log that goes on, and the loop waits until it is found out why; None: it is found out."""
+        self._silence, self._turned = why, self._clock()
+
+    def passed_over(self, topic: str) -> None:
+        """A batch of a topic, with the stream's prefix, is passed over, since no client reads it."""
+        topic = topic.removeprefix(f"{self._stream}.")
+        # Replaced, never changed: another thread may be at it.
+        self._silent_batches = {**self._silent_batches, topic: self._silent_batches.get(topic, 0) + 1}
+
     # What the health server asks -------------------------------------------------------------------------------------
 
     def alive(self) -> State:
@@ -120,8 +132,10 @@ class ServiceMetrics:
         return State(good=True, why=f"{self._role}: the loop turned {silent:.1f} s ago")
 
     def ready(self) -> State:
-        """Whether the service does its work; not if its loop has hung."""
+        """Whether the service does its work; not if its loop hangs, or nothing comes of a log that goes on."""
         alive = self.alive()
+        if alive.good and (why := self._silence) is not None:
+            return State(good=False, why=f"{self._role}: {why}; looking for a batch that no client reads")
         return self._state if alive.good else alive
 
     def answers(self) -> Answers:
@@ -142,6 +156,8 @@ class ServiceMetrics:
         ]
         yield family(metric_names.LAG, stream, lags)
         yield family(metric_names.UNSAFE_SETTINGS, stream, [((topic,), float(n)) for topic, n in self._unsafe.items()])
+        silent = [((topic,), float(count)) for topic, count in self._silent_batches.items()]
+        yield family(metric_names.SILENT_BATCHES, stream, silent)
         letters = [((reason,), float(count)) for reason, count in self._dead_letters.items()]
         yield family(metric_names.DEAD_LETTERS, stream, letters)
         yield from self._commits.collect()
