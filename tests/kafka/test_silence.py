@@ -125,6 +125,9 @@ def test_deltas_and_models_behind_batches_at_which_clients_go_silent_arrive(
                 assert produce(kafka.bootstrap, f"{stream_name}.{topic}", batch_of(count, content, codec))[0] == 0
             rows = send(stream, 100, ids_from=500)
             rows.tell(reference)
+            # The probes that prove a silence take half a minute, one batch after the other.
+            dead = f"{stream_name}.dead-letters"
+            wait_until(lambda: len(read_topic(kafka.bootstrap, dead)) == 1, "a letter for the batch of deltas")
             stream.wait_for_digest(digest_of(reference), "deltas behind the batch")
             wait_until(
                 lambda: live.model is not None and live.model.version > version, "models behind the batch, in a client"

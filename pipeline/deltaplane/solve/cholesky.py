@@ -40,6 +40,16 @@ class Solutions(NamedTuple):
     failed_at: npt.NDArray[np.int64]
     refused: npt.NDArray[np.bool_]
 
+    def refusal(self, name: str, at: tuple[int, int], fitted: int) -> str:
+        """Why one of the systems called ``name``, of ``fitted`` unknowns, has no solution."""
+        failed_at = self.failed_at[at]
+        what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
+        return (
+            f"solve: the matrix of {name} is {what} (1-norm {self.norms[at]:.3g}, inverse condition "
+            f"{self.inverse_conditions[at]:.3g}, expected above {SMALLEST_INVERSE_CONDITION:.3g}); lower C, or leave"
+            " out features that repeat others"
+        )
+
 
 @np.errstate(all="ignore")  # What is not finite is refused.
 def solve_all(matrices: Floats, diagonals: Floats, right_sides: Floats, fitted: int) -> Solutions:

@@ -256,8 +256,7 @@ class Problem:
                 None if options.standardize else RawUnits.of(self._grid, self._centre, options, np.array(choices_of_c))
             )
             units = self._units(options, choices_of_c)
-            middle = units.middle if raw is None else self._middle()
-            fitted = units.fitted if raw is None else begin.shape[1] + 1
+            middle, fitted = (units.middle, units.fitted) if raw is None else (self._middle(), begin.shape[1] + 1)
             for centred in self._systems(self.targets, options):
                 system = (
                     _at_mean(centred, self._fraction) if raw is None else self._balanced(centred, options.weighting)
@@ -287,7 +286,7 @@ class Problem:
                         refusals[rows, choice] = (
                             raw_units.refusal(system.name, worst[rows, choice], choices_of_c[choice])
                             if faint[rows, choice]
-                            else _refusal(system.name, solutions, (rows, choice), fitted)
+                            else solutions.refusal(system.name, (rows, choice), fitted)
                         )
                 refused |= solutions.refused | faint
                 conditions = np.maximum(conditions, np.where(refused, 1.0, worst))
@@ -374,9 +373,8 @@ class Problem:
 
     def _middle(self) -> Floats:
         """The centre as float64[n, D], in steps from the raw origin, and a 1 for the bias."""
-        middle = np.ones(self._centre.shape)
-        middle[:, :-1] = self._centre[:, :-1] + self._grid.offsets_in_steps
-        return middle
+        middle = self._centre[:, :-1] + self._grid.offsets_in_steps
+        return np.column_stack([middle, np.ones(len(middle))])
 
     def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
         """What the penalty of each C in standardized units means for a plane in the coordinates used inside."""
@@ -437,17 +435,6 @@ def _solve_system(gram: Floats, right_sides: Floats, units: _Units) -> cholesky.
 def _places(flags: npt.NDArray[np.bool_]) -> list[list[int]]:
     """Where flags [n, m] are true, as they rarely are."""
     return np.argwhere(flags).tolist() if flags.any() else []
-
-
-def _refusal(name: str, solutions: cholesky.Solutions, at: tuple[int, int], fitted: int) -> str:
-    """Why one of the systems called ``name`` has no solution."""
-    failed_at = solutions.failed_at[at]
-    what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
-    return (
-        f"solve: the matrix of {name} is {what} (1-norm {solutions.norms[at]:.3g}, inverse condition "
-        f"{solutions.inverse_conditions[at]:.3g}, expected above {cholesky.SMALLEST_INVERSE_CONDITION:.3g}); lower C, "
-        "or leave out features that repeat others"
-    )
 
 
 def _rows_of_prior(prior: Plane | None, targets: tuple[str, ...], features: int) -> tuple[Floats, Floats]:

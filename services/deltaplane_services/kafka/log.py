@@ -416,8 +416,7 @@ class LogReader:
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
         """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then.
 
-        Where the client goes silent at a batch though the log goes on, what stands in its place comes; that may take a
-        minute or so.
+        Where the client goes silent at a batch, what stands in its place comes; that may take a minute or so.
         """
         if self._alone_since is not None and time.monotonic() - self._alone_since > ALONE_SECONDS:
             logger.info("nothing has come since all brokers were away; going on with a new client")

@@ -287,8 +287,7 @@ class Worker:
     def _end(self, source: SourceAtWork, topic: str) -> int | None:
         """Where a log ends, as far as the client has heard; None where it has not. It asks no broker."""
         place = TopicPartition(self._topic(topic), source.processor.source.partition)
-        end = self._member.client.get_watermark_offsets(place, cached=True)[1]
-        return end if end >= 0 else None
+        return end if (end := self._member.client.get_watermark_offsets(place, cached=True)[1]) >= 0 else None
 
     def _watch_topics(self) -> None:
         """Set every source aside that is read from a topic which is another one now."""
@@ -301,7 +300,7 @@ class Worker:
             self._aside.try_now(partition)
 
     def _read_on(self) -> None:
-        """Read every source from its position, from the next poll on: others have yet to take what came with this."""
+        """Read every source from its position, from the next poll on."""
         self._must_read_on = True
 
     def _assign(self) -> None:
@@ -364,8 +363,7 @@ class Worker:
     def _see_models(self) -> None:
         """Show the newest model to every source, and claim again what somebody else has claimed since."""
         if self._models is None:
-            reader = self._clients.central_reader()
-            reader.batch_ends.watch = self._watch
+            (reader := self._clients.central_reader()).batch_ends.watch = self._watch
             try:
                 self._models = ModelFollower(reader, self.definition, self._watch.refused_model, self._central_watch)
             except BaseException:
