@@ -368,7 +368,7 @@ def test_what_the_automatic_mode_leans_to_is_shown_choice_by_choice_and_adds_up(
     assert newest is not None
     seen = view(definition)
     seen.observe(newest)
-    expected = blend_shares(newest, definition)
+    expected = blend_shares(newest.leaning, definition)
     assert expected is not None
     assert {"windows", "C", "cuts"} <= expected.keys()
     found = series(seen, metric_names.BLEND_SHARE)

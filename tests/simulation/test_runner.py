@@ -439,7 +439,7 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
                 mine = tuple(row for row in rows[start : start + 7] if definition.partition_of(row.id) == partition)
                 if mine:
                     samples = samples_of([mine], 0, 2)
-                    content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint))
+                    content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint), 0)
                     runner.broker.append(Outgoing(SAMPLES, partition, None, content, samples), NOW + 10_000)
             runner.round(NOW + 10_000)
         logs.append({topic: runner.broker.fetch_topic(topic) for topic in (SAMPLES, DELTAS, MODELS, DEAD_LETTERS)})
@@ -471,7 +471,7 @@ def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.Monk
     rows = rows_of(5)
     for start in range(0, len(rows), 7):
         samples = samples_of([tuple(rows[start : start + 7])], 0, 2)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, Encoding(never), samples), NOW + 10_000)
+        runner.broker.append(Outgoing(SAMPLES, 0, None, Encoding(never, 0), samples), NOW + 10_000)
         runner.round(NOW + 10_000)
     assert runner.merger.model is not None
     assert runner.merger.model.totals["applied"] > 0
@@ -484,7 +484,7 @@ def test_a_message_is_encoded_once_when_it_is_first_asked_for() -> None:
         written.append(1)
         return b"bytes"
 
-    outgoing = Outgoing(SAMPLES, 0, None, Encoding(write))
+    outgoing = Outgoing(SAMPLES, 0, None, Encoding(write, 0))
     assert not written
     assert (outgoing.value, outgoing.value, written) == (b"bytes", b"bytes", [1])
     assert [Outgoing(SAMPLES, 0, None, content).value for content in (b"own", None)] == [b"own", None]
@@ -495,4 +495,4 @@ def test_what_cannot_be_encoded_is_refused_where_it_is_published() -> None:
         raise WireError("too long")
 
     with pytest.raises(WireError, match="too long"):
-        EmbeddedBroker(1).append(Outgoing(SAMPLES, 0, None, Encoding(write)), NOW)
+        EmbeddedBroker(1).append(Outgoing(SAMPLES, 0, None, Encoding(write, 0)), NOW)

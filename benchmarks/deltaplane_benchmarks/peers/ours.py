@@ -56,7 +56,8 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
         gmeans, rows = {}, 0
         first = None
         for samples in chunks:
-            content = Encoding(partial(write_sample_batch, samples, definition.data_fingerprint))
+            write = partial(write_sample_batch, samples, definition.data_fingerprint)
+            content = Encoding(write, samples.features.nbytes)
             pipeline.publish([Outgoing(SAMPLES, 0, None, content, samples)], 0)
             pipeline.advance(0)
             rows += len(samples)

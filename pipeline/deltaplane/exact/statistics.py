@@ -71,6 +71,11 @@ class Statistics:
     def __repr__(self) -> str:
         return f"Statistics({ {key: value.count for key, value in self.items()} })"
 
+    @property
+    def nbytes(self) -> int:
+        """What all Gram matrices take in memory, in bytes."""
+        return sum(moments.nbytes for moments in self._moments.values())
+
     def items(self) -> Iterator[tuple[Key, Moments]]:
         """((window, class), moments) in sorted order."""
         return iter(sorted(self._moments.items()))

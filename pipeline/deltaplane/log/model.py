@@ -17,7 +17,7 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Source
-from deltaplane.solve.candidates import Blend
+from deltaplane.solve.candidates import Blend, Leaning
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
@@ -75,6 +75,11 @@ class Model:
     def digest(self) -> str:
         """The digest of the statistics that the model was made from: see :meth:`Statistics.digest`."""
         return self.digest_of()
+
+    @property
+    def leaning(self) -> Leaning | None:
+        """What the blended plane leans to; None where no candidates are weighed."""
+        return None if self.blend is None else self.blend.leaning
 
     def replaces(self, other: Model | None) -> bool:
         """Whether a reader that has another model takes this one, which came after it: its version is higher.

@@ -11,15 +11,18 @@ from dataclasses import dataclass, replace
 
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
+from deltaplane.solve.candidates import Leaning
+from deltaplane.solve.solver import Plane
 
 MOST_POINTS = 400
 
 
 @dataclass(frozen=True)
 class Point:
-    """The samples between ``rows_from`` and ``rows_to`` of the stream, and the model at the end of them.
+    """The samples between ``rows_from`` and ``rows_to`` of the stream, and what is shown of the model at their end.
 
-    ``scores`` are of those samples alone; ``counts`` are live rows by class.
+    ``scores`` are of those samples alone; ``counts`` are live rows by class; ``version``, ``plane`` and ``leaning`` are
+    the model's. The model itself is not held: the statistics behind it are many times as large as all of this.
     """
 
     rows_from: int
@@ -27,7 +30,9 @@ class Point:
     scores: Confusion
     counts: Mapping[str, int]
     watermark: int
-    model: Model
+    version: int
+    plane: Plane | None
+    leaning: Leaning | None
 
 
 class PrequentialSeries:
@@ -67,7 +72,16 @@ class PrequentialSeries:
         before = self._scores.counts
         scores = {cell: count - before.get(cell, 0) for cell, count in model.scores.counts.items()}
         since = Confusion({cell: count for cell, count in scores.items() if count})
-        return Point(self._rows, rows, since, model.counts, model.watermark, model)
+        return Point(
+            rows_from=self._rows,
+            rows_to=rows,
+            scores=since,
+            counts=model.counts,
+            watermark=model.watermark,
+            version=model.version,
+            plane=model.plane,
+            leaning=model.leaning,
+        )
 
     def _halve(self) -> None:
         pairs = zip(self._points[::2], self._points[1::2], strict=False)

@@ -140,6 +140,13 @@ class Candidates:
         return np.where(tried, np.sqrt(recalls.prod(axis=-1)), 0.0)
 
 
+class Leaning(NamedTuple):
+    """What a blended plane leans to: ``shares`` float64[w, c, 2 cuts] by window, choice and cut, which add to 1."""
+
+    choices: tuple[Choice, ...]
+    shares: Floats
+
+
 @dataclass(frozen=True, eq=False)
 class Blend:
     """Every candidate of a model: class label to :class:`Candidates`, one label for a binary problem.
@@ -151,10 +158,10 @@ class Blend:
     of: Mapping[str, Candidates]
 
     @property
-    def shares(self) -> Floats:
-        """float64[w, c, 2 cuts]: the mean share over the classes that have a plane; they add to 1."""
+    def leaning(self) -> Leaning:
+        """The mean shares over the classes that have a plane."""
         shares = [candidates.shares for candidates in self.of.values() if candidates.exist.any()]
-        return np.asarray(np.mean(shares, axis=0), dtype=np.float64)
+        return Leaning(self.choices, np.asarray(np.mean(shares, axis=0), dtype=np.float64))
 
     @functools.cached_property
     def _planes(self) -> tuple[Floats, Floats]:

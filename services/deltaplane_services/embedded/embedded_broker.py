@@ -16,6 +16,9 @@ from deltaplane_services.processors.messages import TOPICS, Content, Headers, Ou
 COMPACT_ABOVE = 64
 """Records beyond the number of keys after which a compacted log is compacted again."""
 
+COMPACT_ABOVE_BYTES = 2**22
+"""Bytes that a compacted log may take beyond twice those it had when it was compacted, before it is again."""
+
 
 class OffsetOutOfRange(DeltaplaneError):
     """A fetch from an offset that a log no longer, or not yet, has."""
@@ -29,22 +32,33 @@ class _Log:
         self.partition = partition
         self.begin = 0
         self.end = 0
+        self.nbytes = 0
         self._compacted = compacted
         self._records: list[Record] = []
         self._keys: set[bytes | None] = set()
+        self._compacted_bytes = 0
 
     def append(self, key: bytes | None, content: Content, log_time: int, meaning: object, headers: Headers) -> int:
-        self._records.append(Record(self.topic, self.partition, self.end, log_time, key, content, meaning, headers))
+        record = Record(self.topic, self.partition, self.end, log_time, key, content, meaning, headers)
+        self._records.append(record)
         self.end += 1
+        self.nbytes += record.nbytes
         if self._compacted:
             self._keys.add(key)
-            if len(self._records) > 2 * len(self._keys) + COMPACT_ABOVE:
+            too_many = len(self._records) > 2 * len(self._keys) + COMPACT_ABOVE
+            if too_many or self.nbytes > 2 * self._compacted_bytes + COMPACT_ABOVE_BYTES:
                 self._compact()
         return self.end - 1
 
     def _compact(self) -> None:
         newest = {record.key: record for record in self._records}
         self._records = sorted(newest.values(), key=attrgetter("offset"))
+        self._count_bytes()
+        self._compacted_bytes = self.nbytes
+
+    def _count_bytes(self) -> None:
+        """Count anew, since a record takes more once its bytes have been asked for."""
+        self.nbytes = sum(record.nbytes for record in self._records)
 
     def fetch(self, offset: int, most: int) -> list[Record]:
         if offset == self.end:
@@ -67,6 +81,7 @@ class _Log:
             return
         del self._records[: self._place(before)]
         self.begin = before
+        self._count_bytes()
         if self._compacted:
             self._keys = {record.key for record in self._records}
 
@@ -115,6 +130,10 @@ class EmbeddedBroker:
     def end(self, topic: str, partition: int) -> int:
         """The offset that the next record will get."""
         return self._logs[topic, partition].end
+
+    def nbytes(self, topic: str, partition: int) -> int:
+        """What the records of a log take in memory, in bytes."""
+        return self._logs[topic, partition].nbytes
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         """Delete every record below an offset, as retention does."""

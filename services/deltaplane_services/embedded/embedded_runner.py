@@ -34,6 +34,8 @@ from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 Floats = npt.NDArray[np.float64]
 MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
+DELTAS_BYTES = 2**23
+"""Deltas that take more than this, and more than the statistics themselves, are let go of at once, by a checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -191,7 +193,7 @@ class EmbeddedRunner:
                 deltas += records
         self._publish(self.merger.process(deltas), now)
         self._publish(self.merger.publish(now), now)
-        if self._rounds % MERGERS_CHECKPOINT_EVERY_ROUNDS == 0:
+        if self._rounds % MERGERS_CHECKPOINT_EVERY_ROUNDS == 0 or self._deltas_take_too_much():
             self.checkpoint(now)
         models = self.broker.fetch(MODELS, 0, self._model_position)
         if models:
@@ -203,6 +205,11 @@ class EmbeddedRunner:
                 for processor in worker.sources.values():
                     processor.see_model(model, models[-1].log_time)
         return bool(deltas)
+
+    def _deltas_take_too_much(self) -> bool:
+        """Whether deltas that a checkpoint would spare take so much that it is worth its while."""
+        held = sum(self.broker.nbytes(DELTAS, partition) for partition in self._delta_positions)
+        return not self.options.keep_log and held > max(DELTAS_BYTES, self.merger.merger.statistics.nbytes)
 
     def checkpoint(self, now: int) -> None:
         """Have the merger write its checkpoints; deltas below them are then no longer needed."""

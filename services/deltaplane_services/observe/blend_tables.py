@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from deltaplane.log.model import Model
-from deltaplane.solve.candidates import CUTS
+from deltaplane.solve.candidates import CUTS, Leaning
 from deltaplane.stream.definition import StreamDefinition
 
 
-def blend_shares(model: Model, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
+def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
     """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes."""
-    if model.blend is None:
+    if leaning is None:
         return None
-    shares = model.blend.shares
+    shares = leaning.shares
     by_choice = shares.sum(axis=(0, 2)).tolist()
     by = {
         "windows": ([str(window) for window in definition.ladder.windows], shares.sum(axis=(1, 2))),
@@ -24,7 +24,7 @@ def blend_shares(model: Model, definition: StreamDefinition) -> dict[str, dict[s
     table = {name: dict(zip(names, values.tolist(), strict=True)) for name, (names, values) in by.items()}
     of_c: dict[str, float] = {}
     of_weighting: dict[str, float] = {}
-    for choice, share in zip(model.blend.choices, by_choice, strict=True):
+    for choice, share in zip(leaning.choices, by_choice, strict=True):
         of_c[f"{choice.C:g}"] = of_c.get(f"{choice.C:g}", 0.0) + share
         of_weighting[choice.weighting] = of_weighting.get(choice.weighting, 0.0) + share
     return {"windows": table["windows"], "C": of_c, "weightings": of_weighting, "cuts": table["cuts"]}

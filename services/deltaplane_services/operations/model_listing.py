@@ -77,7 +77,7 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
             "counts": dict(model.counts),
             "sigmas": None if plane is None else dict(plane.sigmas),
             "C": model.options.C if plane is None else plane.C,
-            "blend": blend_shares(model, definition),
+            "blend": blend_shares(model.leaning, definition),
             "candidates": candidates_table(model, definition),
             "kind": model.options.kind,
             "standardize": model.options.standardize,

@@ -124,7 +124,7 @@ class MergerProcessor:
         if model is None:
             return Output()
         self.model = model
-        content = Encoding(lambda: write_model(model))
+        content = Encoding(lambda: write_model(model), self.merger.statistics.nbytes)
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
 
     @property

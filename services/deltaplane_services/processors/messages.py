@@ -62,14 +62,20 @@ TOPICS: Mapping[str, TopicSettings] = {
 class Encoding:
     """The bytes of a message, made when they are first asked for: where no wire lies between, nobody may ever ask.
 
-    ``write`` is a function of what it was given, which nobody changes.
+    ``write`` is a function of what it was given, which nobody changes and which takes ``source_bytes`` of memory.
     """
 
-    __slots__ = ("_value", "_write")
+    __slots__ = ("_source_bytes", "_value", "_write")
 
-    def __init__(self, write: Callable[[], bytes]) -> None:
+    def __init__(self, write: Callable[[], bytes], source_bytes: int) -> None:
         self._write = write
+        self._source_bytes = source_bytes
         self._value: bytes | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory, in bytes: what it is made from, and what was made."""
+        return self._source_bytes + len(self._value or b"")
 
     @property
     def value(self) -> bytes:
@@ -109,6 +115,11 @@ class Record(NamedTuple):
     def value(self) -> bytes | None:
         """The record's bytes."""
         return _bytes_of(self.content)
+
+    @property
+    def nbytes(self) -> int:
+        """What its content takes in memory, in bytes."""
+        return self.content.nbytes if isinstance(self.content, Encoding) else len(self.content or b"")
 
 
 class Outgoing(NamedTuple):

@@ -379,7 +379,7 @@ class WorkerProcessor:
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
-        content = Encoding(lambda: write_delta(delta))
+        content = Encoding(lambda: write_delta(delta), delta.change.nbytes)
         then = Outgoing(DELTAS, self.source.partition, source_key(self.source), content, delta)
         return Output(tuple(first), (then,))
 

@@ -71,8 +71,10 @@ class Feed:
         self.rows += len(block)
         batches = list(self._partitioned(block))
         for batch in batches:
-            content = Encoding(partial(write_sample_batch, batch.samples, self.definition.data_fingerprint))
-            records.append(Outgoing(SAMPLES, batch.partition, None, content, batch.samples))
+            samples = batch.samples
+            write = partial(write_sample_batch, samples, self.definition.data_fingerprint)
+            content = Encoding(write, samples.features.nbytes)
+            records.append(Outgoing(SAMPLES, batch.partition, None, content, samples))
         return records, Published(batches, retired, self.now)
 
     def finish(self) -> tuple[list[Outgoing], Published]:

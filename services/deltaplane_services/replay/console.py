@@ -119,7 +119,7 @@ def _overview(result: ReplayResult) -> Table:
         weighting = " or ".join(dict.fromkeys(choice.weighting for choice in model.blend.choices))
         c = f"C {', '.join(dict.fromkeys(f'{choice.C:g}' for choice in model.blend.choices))}"
     table.add_row("plane", f"{options.kind}, weighting {weighting}, {c}, {units}, model version {model.version:,}")
-    if (leaning := blend_shares(model, definition)) is not None:
+    if (leaning := blend_shares(model.leaning, definition)) is not None:
         table.add_row("leaning to", "\n".join(_leaning(name, shares) for name, shares in leaning.items()))
     if model.plane is not None:
         table.add_row("condition", f"{model.plane.condition:.3g}")

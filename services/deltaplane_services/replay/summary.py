@@ -93,7 +93,7 @@ def _model(result: ReplayResult) -> dict[str, Any]:
         "standardize": model.options.standardize,
         "features": list(result.definition.plane_features),
         "refusal": model.refusal,
-        "blend": blend_shares(model, result.definition),
+        "blend": blend_shares(model.leaning, result.definition),
         "candidates": candidates_table(model, result.definition),
     }
     if model.plane is not None:
@@ -133,7 +133,7 @@ def _confusion(scores: Confusion) -> list[dict[str, Any]]:
 
 
 def _point(point: Point, positive: str | None, definition: StreamDefinition) -> dict[str, Any]:
-    plane = point.model.plane
+    plane = point.plane
     return {
         "rows_from": point.rows_from,
         "rows_to": point.rows_to,
@@ -149,8 +149,8 @@ def _point(point: Point, positive: str | None, definition: StreamDefinition) -> 
         if plane.positive is not None
         else list(plane.classes),
         "sigmas": None if plane is None else dict(plane.sigmas),
-        "version": point.model.version,
-        "blend": blend_shares(point.model, definition),
+        "version": point.version,
+        "blend": blend_shares(point.leaning, definition),
     }
 
 

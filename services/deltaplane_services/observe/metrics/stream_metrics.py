@@ -157,7 +157,7 @@ class StreamView:
         yield single(metric_names.CONDITION, stream, plane.condition)
         shares = [
             ((of, choice), share)
-            for of, by_choice in (blend_shares(model, self._definition) or {}).items()
+            for of, by_choice in (blend_shares(model.leaning, self._definition) or {}).items()
             for choice, share in by_choice.items()
         ]
         yield family(metric_names.BLEND_SHARE, stream, shares)
