@@ -36,8 +36,11 @@ Check = Annotated[bool, typer.Option("--check", help="Exit with 1 where a target
 
 
 @app.callback()
-def bench() -> None:
+def bench(context: typer.Context) -> None:
     """The papers' tables and figures, and real streams, done again: ours beside theirs."""
+    from deltaplane.blas_threads import blas_threads
+
+    context.with_resource(blas_threads())
 
 
 @app.command()

@@ -24,6 +24,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
@@ -206,7 +207,11 @@ class LiveModel:
         model = self.model
         if model is None or model.plane is None:
             raise NoPlane("no model with a plane yet; call wait() first")
-        return answer(model.plane, self._definition, rows)
+        if self._definition.feature_map.kind == "none":
+            return answer(model.plane, self._definition, rows)
+        # The map is a product of matrices, in a process that is not ours.
+        with blas_threads():
+            return answer(model.plane, self._definition, rows)
 
     def close(self) -> None:
         """Stop following."""

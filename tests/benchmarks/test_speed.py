@@ -141,3 +141,13 @@ def test_the_peak_of_a_replay_is_its_own_whatever_the_process_that_began_it_hold
         found = embedded.replay(file, "y", "yes", setting)
     assert found.rows == setting.rows
     assert 50.0 < found.peak_megabytes < 700.0 < held.nbytes / 2**20
+
+
+def test_a_replay_with_all_threads_of_blas_has_the_digest_of_that_with_one(tmp_path: Path) -> None:
+    place = tmp_path / "threads.json"
+    result = CliRunner().invoke(bench_cli.app, ["threads", "--rows", "500", "--json", str(place)])
+    assert result.exit_code == 0, result.output
+    ((one, all_of_them),) = (table["rows"] for table in json.loads(place.read_text("utf-8"))["tables"])
+    assert (one["threads"], all_of_them["threads"]) == ("1", "all")
+    assert one["planes"] == "same bits"
+    assert all_of_them["as with one"] == "same digest"

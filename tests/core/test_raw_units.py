@@ -12,11 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deltaplane import raw_units
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
-from deltaplane.solve import candidates, last_rows, sliding_planes
+from deltaplane.solve import candidates, last_rows, raw_units, sliding_planes
 from deltaplane.solve.cross_validation import choose_c, folds_of
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions

@@ -21,8 +21,10 @@ from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
-from deltaplane_services.replay.by_row import ByRowPipeline, by_row
+from deltaplane_services.replay import by_row as by_row_module
+from deltaplane_services.replay.by_row import ByRowPipeline, by_row, slow_from_the_start
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
+from deltaplane_services.replay.run import embedded
 
 Rows = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
@@ -169,6 +171,74 @@ def test_a_replay_scores_rows_together_only_where_no_other_record_can_come_betwe
     assert not by_row(definition, replace(options, tables={"input": {"id": "name"}}))
     assert not by_row(replace(definition, partitions=2), options)
     assert not by_row(replace(definition, choices=(0.1, 1.0)), options)
+
+
+def of(**tables: Any) -> StreamDefinition:
+    """The first stream with other settings."""
+    given = stream({}, seed=1)[0].to_tables()
+    for name, table in tables.items():
+        given[name] = {**given.get(name, {}), **table} if isinstance(table, dict) else table
+    return StreamDefinition.from_tables(given)
+
+
+FITTED = {"centers": [0] * 3, "scales": [1.0] * 3}
+BY_ROW = ReplayOptions("rows.csv", chunk=1)
+PRIOR = {
+    "classes": ["a", "b"],
+    "features": ["x", "y", "z"],
+    "weights": [[0.0, 0.0, 1.0]],
+    "biases": [0.0],
+    "positive": "b",
+}
+SLOW: dict[str, tuple[StreamDefinition, ReplayOptions, str]] = {
+    "ids": (of(), replace(BY_ROW, tables={"input": {"id": "name"}}), "--id"),
+    "retirements": (of(), replace(BY_ROW, retire_fraction=0.1), "--retire-fraction"),
+    "partitions": (of(partitions=2), BY_ROW, "2 partitions (--partitions 1)"),
+    "windows": (of(window={"length": ["50", "100"]}), BY_ROW, "2 windows"),
+    "choices of C": (of(solver={"C": [0.1, 1.0]}), BY_ROW, "several choices of C"),
+    "time": (of(window={"length": "7d"}), BY_ROW, "a window of time"),
+    "a map": (of(feature_map={"kind": "hidden", "units": 3, "seed": 1, **FITTED}), BY_ROW, "--feature-map none"),
+    "a prior": (of(prior=PRIOR), BY_ROW, "leave out --prior"),
+    "weights by class": (of(solver={"weighting": {"a": 1.0, "b": 2.0}}), BY_ROW, "weights by class"),
+}
+
+
+@pytest.mark.parametrize("name", SLOW)
+def test_what_makes_a_replay_by_row_slow_is_named_with_what_to_do(name: str) -> None:
+    definition, options, names = SLOW[name]
+    said: list[str] = []
+    embedded(options, said.append)(definition).close()
+    (warning,) = said
+    assert names in warning
+    assert "--chunk 100" in warning
+    assert slow_from_the_start(definition, replace(options, chunk=100)) is None
+    for other, (_, _, others) in SLOW.items():
+        assert others not in warning or other == name
+
+
+def test_nothing_is_said_of_a_replay_by_row_that_is_fast() -> None:
+    said: list[str] = []
+    definition, rows, codes = stream({}, seed=6)
+    pipeline = embedded(BY_ROW, said.append)(definition)
+    assert isinstance(pipeline, ByRowPipeline)
+    run(pipeline, records(definition, rows, codes, 100))
+    assert not said
+
+
+@pytest.mark.parametrize(
+    ("changes", "names"), [({"classes": 3}, "3 classes"), ({"wide": True, "window": "all"}, "a coarser grid")]
+)
+def test_what_only_the_rows_show_is_said_once_when_many_of_them_had_to_be_solved_for_alone(
+    changes: dict[str, Any], names: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(by_row_module, "ROWS_ALONE", 100)
+    said: list[str] = []
+    definition, rows, codes = stream(changes, seed=6)
+    pipeline = embedded(BY_ROW, said.append)(definition)
+    assert isinstance(pipeline, ByRowPipeline)
+    run(pipeline, records(definition, rows, codes, 20))
+    (warning,) = said
+    assert names in warning
 
 
 def test_a_pipeline_without_a_row_has_no_model_and_no_scores() -> None:

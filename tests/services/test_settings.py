@@ -29,6 +29,7 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "instance": ["w1", "w2", "w3"],
     "metrics_address": ["0.0.0.0:1", "[::]:2", "host:0"],
     "log_level": ["debug", "warning", "error"],
+    "blas_threads": [2, 3, 0],
     "refresh_seconds": [0.5, 2.0, 0.0],
     "checkpoint_seconds": [1.0, 2.5, 60.0],
     "poll_records": [1, 2, 10_000],

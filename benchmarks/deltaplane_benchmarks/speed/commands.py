@@ -14,7 +14,7 @@ from rich.console import Console
 
 from deltaplane_benchmarks import show
 from deltaplane_benchmarks.exhibit import Chart, Report, Series
-from deltaplane_benchmarks.speed import embedded, latency, throughput
+from deltaplane_benchmarks.speed import embedded, latency, threads, throughput
 from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.figures import Figures, machine, write_json
@@ -55,6 +55,7 @@ def register(app: typer.Typer) -> None:
     app.command("throughput")(throughput_command)
     app.command("latency")(latency_command)
     app.command("memory")(memory_command)
+    app.command("threads")(threads_command)
 
 
 def statistics(
@@ -272,6 +273,30 @@ def _on_kafka(broker: str, seed: int) -> Figures:
         f" {found.codecs[DELTAS]} for deltas), with keys, headers and framing"
     )
     return table
+
+
+def threads_command(
+    rows: Annotated[int, typer.Option(min=500, help="Rows to replay.")] = 2_500,
+    json_to: JsonTo = None,
+    markdown: Markdown = None,
+    plots: Plots = None,
+    seed: Seed = 0,
+) -> None:
+    """A replay with one thread of BLAS against one with all that it would take: time, and the same model."""
+    began = time.perf_counter()
+    columns = {"threads": "", "seconds": ".2f", "cpu seconds": ".2f", "digest": "", "as with one": "", "planes": ""}
+    table = Figures(f"threads: a replay of {rows:,} rows through 200 Fourier features", columns)
+    for found in threads.compare(rows, seed):
+        table.add(
+            str(found.threads or "all"),
+            found.replayed.seconds,
+            found.replayed.cpu_seconds,
+            found.replayed.digest[:12],
+            "same digest" if found.same_digest else "OTHER DIGEST",
+            "same bits" if found.difference == 0.0 else f"a weight is {found.difference:.1g} apart",
+        )
+    table.draw_bars("threads, seconds", ("threads",), "seconds")
+    _finish([table], began, _Outputs(json_to, markdown, plots))
 
 
 def latency_command(  # noqa: PLR0913, PLR0917 - the options of a command.

@@ -16,6 +16,8 @@ from json import loads
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from deltaplane.errors import DeltaplaneError
 from deltaplane_benchmarks.speed.made_rows import LABELS, make_rows
 from deltaplane_benchmarks.speed.processes import peak_megabytes
@@ -54,6 +56,7 @@ class Replayed:
     digest: str
     verified: bool
     gmean: float | None
+    weights: tuple[float, ...]
 
     @property
     def rows_per_second(self) -> float:
@@ -88,11 +91,23 @@ def data_file(features: int, rows: int, seed: int) -> Iterator[Path]:
         yield place
 
 
-def replay(file: Path, label: str, positive: str | None, setting: Setting, *, verify: bool = False) -> Replayed:
-    """One replay in a process of its own, so that its memory is its own. Raises :class:`DeltaplaneError`."""
+def replay(
+    file: Path,
+    label: str,
+    positive: str | None,
+    setting: Setting,
+    *,
+    verify: bool = False,
+    more: tuple[str, ...] = (),
+) -> Replayed:
+    """One replay in a process of its own, so that its memory is its own; ``more`` flags besides.
+
+    Raises :class:`DeltaplaneError`.
+    """
     flags = ["--label", label, "--window", setting.window, "--C", setting.choice_of_c, "--chunk", str(setting.chunk)]
     flags += ["--positive", positive] if positive else []
     flags += ["--verify"] if verify else []
+    flags += more
     with (
         tempfile.TemporaryFile("w+") as output,
         tempfile.TemporaryFile("w+") as errors,
@@ -128,6 +143,7 @@ def replay(file: Path, label: str, positive: str | None, setting: Setting, *, ve
         digest=result["digest"],
         verified=bool(result.get("verified")),
         gmean=result.get("gmean"),
+        weights=tuple(np.ravel(result.get("model", {}).get("weights", ())).tolist()),
     )
 
 

@@ -12,6 +12,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
+from deltaplane.blas_threads import blas_threads
 from deltaplane.estimators.least_squares_state import LeastSquaresState
 from deltaplane.estimators.rows_given import positive_number, several, signs
 
@@ -56,6 +57,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_map = feature_map
         self.tolerance = tolerance
 
+    @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn rows [n, d] with labels [n], from scratch."""
         rows, labels = self._given(X, y, first=True)
@@ -64,6 +66,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
         return self
 
+    @blas_threads()
     def partial_fit(
         self, X: Any = None, y: Any = None, classes: Any = None, *, remove: tuple[Any, Any] | None = None
     ) -> Self:
@@ -93,11 +96,13 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.state_, self.classes_ = state, known
         return self
 
+    @blas_threads()
     def retire(self, X: Any, y: Any) -> Self:
         """Remove rows [n, d] with labels [n]; the same as ``partial_fit(remove=(X, y))``."""
         check_is_fitted(self, "state_")
         return self.partial_fit(remove=(X, y))
 
+    @blas_threads()
     def refresh(self, X: Any, y: Any) -> Self:
         """Start anew from all rows that should be in: no drift is left. The classes stay as they are."""
         check_is_fitted(self, "state_")
@@ -105,6 +110,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.state_ = LeastSquaresState.of(self._rho(), self._features(rows), signs(labels, self.classes_))
         return self
 
+    @blas_threads()
     def cross_validate(self, X: Any, y: Any, folds: int | Any = 5) -> Floats:
         """Accuracies float64[k] of k-fold cross-validation, each fold's model made by *removing* it (paper 2, §1.1).
 
@@ -150,6 +156,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return int(self.state_.rows)
 
     @property
+    @blas_threads()
     def drift_(self) -> float:
         """About the largest relative error that rounding may have brought into ``coef_`` by now."""
         return float(self.state_.drift())
@@ -159,6 +166,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether ``drift_`` is within ``tolerance``. If not, ``refresh``."""
         return self.drift_ <= self.tolerance
 
+    @blas_threads()
     def decision_function(self, X: Any) -> Floats:
         """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k]."""
         check_is_fitted(self, "state_")

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.estimators.rows_given import RowsRefused, impossible, several
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
@@ -56,6 +57,7 @@ class ProximalSVM(StatisticsClassifier):
         self.bias = bias
         self.grid = grid
 
+    @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn rows [n, d] with labels [n]."""
         rows, labelled = self._given(X, y, first=True)
@@ -66,6 +68,7 @@ class ProximalSVM(StatisticsClassifier):
         self._solved()
         return self
 
+    @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn more rows [n, d] with labels [n]. ``classes`` [k], at the first call, declares all there will be."""
         rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
@@ -73,6 +76,7 @@ class ProximalSVM(StatisticsClassifier):
         change = self._statistics_of(live, rows, labelled)
         return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labelled.labels}))
 
+    @blas_threads()
     def retire(self, X: Any, y: Any) -> Self:
         """Unlearn rows [n, d] with labels [n]: what is left is what there would be had they never come.
 

@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows_given import Floats, Labelled, text_of
 from deltaplane.estimators.statistics_classifier import Labels, Live, StatisticsClassifier
@@ -44,6 +45,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         self.bias = bias
         self.grid = grid
 
+    @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn the last ``window`` of rows [n, d] with labels [n].
 
@@ -58,12 +60,14 @@ class SlidingProximalSVM(StatisticsClassifier):
         self._solved()
         return self
 
+    @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
         rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(rows, classes)
         return self._slide(live, self._window(), self._arriving(live, rows, labelled), labelled.labels)
 
+    @blas_threads()
     def predict_then_fit(self, X: Any, y: Any) -> Labels:
         """Test, then train, row by row: predict each row [n, d] before it and its label [n] are learned.
 

@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows_given import Floats, Labelled, RowSpace, RowsRefused, text_of
 from deltaplane.exact.grid import Grid, fit_grid
@@ -193,6 +194,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         live = self._fitted()
         return live.space.digest(live.statistics)
 
+    @blas_threads()
     def decision_function(self, X: Any) -> Floats:
         """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k]."""
         solution = self._solved()
@@ -219,6 +221,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             self._solution = self._solve(self._fitted())
         return self._solution
 
+    @blas_threads()
     def _solve(self, live: Live) -> Solution:
         grams, classes = live.space.total(live.statistics), live.classes
         texts = [text_of(label) for label in classes]

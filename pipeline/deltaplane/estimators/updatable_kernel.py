@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, LimitExceeded
 from deltaplane.estimators.rows_given import positive_number, several, signs
 
@@ -68,6 +69,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.softness = softness
         self.kernel = kernel
 
+    @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn rows [n, d] with labels [n]."""
         rows, labels = self._given(X, y, first=True)
@@ -76,6 +78,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, self.parts_ = classes, (part,)
         return self
 
+    @blas_threads()
     def update(self, X: Any, y: Any) -> Self:
         """Improve on new rows [n, d] with labels [n] of known classes; one class may be all there is of them."""
         check_is_fitted(self, "parts_")
@@ -90,6 +93,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Number of rows that decisions are made of: all that were ever given."""
         return sum(len(part.rows) for part in self.parts_)
 
+    @blas_threads()
     def decision_function(self, X: Any) -> Floats:
         """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k]."""
         check_is_fitted(self, "parts_")

@@ -33,13 +33,16 @@ class RowScores:
     """The truth and prediction of every row of one partition, each predicted by the plane of the rows before it.
 
     Changed by ``add`` only. ``scores`` are those that the model of a stream of that partition alone carries when every
-    row is a record of its own and is scored by the model that contains all rows before it.
+    row is a record of its own and is scored by the model that contains all rows before it. ``rows_alone`` had to be
+    solved for one after the other, lately because of what ``alone_because`` says.
     """
 
     def __init__(self, definition: StreamDefinition) -> None:
         assert self.takes(definition), "a stream whose rows cannot be scored one by one"
         self.definition = definition
         self.scores = Confusion()
+        self.rows_alone = 0
+        self.alone_because = ""
         self._statistics = Statistics(definition.dimension)
         self._plane: Plane | None = None
         self._learned = False
@@ -84,6 +87,7 @@ class RowScores:
 
     def _add_one(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
         """The first of the rows, and that it is one."""
+        self.rows_alone += 1
         plane, first = self.plane, coming[:1]
         if plane is not None:
             guess = plane.classes[plane.predict(features[:1])[0]]
@@ -97,6 +101,10 @@ class RowScores:
         """
         plane, definition = self.plane, self.definition
         labels = {self._labels[code] for code in np.unique(coming.labels).tolist()} | self._statistics.counts().keys()
+        # With a positive class all others are one, but only while there are no more than it and one other.
+        if len(labels) > 2:
+            self.alone_because = f"{len(labels)} classes (two are solved for many rows at a time)"
+            return 0
         if plane is None or plane.positive is None or definition.prior is not None or not labels <= set(plane.classes):
             return 0
         rest = next(label for label in plane.classes if label != plane.positive)
@@ -110,6 +118,7 @@ class RowScores:
             positive=self._labels.index(plane.positive),
         )
         if not fits(definition.solver, passage):
+            self.alone_because = "weights by class, or squares that add up to 2**61 (a coarser grid)"
             return 0
         last = plane.weights[0], float(plane.biases[0])
         decisions, refused = decide(passage, features, definition.grid, definition.solver, last)

@@ -30,13 +30,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import lapack
 
-from deltaplane import limits, raw_units
+from deltaplane import limits
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.centring import moved
 from deltaplane.exact.grid import Grid, Placed
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import Positions, layout_of
-from deltaplane.raw_units import RawUnits
+from deltaplane.solve import raw_units
+from deltaplane.solve.raw_units import RawUnits
 from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]

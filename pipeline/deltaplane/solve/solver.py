@@ -24,14 +24,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane import raw_units
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
-from deltaplane.raw_units import RawUnits
-from deltaplane.solve import cholesky
+from deltaplane.solve import cholesky, raw_units
+from deltaplane.solve.raw_units import RawUnits
 from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
@@ -47,7 +46,8 @@ class Plane:
     None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
     float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
     estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost. Where
-    the penalty is in raw units, it is at least that of the decision values (:func:`deltaplane.raw_units.conditions`).
+    the penalty is in raw units, it is at least that of the decision values
+    (:func:`deltaplane.solve.raw_units.conditions`).
     """
 
     classes: tuple[str, ...]

@@ -20,7 +20,7 @@ from deltaplane_services.cli.definition_commands import definition_app
 from deltaplane_services.cli.grid_commands import grid_app
 from deltaplane_services.cli.kafka_commands import register
 from deltaplane_services.cli.retire_commands import register as register_retire
-from deltaplane_services.cli.shared_options import SEED, SPEED, within
+from deltaplane_services.cli.shared_options import SEED, SPEED, Flags, process, with_settings, within
 from deltaplane_services.cli.source_commands import source_app
 from deltaplane_services.cli.top_commands import live
 from deltaplane_services.cli.topic_commands import topics_app
@@ -62,6 +62,7 @@ def top(
 
 
 @app.command()
+@with_settings("replay")
 def replay(
     file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
     definition: Annotated[
@@ -142,7 +143,9 @@ def replay(
         int,
         typer.Option(
             callback=within(1, 2**31),
-            help="Rows between two models: test, then train. With 1, row by row.",
+            help="Rows between two models: test, then train. 1: row by row, fast only for one window of rows or all,"
+            " one C and weighting, two classes, one partition, here and not on Kafka, without --id, --retire-fraction,"
+            " --speed, --feature-map, --prior and weights by class; else each row takes a millisecond and more.",
             rich_help_panel=RUN,
         ),
     ] = 100,
@@ -210,12 +213,15 @@ def replay(
         Path | None,
         typer.Option(help="Write down the definition that was used, fitted grid included.", rich_help_panel=RUN),
     ] = None,
+    *,
+    flags: Flags,
 ) -> None:
     """Run a file through the whole pipeline, test-then-train, on the embedded broker.
 
     deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
     """
     from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
+    from deltaplane_services.definition_file.settings import resolve_knob
     from deltaplane_services.observe.report.record import run_of
     from deltaplane_services.observe.report.report_outputs import check_outputs, draw
     from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
@@ -248,13 +254,17 @@ def replay(
         seed=seed,
         verify=verify,
         retired_ids=retired_ids,
+        blas_threads=resolve_knob("blas_threads", flags["blas_threads"], os.environ, tables),
     )
     console = Console(to_error=json_to == "-")
-    pipeline = embedded(options)
+    pipeline = embedded(options, console.warn)
     if broker is not None:
+        if chunk == 1:
+            console.warn("chunk 1: on Kafka every row waits for its model, several milliseconds; use --chunk 100")
         from deltaplane_services.replay.on_kafka import KafkaRun, on_kafka
 
-        pipeline = on_kafka(KafkaRun(broker, tuple(kafka or ()), workers, keep_topics, services, tables))
+        properties, threads = tuple(kafka or ()), options.blas_threads
+        pipeline = on_kafka(KafkaRun(broker, properties, workers, keep_topics, services, tables, threads))
     with console.progress() as show:
         result = run_replay(options, show, pipeline)
     console.summary(result)
@@ -349,6 +359,7 @@ def main() -> None:
         try:
             app()
         finally:
+            process.close()
             # What the disk, or whoever reads, does not take is found out here and not at the very end.
             sys.stdout.flush()
     except DeltaplaneError as fault:

@@ -10,6 +10,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -44,6 +45,9 @@ def within(low: float, high: float) -> Callable[[float | None], float | None]:
     return checked
 
 
+process = ExitStack()
+"""What a command has set for all of its process; ``application.main`` puts it back at the end."""
+
 MOST_SECONDS = 31_536_000.0
 """A year: the longest that a command waits for anything."""
 
@@ -59,6 +63,7 @@ def resolve(definition: Path, tables: Mapping[str, Any] | None = None, **flags: 
 
     ``tables``: what the file would hold, where it is not written yet.
     """
+    from deltaplane.blas_threads import blas_threads
     from deltaplane_services.definition_file.definition_tables import load_tables
     from deltaplane_services.definition_file.settings import resolve_settings
 
@@ -66,6 +71,8 @@ def resolve(definition: Path, tables: Mapping[str, Any] | None = None, **flags: 
     log_at("error")
     given = load_tables(definition) if tables is None else tables
     settings = resolve_settings(flags, os.environ, given, socket.gethostname())
+    process.close()
+    process.enter_context(blas_threads(settings.knobs.blas_threads))
     for warning in settings.warnings:
         _warn(warning)
     return settings

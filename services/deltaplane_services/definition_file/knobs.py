@@ -54,6 +54,13 @@ class Knobs:
         "127.0.0.1:9108", SERVICES, "HOST:PORT of /metrics, /healthz and /readyz; this machine only by default."
     )
     log_level: str = _knob("info", SERVICES, "How much is said on standard error.", Bounds(words=LOG_LEVELS))
+    blas_threads: int = _knob(
+        1,
+        (*SERVICES, "replay"),
+        "Threads of BLAS in this process; 0: all that it would take. More than one pays for planes of a thousand"
+        " features and more, on cores with nothing else to do, and gives other last bits from 128 on.",
+        Bounds(0, 1024),
+    )
     refresh_seconds: float = _knob(
         0.1, ("merger",), "Solve at most once in this time. Longer is less work, and later models.", Bounds(0.0, 3600.0)
     )

@@ -144,6 +144,23 @@ def resolve_settings(
     )
 
 
+def resolve_knob(name: str, flag: Any, environment: Mapping[str, str], tables: Mapping[str, Any]) -> Any:
+    """One of :class:`Knobs`, from the first of flag, environment and tables that has it, for what needs no broker.
+
+    Raises :class:`DefinitionError` for a value that it cannot have.
+    """
+    variable = f"{PREFIX}{name.upper()}"
+    service = _table(tables.get("service", {}), "service")
+    for value, where in (
+        (flag, f"--{name.replace('_', '-')}"),
+        (environment.get(variable) or None, variable),
+        (service.get(name), f"service.{name}"),
+    ):
+        if value is not None:
+            return _knob_value(name, value, where)
+    return _KNOBS[name].default
+
+
 def definition_of(tables: Mapping[str, Any]) -> StreamDefinition:
     """The stream definition in a parsed ``deltaplane.toml``. Raises :class:`DefinitionError`."""
     return StreamDefinition.from_tables({key: tables[key] for key in tables if key not in SERVICE_TABLES})

@@ -48,7 +48,10 @@ class ImbalanceSchedule:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a file is fed to the stream; the stream itself is in the tables."""
+    """How a file is fed to the stream; the stream itself is in the tables.
+
+    ``blas_threads``: those of BLAS while the replay lasts, 0 for all that it would take.
+    """
 
     source: str
     tables: Mapping[str, Any] = field(default_factory=dict)
@@ -59,6 +62,7 @@ class ReplayOptions:
     seed: int = 0
     verify: bool = False
     retired_ids: Path | None = None
+    blas_threads: int = 1
 
     def __post_init__(self) -> None:
         if self.chunk < 1:

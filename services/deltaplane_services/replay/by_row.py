@@ -6,7 +6,7 @@ it is worked out beside that, from the same rows: the scores are those of a reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from deltaplane.log.merger import of_largest
@@ -22,20 +22,57 @@ ROWS_AT_ONCE = 100
 
 
 def by_row(definition: StreamDefinition, options: ReplayOptions) -> bool:
-    """Whether a replay wants a model after every row, and its stream is one whose rows can be published together.
+    """Whether a replay wants a model after every row, and its stream is one whose rows can be published together."""
+    return options.chunk == 1 and not hindrances(definition, options)
+
+
+def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str]:
+    """What keeps the rows of a replay from being published together, each with what to do; none where they can be.
 
     Ids of the file's own may come twice, and a retirement comes between two rows: then each row is a record. So it is
     where somebody watches the stream go by at a speed of its own.
     """
-    together = not options.retire_fraction and not options.input.get("id") and options.rows_per_second is None
-    return options.chunk == 1 and together and RowScores.takes(definition)
+    windows, automatic = definition.ladder.windows, definition.automatic
+    several_c = automatic and len(windows) == 1
+    found = {
+        "ids of the file's own (leave out --id: line numbers are taken)": bool(options.input.get("id")),
+        "retirements (leave out --retire-fraction)": bool(options.retire_fraction),
+        "a speed (leave out --speed)": options.rows_per_second is not None,
+        f"{definition.partitions} partitions (--partitions 1)": definition.partitions > 1,
+        f"{len(windows)} windows (one, as in --window 20000 --C 1)": len(windows) > 1,
+        "several choices of C or weighting (one of each, as in --C 1 --weighting inverse)": several_c,
+        "a window of time (--window with a number of rows, or all)": any(window.kind == "time" for window in windows),
+        "a window that slides by panes (pane 1)": len(windows) == 1 and definition.ladder.pane_rows > 1,
+        "a feature map (--feature-map none)": definition.feature_map.kind != "none",
+    }
+    return [what for what, there in found.items() if there]
+
+
+SLOW = "chunk 1: every row is learned and solved for by itself, which takes a millisecond and more a row, because of"
+INSTEAD = "or have a model by the hundred rows: --chunk 100"
+ROWS_ALONE = 1000
+"""Rows that had to be solved for alone, after which that is said."""
+
+
+def slow_from_the_start(definition: StreamDefinition, options: ReplayOptions) -> str | None:
+    """What to tell whoever replays row by row and will wait long for it; None where that is not known beforehand.
+
+    Whoever asked for a speed waits for that, and not for us.
+    """
+    if options.chunk != 1 or options.rows_per_second is not None:
+        return None
+    slow = hindrances(definition, options)
+    slow += ["a prior (leave out --prior)"] if definition.prior is not None else []
+    slow += [] if isinstance(definition.solver.weighting, str) else ["weights by class (--weighting inverse)"]
+    return f"{SLOW} {'; '.join(slow)}; {INSTEAD}" if slow else None
 
 
 class ByRowPipeline(EmbeddedPipeline):
     """The pipeline in this process; its model carries the scores of a stream with a new model after every row."""
 
-    def __init__(self, definition: StreamDefinition, seed: int) -> None:
+    def __init__(self, definition: StreamDefinition, seed: int, warn: Callable[[str], None] = lambda _: None) -> None:
         super().__init__(definition, seed)
+        self._warn = warn
         self._definition = definition
         self._scores = RowScores(definition)
         self._known: list[str] = []
@@ -58,4 +95,7 @@ class ByRowPipeline(EmbeddedPipeline):
                 assert isinstance(record.meaning, Samples), "the feed says what its records mean"
                 admitted, _ = admit(record.meaning, self._definition, self._known)
                 self._known += admitted.new_labels
+                alone = self._scores.rows_alone
                 self._scores.add(admitted)
+                if alone < ROWS_ALONE <= self._scores.rows_alone:
+                    self._warn(f"{SLOW} {self._scores.alone_because or 'a class that is missing'}; {INSTEAD}")

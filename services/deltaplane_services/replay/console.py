@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import rich.console
+import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -16,7 +17,7 @@ from deltaplane.log import confusion
 from deltaplane_services.observe.blend_tables import blend_shares
 from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
-from deltaplane_services.system.printable import plain
+from deltaplane_services.system.printable import echo, plain
 
 REFRESH_SECONDS = 0.1
 SMALLEST_SHARE_SHOWN = 0.05
@@ -53,6 +54,10 @@ class Console:
                     _update(bar, task, take())
 
             yield show
+
+    def warn(self, text: str) -> None:
+        """Say it on standard error, whatever else stands there."""
+        echo(f"deltaplane: {text}", typer.colors.YELLOW, err=True)
 
     def summary(self, result: ReplayResult) -> None:
         """The closing tables."""

@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 class KafkaRun:
     """Where a replay runs: the cluster, any librdkafka properties, and how many workers. ``keep_topics`` leaves the
     topics behind for an audit; ``services`` False runs against services that somebody else has started for the stream.
-    ``tables``: those of a definition file, of which ``[service]`` and ``[kafka]`` are used.
+    ``tables``: those of a definition file, of which ``[service]`` and ``[kafka]`` are used. ``blas_threads``: those of
+    each service.
     """
 
     broker: str
@@ -46,6 +47,7 @@ class KafkaRun:
     keep_topics: bool = False
     services: bool = True
     tables: Mapping[str, Any] = field(default_factory=dict)
+    blas_threads: int = 1
 
 
 def on_kafka(run: KafkaRun) -> OpenPipeline:
@@ -104,6 +106,7 @@ def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
         for command in ("merger", *("worker" for _ in range(run.workers))):
             line = [sys.executable, "-m", "deltaplane_services", command, "--definition", str(definition)]
             line += ["--broker", run.broker, "--central-broker", run.broker]
+            line += ["--blas-threads", str(run.blas_threads)]
             # A session of their own: an interrupt from the terminal is for the replay, which then ends them in order.
             process = subprocess.Popen(  # noqa: S603
                 line,

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
@@ -36,7 +37,7 @@ from deltaplane_services.produce.feed_options import (
 )
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
-from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row
+from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
 from deltaplane_services.system.interrupts import Interrupts
@@ -87,12 +88,14 @@ Progress = Callable[[Callable[[], Snapshot]], None]
 OpenPipeline = Callable[[StreamDefinition], Pipeline]
 
 
-def embedded(options: ReplayOptions) -> OpenPipeline:
-    """The pipeline in this process."""
+def embedded(options: ReplayOptions, warn: Callable[[str], None] = lambda _: None) -> OpenPipeline:
+    """The pipeline in this process; ``warn`` is told why a replay row by row will be slow, if it will."""
 
     def open_pipeline(definition: StreamDefinition) -> Pipeline:
+        if slow := slow_from_the_start(definition, options):
+            warn(slow)
         if by_row(definition, options):
-            return ByRowPipeline(definition, options.seed)
+            return ByRowPipeline(definition, options.seed, (lambda _: None) if slow else warn)
         return EmbeddedPipeline(definition, options.seed)
 
     return open_pipeline
@@ -106,6 +109,7 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
     one ends it at once, without a result.
     """
     with Interrupts() as interrupts, open_rows(options.source, reader_options(options)) as reader, ExitStack() as stack:
+        stack.enter_context(blas_threads(options.blas_threads))
         blocks: Iterator[RowBlock] = reader
         if Path(options.source).is_file():  # A pipe may keep its reader waiting, and nobody could end it.
             blocks = stack.enter_context(ReadAhead(reader))
