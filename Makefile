@@ -20,7 +20,7 @@ RATE ?= 2000
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test chaos soak simulate fuzz format lock clean
+.PHONY: help demo test docs chaos soak simulate fuzz format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -28,11 +28,15 @@ help: ## Show this list
 demo: $(READY) ## Stream 45,312 electricity-market rows into a live classifier and prove it equal to the batch
 	$(BIN)/deltaplane replay examples/electricity.csv.gz --definition examples/deltaplane.toml --verify
 
-test: $(READY) ## Check style and types, then run every test
+test: $(READY) ## Check style and types, build the pages, run every test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/pytest --numprocesses 2 --dist loadscope
+
+docs: $(READY) ## Build the pages of docs/ into build/docs; a warning is an error
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs-trees docs build/docs
+	@echo 'Open build/docs/index.html'
 
 chaos: $(READY) ## Kill everything on a real Kafka of three nodes and prove that nothing is lost (SEED=..., KILLS=30)
 	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(SEED),--seed $(SEED)) --kills $(KILLS)

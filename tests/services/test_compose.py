@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tomllib
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from ruamel.yaml import YAML
 
 from deltaplane_services.cli.application import app
 from deltaplane_services.definition_file.definition_tables import load_tables
-from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.definition_file.settings import SETTING_NAMES, ServiceSettings, resolve_settings
 
 TOP = Path(__file__).resolve().parents[2]
@@ -282,12 +280,3 @@ def test_everything_the_image_is_made_of_is_in_the_checkout_and_reaches_the_buil
     assert copied == let_through
     assert all((TOP / path).exists() for path in copied)
     assert all(SERVICES[name]["build"] == {"context": ".", "dockerfile": "deploy/Dockerfile"} for name in OURS)
-
-
-def test_the_readme_lists_every_setting_with_its_variable_and_its_default() -> None:
-    text = (TOP / "deploy" / "README.md").read_text("utf-8")
-    rows = dict(re.findall(r"^\| `(DELTAPLANE_[A-Z_]+)` \| ([^|]*?) \|", text, re.MULTILINE))
-    defaults = {f"DELTAPLANE_{knob.name.upper()}": knob.default for knob in fields(Knobs)}
-    assert rows.keys() == {f"DELTAPLANE_{name.upper()}" for name in SETTING_NAMES}
-    for variable, default in defaults.items():
-        assert rows[variable] == (f"{default:g}" if isinstance(default, float) else str(default) or "none"), variable

@@ -1,0 +1,149 @@
+"""The keys of a definition file. Which there are, and what a stream has that says nothing, is asked of the product.
+
+What a key is for is written down here, once; a key that is added or removed there ends the build until it is here, too.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from deltaplane.stream.component_tables import KEYS
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.definition_tables import INPUT_KEYS
+from generate.tables import code, table
+
+ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "": {
+        "name": ("text", "Name of the stream; its topics begin with it. Letters, digits, `-` and `_`."),
+        "partitions": (
+            "whole number",
+            "Partitions of samples, retirements and queries: as many workers can share them.",
+        ),
+        "partitioner": (
+            "murmur2, crc32",
+            "Which partition an id belongs to. `crc32`: streams begun by an early version.",
+        ),
+        "max_skew": (
+            "span of time",
+            "How far a row's event time may be ahead of the log ([why](../how-to/event-time.md)).",
+        ),
+    },
+    "features": {
+        "names": ("list of texts", "The features, in the order in which messages have them."),
+        "missing": ("refuse, offset", "A missing value: the row is refused, or the grid's offset is filled in."),
+    },
+    "grid": {
+        "steps": (
+            "list of numbers",
+            "The resolution of each feature, a power of two. `replay` fits it to the first rows.",
+        ),
+        "offsets": ("list of numbers", "The middle of each feature's range."),
+    },
+    "feature_map": {
+        "kind": ("none, hidden, fourier", "A curved boundary: random sigmoid units, or random Fourier features."),
+        "units": ("whole number", "Features that the map makes."),
+        "seed": ("whole number", "Seed of its random weights."),
+        "sigma": ("number", "Width of its kernel, in standardized units."),
+        "centers": ("list of whole numbers", "Middle of each feature, in grid steps; fitted by `replay`."),
+        "scales": ("list of numbers", "Deviation of each feature, in grid steps; fitted by `replay`."),
+    },
+    "prior": {
+        "classes": ("list of texts", "Classes of an earlier model that new planes are drawn to; see `--prior`."),
+        "positive": ("text", "Its positive class, if it has one."),
+        "features": ("list of texts", "Its features."),
+        "weights": ("list of lists", "Its weights, a list for each plane."),
+        "biases": ("list of numbers", "Its biases, which are *subtracted*: intercepts with the sign turned."),
+    },
+    "classes": {
+        "names": ("list of texts", "The labels that are admitted. None: classes come and go with their rows."),
+        "positive": ("text", "This label against all others: two classes."),
+        "most": ("whole number", "Where classes come and go: how many a partition admits."),
+    },
+    "window": {
+        "length": (
+            "auto, rows, span, all, or a list",
+            'What is live: `20000` rows, `"7d"` of event time, `"all"`; several at once; or `"auto"`, nested windows.',
+        ),
+        "max": ("whole number", "Rows of the longest window of `auto`."),
+        "pane": (
+            "whole number",
+            "Windows of rows give up their oldest rows by so many at once. 1 is almost always right.",
+        ),
+        "keep_rows": ("true, false", 'With `"all"` only: hold no rows. Retirement is then by content, not by id.'),
+    },
+    "solver": {
+        "kind": ("wlpsvm, lpsvm, lssvm", "Which plane is solved for."),
+        "weighting": (
+            "auto, inverse, none, balanced, a table or a list",
+            "Weights of the classes; a table gives one for each label.",
+        ),
+        "C": ("auto, a number, or a list", "Regularisation; larger fits closer. Several are weighed."),
+        "standardize": ("true, false", "Regularise in standardized units, or in raw ones."),
+        "bias": (
+            "regularised, free, none",
+            "How the plane's bias is penalised; which ones there are depends on the kind.",
+        ),
+    },
+    "input": {
+        "label": ("text", "Column with the class."),
+        "id": ("text", "Column with unique ids. Without it rows of files get ids made of file, line and content."),
+        "time": ("text", "Column with the event time: ISO 8601, or seconds since 1970."),
+        "ignore": ("list of texts", "Columns that are no features."),
+        "format": ("csv, parquet, libsvm, arff", "Format of the file; told from the file where this is not given."),
+        "delimiter": ("text", "What is between two cells of a CSV file; told from the file where this is not given."),
+        "header": ("true, false", "Whether a CSV file begins with the names of its columns."),
+        "number_of_features": ("whole number", "Features of a LIBSVM file, which names only those that are not zero."),
+    },
+}
+
+TITLES = {
+    "": "At the top of the file",
+    "input": "[input]: how files are read; no part of the stream",
+}
+
+_LEAST: dict[str, Any] = {
+    "features": {"names": ["a"]},
+    "grid": {"steps": [1.0]},
+    "window": {"length": "all"},
+    "solver": {"C": 1.0},
+}
+"""A definition that says no more than it must, to see what the others are by default."""
+
+_CHOSEN = {
+    ("", "max_skew"): "a tenth of the shortest window of time",
+    ("window", "length"): "auto",
+    ("solver", "C"): "auto",
+    ("window", "max"): 102_400,
+}
+_NOT_GIVEN = {("features", "names"), ("grid", "steps"), ("grid", "offsets"), ("", "max_skew"), ("solver", "weighting")}
+
+
+def definition_tables() -> str:
+    """A table of keys for each section of a definition file. Raises LookupError where the product has other keys."""
+    elsewhere = {*KEYS, "service", "kafka", "input"}
+    known = {section: set(keys) - (elsewhere if not section else set()) for section, keys in KEYS.items()}
+    known["input"] = set(INPUT_KEYS)
+    ours = {section: set(keys) for section, keys in ABOUT.items()}
+    if known != ours:
+        wrong = {section: known.get(section, set()) ^ ours.get(section, set()) for section in known | ours}
+        raise LookupError(f"docs/generate/definition.py: keys with no description, or that are no more: {wrong}")
+    defaults = StreamDefinition.from_tables(_LEAST).to_tables()
+    parts = []
+    for section, keys in ABOUT.items():
+        parts.append(f"## {TITLES.get(section, f'[{section}]')}\n")
+        rows = []
+        for key, (value, about) in keys.items():
+            rows.append([code(key), value, _default(section, key, defaults), about])
+        parts.append(table(["Key", "May be", "Default", "What it says"], rows))
+    return "\n".join(parts)
+
+
+def _default(section: str, key: str, defaults: Mapping[str, Any]) -> str:
+    if (section, key) in _CHOSEN:
+        return code(_CHOSEN[section, key])
+    found = (defaults if not section else defaults.get(section, {})).get(key)
+    if found in (None, [], {}) or (section, key) in _NOT_GIVEN:
+        return ""
+    return code(json.dumps(found).strip('"'))

@@ -1,0 +1,44 @@
+"""The public names, as the packages themselves list them, for autodoc to document."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+PUBLIC = ("deltaplane", "deltaplane.estimators", "deltaplane_services.client")
+"""Modules whose listed names are public."""
+
+
+def names_of(module: str) -> list[str]:
+    """The public names of a module: what its ``__all__`` lists; without one, the classes that it defines."""
+    loaded = importlib.import_module(module)
+    listed: list[str] | None = getattr(loaded, "__all__", None)
+    if listed is not None:
+        return sorted(name for name in listed if not name.startswith("_"))
+    return [name for name, value in vars(loaded).items() if _defined(value, module) and not name.startswith("_")]
+
+
+def _defined(value: Any, module: str) -> bool:
+    return inspect.isclass(value) and value.__module__ == module
+
+
+def public_names() -> str:
+    """A section for each module, with what its docstrings say; a name that several list is under the first."""
+    parts, shown = [], set()
+    for module in PUBLIC:
+        directives = []
+        for name in names_of(module):
+            value = getattr(importlib.import_module(module), name)
+            if id(value) in shown:
+                continue
+            shown.add(id(value))
+            kind = "autoclass" if inspect.isclass(value) else "autofunction" if callable(value) else "autodata"
+            extra = "\n   :inherited-members: " + _NOT_OURS if module == "deltaplane.estimators" else ""
+            directives.append(f".. {kind}:: {module}.{name}{extra if kind == 'autoclass' else ''}\n")
+        if directives:
+            parts.append(f"## {module}\n\n```{{eval-rst}}\n" + "\n".join(directives) + "```\n")
+    return "\n".join(parts)
+
+
+_NOT_OURS = "BaseEstimator, ClassifierMixin, ValueError, TransformerMixin, Exception"
