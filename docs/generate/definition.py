@@ -142,7 +142,7 @@ def definition_tables() -> str:
 
 def _default(section: str, key: str, defaults: Mapping[str, Any]) -> str:
     if (section, key) in _CHOSEN:
-        return code(_CHOSEN[section, key])
+        return str(_CHOSEN[section, key])
     found = (defaults if not section else defaults.get(section, {})).get(key)
     if found in (None, [], {}) or (section, key) in _NOT_GIVEN:
         return ""

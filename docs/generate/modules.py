@@ -11,28 +11,36 @@ from pathlib import Path
 
 from generate.tables import markdown, table
 
+_HEAD = ["Module", "What it is"]
+
 
 def module_list(package: Path) -> str:
-    """Every module of a package, in reading order: a table for the package and one for each package below it."""
-    entries = {one: _files(package, one) for one in _entries(package)}
-    imports = {
-        one: {other for file in files for other in _imported(file, package.name) if other in entries} - {one}
-        for one, files in entries.items()
-    }
-    order = list(TopologicalSorter({one: sorted(imports[one]) for one in sorted(imports)}).static_order())
+    """Every module of a package, in reading order: a table of its modules, and one for each package below it."""
     parts: list[str] = []
     plain: list[list[str]] = []
-    for one in order:
-        if (package / one).is_dir():
-            if plain:
-                parts.append(table(["Module", "What it is"], plain))
-                plain = []
-            rows = [_row(file, package.parent) for file in entries[one] if file.name != "__init__.py"]
-            about = markdown(_docstring(package / one / "__init__.py"))
-            parts.append(f"### {package.name}.{one}\n\n{about}\n\n{table(['Module', 'What it is'], rows)}")
-        else:
-            plain.append(_row(package / f"{one}.py", package.parent))
-    return "\n".join([*parts, table(["Module", "What it is"], plain) if plain else ""])
+    for one in _ordered(package, package.name):
+        if not (package / one).is_dir():
+            plain.append(_row(package / f"{one}.py", f"{package.name}.{one}"))
+            continue
+        if plain:
+            parts.append(table(_HEAD, plain))
+            plain = []
+        name = f"{package.name}.{one}"
+        about = markdown(_docstring(package / one / "__init__.py"))
+        rows = [_row(_file(package / one, other), f"{name}.{other}") for other in _ordered(package / one, name)]
+        parts.append(f"### {name}\n\n{about}\n\n{table(_HEAD, rows)}")
+    return "\n".join([*parts, table(_HEAD, plain) if plain else ""])
+
+
+def _ordered(package: Path, name: str) -> list[str]:
+    """The modules and packages directly in a package, each after all that it imports. Raises CycleError."""
+    entries = [one.stem for one in package.glob("*.py") if one.name != "__init__.py"]
+    entries = sorted([*entries, *(one.parent.name for one in package.glob("*/__init__.py"))])
+    imports = {
+        one: sorted({other for file in _files(package, one) for other in _imported(file, name)} & {*entries} - {one})
+        for one in entries
+    }
+    return list(TopologicalSorter(imports).static_order())
 
 
 def packages_below(package: Path) -> str:
@@ -42,31 +50,28 @@ def packages_below(package: Path) -> str:
     return table(["Package", "What it is"], [row for row in rows if row[1]])
 
 
-def _entries(package: Path) -> list[str]:
-    names = [one.stem for one in package.glob("*.py") if one.name != "__init__.py"]
-    return sorted([*names, *(one.parent.name for one in package.glob("*/__init__.py"))])
-
-
 def _files(package: Path, entry: str) -> list[Path]:
     return sorted((package / entry).glob("**/*.py")) if (package / entry).is_dir() else [package / f"{entry}.py"]
 
 
+def _file(package: Path, entry: str) -> Path:
+    return package / entry / "__init__.py" if (package / entry).is_dir() else package / f"{entry}.py"
+
+
 def _imported(file: Path, package: str) -> set[str]:
     """The modules and packages directly below a package that a file imports."""
-    found = set()
+    names: list[str] = []
     for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-        names = []
         if isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            names += [f"{node.module}.{alias.name}" for alias in node.names]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith(f"{package}.")}
-    return found
+            names += [alias.name for alias in node.names]
+    begin = f"{package}."
+    return {name.removeprefix(begin).split(".")[0] for name in names if name.startswith(begin)}
 
 
-def _row(file: Path, root: Path) -> list[str]:
-    path = file.relative_to(root).with_suffix("")
-    return [f"`{'.'.join(path.parts)}`", _first(_docstring(file))]
+def _row(file: Path, name: str) -> list[str]:
+    return [f"`{name}`", _first(_docstring(file))]
 
 
 def _docstring(file: Path) -> str:

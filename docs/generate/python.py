@@ -10,6 +10,10 @@ PUBLIC = ("deltaplane", "deltaplane.estimators", "deltaplane_services.client")
 """Modules whose listed names are public."""
 
 
+_NOT_OURS = "BaseEstimator, ClassifierMixin, TransformerMixin"
+"""Classes of scikit-learn, whose methods it documents itself."""
+
+
 def names_of(module: str) -> list[str]:
     """The public names of a module: what its ``__all__`` lists; without one, the classes that it defines."""
     loaded = importlib.import_module(module)
@@ -25,20 +29,23 @@ def _defined(value: Any, module: str) -> bool:
 
 def public_names() -> str:
     """A section for each module, with what its docstrings say; a name that several list is under the first."""
-    parts, shown = [], set()
+    parts: list[str] = []
+    shown: set[int] = set()
     for module in PUBLIC:
         directives = []
         for name in names_of(module):
             value = getattr(importlib.import_module(module), name)
-            if id(value) in shown:
-                continue
-            shown.add(id(value))
-            kind = "autoclass" if inspect.isclass(value) else "autofunction" if callable(value) else "autodata"
-            extra = "\n   :inherited-members: " + _NOT_OURS if module == "deltaplane.estimators" else ""
-            directives.append(f".. {kind}:: {module}.{name}{extra if kind == 'autoclass' else ''}\n")
+            if id(value) not in shown and not inspect.ismodule(value):
+                shown.add(id(value))
+                directives.append(_directive(f"{module}.{name}", value))
         if directives:
             parts.append(f"## {module}\n\n```{{eval-rst}}\n" + "\n".join(directives) + "```\n")
     return "\n".join(parts)
 
 
-_NOT_OURS = "BaseEstimator, ClassifierMixin, ValueError, TransformerMixin, Exception"
+def _directive(name: str, value: Any) -> str:
+    """What asks autodoc for one name; an estimator is shown with all methods that it has from classes of ours."""
+    if not inspect.isclass(value):
+        return f".. {'autofunction' if callable(value) else 'autodata'}:: {name}\n"
+    ours = value.__module__.startswith("deltaplane.estimators.") and not issubclass(value, Exception)
+    return f".. autoclass:: {name}\n" + (f"   :inherited-members: {_NOT_OURS}\n" if ours else "")
