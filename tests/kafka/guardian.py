@@ -14,6 +14,8 @@ import signal
 import subprocess
 from collections.abc import Iterable
 
+from kafka.prepared import Process
+
 _SCRIPT = """
 trap '' HUP INT TERM
 groups=
@@ -50,7 +52,7 @@ class Guardian:
         self._shell.wait()
 
 
-def signal_group(process: subprocess.Popen[bytes], number: signal.Signals) -> None:
+def signal_group(process: Process, number: signal.Signals) -> None:
     """Send a signal to ``process``, which leads its own group, and to all it started."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

@@ -5,8 +5,9 @@
         worker.wait_for("claimed local/0")
         stream.run("produce", file)
 
-Every process leads a group of its own, its output goes to a file, and the ends of all of them are in the message of
-whatever fails inside the block. Waits have a limit only so that a hang ends.
+Processes are forked from one that has imported all of Deltaplane: see prepared.py. Each leads a group of its own, its
+output goes to a file, and the ends of all of them are in the message of whatever fails inside the block. Waits have a
+limit only so that a hang ends.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
@@ -31,6 +32,7 @@ from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.operations.model_listing import NoModel, newest_model
+from kafka import prepared
 from kafka.guardian import Guardian, signal_group
 
 PATIENCE_SECONDS = 60.0
@@ -52,7 +54,7 @@ class ServiceProcess:
     """A service as a process."""
 
     name: str
-    process: subprocess.Popen[bytes]
+    process: prepared.Process
     path: Path
 
     @property
@@ -144,14 +146,14 @@ class Stream:
 
     def run(self, *arguments: str | Path, code: int = 0, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run a command to its end and require its exit code."""
-        ended = subprocess.run(
-            self.line(*arguments),
-            capture_output=True,
-            text=True,
-            timeout=4 * PATIENCE_SECONDS,
-            env={**self.environment, **environment},
-            check=False,
-        )
+        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            process = prepared.start(self.arguments(*arguments), {**self.environment, **environment}, output, errors)
+            try:
+                process.wait(4 * PATIENCE_SECONDS)
+            finally:
+                signal_group(process, signal.SIGKILL)
+            said = [_read(file) for file in (output, errors)]
+        ended = subprocess.CompletedProcess(self.line(*arguments), process.wait(), *said)
         assert ended.returncode == code, f"{arguments} ended with {ended.returncode}\n{ended.stdout}\n{ended.stderr}"
         return ended
 
@@ -160,13 +162,8 @@ class Stream:
         name = f"{self.settings.site}-{command}-{len(self.processes)}"
         path = self.directory / f"{name}.log"
         with path.open("wb") as output:
-            process = subprocess.Popen(
-                self.line(command, *arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**self.environment, **environment},
-                start_new_session=True,
+            process = prepared.start(
+                self.arguments(command, *arguments), {**self.environment, **environment}, output, output
             )
         service = ServiceProcess(name, process, path)
         self.processes.append(service)
@@ -174,15 +171,12 @@ class Stream:
         return service
 
     def line(self, *arguments: str | Path) -> list[str]:
-        """The command line of a command on this stream."""
-        return [
-            sys.executable,
-            "-m",
-            "deltaplane_services",
-            *map(str, arguments),
-            "--definition",
-            str(self.definition_file),
-        ]
+        """The command line of a command on this stream, for a process that is started afresh."""
+        return prepared.command_line(*self.arguments(*arguments))
+
+    def arguments(self, *arguments: str | Path) -> list[str]:
+        """The arguments of a command on this stream."""
+        return [*map(str, arguments), "--definition", str(self.definition_file)]
 
     def model(self) -> Model | None:
         """The newest model."""
@@ -226,3 +220,8 @@ class Stream:
         for process in self.processes:
             process.kill()
         self.guardian.dismiss()
+
+
+def _read(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
