@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -89,7 +90,13 @@ def texts() -> Iterator[tuple[str, str]]:
 def python_sources(*under: str) -> list[Source]:
     """Return the Python files below any of the directories ``under`` (all of them when none is given)."""
     return [
-        Source(path, (TOP / path).read_text(encoding="utf-8"))
-        for path in files()
-        if path.endswith(".py") and (not under or path.startswith(tuple(f"{directory}/" for directory in under)))
+        source
+        for source in _all_python_sources()
+        if not under or source.path.startswith(tuple(f"{directory}/" for directory in under))
     ]
+
+
+@functools.cache
+def _all_python_sources() -> tuple[Source, ...]:
+    """Every Python file, read once for all checks; each is parsed once, too, when the first check asks."""
+    return tuple(Source(path, (TOP / path).read_text(encoding="utf-8")) for path in files() if path.endswith(".py"))
