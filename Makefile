@@ -5,6 +5,8 @@
 #   make UV= test                   does without uv
 
 SHELL := /bin/sh
+# What is imported a thousand times is compiled once, whatever the machine (or its container) has been told.
+unexport PYTHONDONTWRITEBYTECODE
 BIN := .venv/bin
 READY := .venv/ready
 
@@ -17,10 +19,11 @@ EVENTS ?=
 ORDERS ?=
 MINUTES ?= 10
 RATE ?= 2000
+PROCESSES ?= 4
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test docs chaos soak simulate fuzz format lock clean
+.PHONY: help demo check test docs chaos soak simulate fuzz format lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
@@ -28,11 +31,11 @@ help: ## Show this list
 demo: $(READY) ## Stream 45,312 electricity-market rows into a live classifier and prove it equal to the batch
 	$(BIN)/deltaplane replay examples/electricity.csv.gz --definition examples/deltaplane.toml --verify
 
-test: $(READY) ## Check style and types, build the pages, run every test
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
-	$(BIN)/mypy
-	$(BIN)/pytest --numprocesses 2 --dist loadscope
+check: $(READY) ## Check style and types, and run the tests of the core and its laws: the two minutes before a commit
+	$(call checked,--numprocesses 2 tests/tidy tests/core tests/laws tests/golden)
+
+test: $(READY) ## Check style and types, build the pages, and run every test (PROCESSES=4)
+	$(call checked,--numprocesses $(PROCESSES) --durations 25)
 
 docs: $(READY) ## Build the pages of docs/ into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs-trees docs build/docs
@@ -66,6 +69,17 @@ lock: ## Choose the newest versions that pyproject.toml allows and write them to
 clean: ## Remove the environment and everything that building and testing leave behind
 	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Style first, which takes a second. Types are checked beside the tests, and told of at the end if they are wrong; that
+# fails the target as a test does. More processes than cores: tests that start brokers wait half of their time.
+define checked
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	@echo '$(BIN)/mypy (beside what follows)'; types=`mktemp`; $(BIN)/mypy > "$$types" 2>&1 & checking=$$!; \
+	trap 'kill $$checking 2>/dev/null; rm -f "$$types"' EXIT; failed=; \
+	echo '$(BIN)/pytest $(1)'; $(BIN)/pytest --dist loadscope $(1) || failed=yes; \
+	wait $$checking || { failed=yes; cat "$$types"; }; test -z "$$failed"
+endef
 
 # Sets $$python to a suitable interpreter or stops. A name on PATH may be a shim for a version that is not there, so each
 # is tried. ensurepip is what Debian's python3 lacks until python3-venv is installed; uv does without it, and where there is

@@ -1,5 +1,5 @@
 """What all tests share: how hard Hypothesis looks, and the seed it starts from, printed so that a run can be repeated;
-which of them run in one process, where several do; and what is said at the end of those that could not be run.
+which of them a process runs next, where several do; and what is said at the end of those that could not be run.
 
 Profiles: ``standard`` (the default) and ``thorough`` (``--hypothesis-profile=thorough``, before a release or after a
 change to a law). On continuous integration the seed is fixed, so that a change is judged by what it changed; everywhere
@@ -19,6 +19,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 from not_run import pytest_terminal_summary
+from sharing_out import ByFile
 
 __all__ = ["pytest_terminal_summary"]
 
@@ -54,22 +55,8 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
-    """Where several processes run the tests, keep together what :func:`group_of` says."""
-    return _ByGroup(config, log)
-
-
-class _ByGroup(LoadScopeScheduling):  # type: ignore[misc] # It ships no types.
-    def _split_scope(self, nodeid: str) -> str:
-        return group_of(nodeid)
-
-
-def group_of(nodeid: str) -> str:
-    """The group of a test: its file, whose tests share what is costly to make; or ``brokers``.
-
-    What starts brokers waits most of the time, and two at once would disturb each other.
-    """
-    file = nodeid.partition("::")[0]
-    return "brokers" if file.startswith(("tests/kafka/", "tests/dashboards/")) else file
+    """Give files out whole where several processes run the tests: see sharing_out.py."""
+    return ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)
