@@ -15,8 +15,8 @@ from deltaplane.log.delta import Claim, Delta, Tile
 from deltaplane.wire import read_claim_or_delta, write_claim, write_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher, reader
-from deltaplane_services.kafka.log import DeliveryFailed
 from deltaplane_services.kafka.log_errors import LogUnavailable
+from deltaplane_services.kafka.publishing import DeliveryFailed
 from deltaplane_services.processors.messages import DELTAS, Outgoing, Record
 
 LOOK_BACK_RECORDS = 100

@@ -45,9 +45,8 @@ class Plane:
     ``classes`` is sorted. Either there are two classes and one plane (p = 1), that of ``positive``; or ``positive`` is
     None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
     float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
-    estimated condition number (1-norm) of the scaled matrices factorised; its logarithm is about the digits lost. Where
-    the penalty is in raw units, it is at least that of the decision values
-    (:func:`deltaplane.solve.raw_units.conditions`).
+    estimated condition number (1-norm) of the scaled matrices; its logarithm is about the digits lost. If the
+    penalty is in raw units, it is at least that of the decision values (``raw_units.conditions``).
     """
 
     classes: tuple[str, ...]

@@ -15,7 +15,8 @@ from deltaplane.log.delta import SourceState
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.at_work import SourceAtWork
-from deltaplane_services.kafka.log import LogReader, Publisher
+from deltaplane_services.kafka.log import LogReader
+from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.worker_processor import WorkerProcessor

@@ -18,9 +18,10 @@ from deltaplane_services.definition_file.kafka_properties import ClusterName, cl
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.access import MERGERS, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.certificates import with_cause
-from deltaplane_services.kafka.log import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, LogReader, Publisher, nobody
+from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger_loop import MergerClients
+from deltaplane_services.kafka.publishing import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, Publisher, nobody
 from deltaplane_services.kafka.scorer_loop import WATCHED, ScorerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients

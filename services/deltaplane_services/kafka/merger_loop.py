@@ -21,10 +21,11 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower, readable_model
-from deltaplane_services.kafka.log import DeliveryFailed, LogReader, Publisher
+from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.publishing import DeliveryFailed, Publisher
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import TopicWatch

@@ -17,10 +17,11 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from deltaplane.errors import DeltaplaneError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import ATTEMPT_SECONDS, DeliveryFailed, LogReader, Publisher, known_lags, record_of
+from deltaplane_services.kafka.log import ATTEMPT_SECONDS, LogReader, known_lags, record_of
 from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
+from deltaplane_services.kafka.publishing import DeliveryFailed, Publisher
 from deltaplane_services.kafka.silence import Found, Listening, Silence
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.unpacking import does_not_unpack, not_read, once, stand_in

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from confluent_kafka import Consumer
 
-from deltaplane_services.kafka.log import LogReader, Publisher
+from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.kafka.topic_watch import TopicWatch
 
 

@@ -29,10 +29,11 @@ from deltaplane_services.kafka.at_work import SourceAtWork
 from deltaplane_services.kafka.claiming import Claims
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.kafka.log import DeliveryFailed, known_lags
+from deltaplane_services.kafka.log import known_lags
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import MembershipLost, NotAllowed, refuse_fatal
+from deltaplane_services.kafka.publishing import DeliveryFailed
 from deltaplane_services.kafka.recoveries import RECOVERIES_IN_A_ROW, Recoveries
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.silence import Silence

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import sample_publisher
-from deltaplane_services.kafka.log import Publisher
+from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
 from deltaplane_services.produce.feed import Feed
 from deltaplane_services.produce.feed_options import ReplayOptions, complete_definition, reader_options
