@@ -10,7 +10,7 @@ from tidy import style
 from tidy.sources import PACKAGES, TOP, Source, files, python_sources, texts
 
 
-def core(text: str, name: str = "window") -> Source:
+def core(text: str, name: str = "limits") -> Source:
     return Source(f"pipeline/deltaplane/{name}.py", text)
 
 
@@ -75,10 +75,10 @@ def test_everything_public_in_the_core_has_a_docstring() -> None:
 @pytest.mark.parametrize(
     ("text", "name"),
     [
-        ("x = 1", "deltaplane.window.sliding has no docstring"),
-        ('"""M."""\ndef run(): ...', "deltaplane.window.sliding.run has no docstring"),
-        ('"""M."""\ndef run():\n    """ """', "deltaplane.window.sliding.run has no docstring"),
-        ('"""M."""\nclass Window: ...', "deltaplane.window.sliding.Window has no docstring"),
+        ("x = 1", "deltaplane.limits has no docstring"),
+        ('"""M."""\ndef run(): ...', "deltaplane.limits.run has no docstring"),
+        ('"""M."""\ndef run():\n    """ """', "deltaplane.limits.run has no docstring"),
+        ('"""M."""\nclass Window: ...', "deltaplane.limits.Window has no docstring"),
         ('"""M."""\nclass Window:\n    """W."""\n    def add(self): ...', "Window.add has no docstring"),
     ],
 )

@@ -7,7 +7,6 @@ was accepted. If that is exactly what this process has in memory, it goes on wit
 
 The group's callbacks only take note. Claims and rebuilds are made between polls, one source at a time, so that a
 failure among them never leaves the client with an assignment of its own making, and the group is not kept waiting.
-
 What keeps one source from being served keeps no other from it: it is set aside, and tried again (set_aside.py).
 """
 
