@@ -257,12 +257,12 @@ class Merger:
             counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
             positions=tuple(self._position(state) for state in self.sources()),
             scores=of_largest(self.scores, self.definition.most_classes),
-            totals=self._outcomes(),
+            totals=self.outcomes(),
             watermark=self.watermark,
             blend=self._blend if self.definition.automatic else None,
         )
 
-    def _outcomes(self) -> dict[str, int]:
+    def outcomes(self) -> dict[str, int]:
         """The totals that count something; of more than there are, which workers cannot have, the largest."""
         counted = Counter({name: n for name, n in self.totals.items() if not name.startswith(LETTERS_DUE)})
         return dict(counted.most_common(limits.OUTCOMES))

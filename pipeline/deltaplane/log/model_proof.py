@@ -127,7 +127,7 @@ class _Proof:
         self._same("data_fingerprint", model.data_fingerprint.hex(), definition.data_fingerprint.hex())
         self._same("digest", model.digest, merger.statistics.digest(definition.data_fingerprint))
         # A count of nothing may be there or not.
-        totals = {name: count for name, count in merger.totals.items() if count}
+        totals = {name: count for name, count in merger.outcomes().items() if count}
         told = {name: count for name, count in model.totals.items() if count}
         if len(merger.totals) > limits.OUTCOMES:
             totals = {name: count for name, count in totals.items() if name in told}
