@@ -34,10 +34,12 @@ from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.processors.messages import DELTAS, MODELS, SAMPLES, Outgoing, source_key
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka
+from kafka.raw_batches import batch_of, produce
 from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
 from kafka.test_pipeline_metrics import free_ports
+from kafka.test_silence import ODD
 from kafka.test_topics import alter, config_of
 from kafka.test_topics_made_anew import make_anew
 
@@ -346,6 +348,21 @@ def test_a_topic_with_a_setting_that_may_cost_rows_is_an_alert_until_it_is_mende
             scene.fires("DeltaplaneTopicUnsafe", stream=scene.name, topic="queries")
         else:
             scene.silent("DeltaplaneTopicUnsafe")
+
+
+def test_a_batch_at_which_clients_go_silent_is_an_alert_for_a_while(scene: Scene) -> None:
+    scene.calm()
+    scene.silent("DeltaplaneSilentBatch")
+    broker, topic = scene.stream.settings.cluster("central").broker, f"{scene.name}.queries"
+    right = config_of(broker, topic)["compression.type"]
+    alter(broker, topic, {"compression.type": "producer"})
+    codec, content, count = ODD["a length below zero"]
+    assert produce(broker, topic, batch_of(count, content, codec))[0] == 0
+    # It is looked for after twenty seconds, and the probes that prove it take as long again.
+    scene.fires("DeltaplaneNotReady", instance=f"127.0.0.1:{scene.port_of('scorer')}")
+    scene.fires("DeltaplaneSilentBatch", stream=scene.name, topic="queries")
+    alter(broker, topic, {"compression.type": right})
+    scene.silent("DeltaplaneSilentBatch")
 
 
 def test_checkpoints_that_their_topic_refuses_are_an_alert_until_it_admits_them(scene: Scene) -> None:

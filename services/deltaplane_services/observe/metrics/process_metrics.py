@@ -23,12 +23,28 @@ from deltaplane_services.observe.health import Answers, State
 from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
 from deltaplane_services.observe.refusal_log import RefusalLog
-from deltaplane_services.processors.messages import DEAD_LETTERS, Outgoing
+from deltaplane_services.processors.messages import (
+    DEAD_LETTERS,
+    DELTAS,
+    MODELS,
+    QUERIES,
+    RETIREMENTS,
+    SAMPLES,
+    Outgoing,
+)
 
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 120.0
 """A loop that has not turned for so long has hung. A turn waits for a broker that is away, for 30 seconds at a time."""
+
+
+READS = {
+    "worker": (DELTAS, MODELS, RETIREMENTS, SAMPLES),
+    "merger": (DELTAS, MODELS),
+    "scorer": (MODELS, QUERIES),
+}
+"""The topics that a service of each role reads."""
 
 
 class ServiceMetrics:
@@ -53,7 +69,8 @@ class ServiceMetrics:
         self._refused_models = self._ignored_watermarks = 0
         self._lags: Mapping[tuple[str, int], int] = {}
         self._silence: str | None = None
-        self._silent_batches: dict[str, int] = {}
+        # From zero on: of a series that begins with its first count, Prometheus sees no increase.
+        self._silent_batches: dict[str, int] = dict.fromkeys(READS[role], 0)
         self._unsafe: Mapping[str, int] = {}
         self._dead_letters: dict[str, int] = dict.fromkeys(metric_names.DEAD_LETTER_REASONS, 0)
         self._refusals = RefusalLog(definition.name)
