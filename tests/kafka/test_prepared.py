@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from kafka import prepared
+from kafka.clients import wait_until
 
 TESTS = Path(__file__).parents[1]
 PATIENCE_SECONDS = 60.0
@@ -73,7 +74,8 @@ def test_a_fork_leads_a_group_of_its_own_and_a_signal_that_ends_it_is_its_code(t
     with (tmp_path / "output").open("wb") as output:
         process = prepared.start(["replay", str(pipe), "--label", "label"], os.environ, output, output)
     assert process.poll() is None
-    assert os.getpgid(process.pid) == os.getsid(process.pid) == process.pid
+    wait_until(lambda: os.getsid(process.pid) == process.pid, "a session of its own")
+    assert os.getpgid(process.pid) == process.pid
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(0.01)
     process.send_signal(signal.SIGKILL)
