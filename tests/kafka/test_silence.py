@@ -96,7 +96,7 @@ def test_a_query_at_which_clients_go_silent_gets_a_letter_and_those_behind_it_ge
         assert (told.kind, told.offset) == ("bad record", begin)
         letters = [read_dead_letter(one.value()) for one in read_topic(kafka.bootstrap, f"{stream_name}.dead-letters")]
         assert [(one.topic, one.offset) for one in letters] == [("queries", begin)]
-        assert silent_batches(scorer) == {"queries": 1.0}
+        assert silent_batches(scorer) == {"models": 0.0, "queries": 1.0}
         scorer.process.kill()
         scorer = Scorer(stream)
         ask(stream, {"later": query(stream, "later")})
