@@ -5,6 +5,9 @@ Every message says what, where, what was expected, what came, and what to do abo
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 
 class DeltaplaneError(Exception):
     """Any failure that Deltaplane itself reports; its text is meant for the person who runs it."""
@@ -12,6 +15,17 @@ class DeltaplaneError(Exception):
 
 class DefinitionError(DeltaplaneError):
     """A stream definition, or an option that overrides it, cannot be used as written."""
+
+
+class RowsRefused(DeltaplaneError, ValueError):
+    """Rows or labels that can be neither learned nor answered; nothing came of the call they were given to.
+
+    ``refusals``: the reason for each row that is refused by itself, by its place in the call, counted from 0.
+    """
+
+    def __init__(self, text: str, refusals: Mapping[int, str] = MappingProxyType({})) -> None:
+        super().__init__(text)
+        self.refusals = refusals
 
 
 class DefinitionMismatch(DeltaplaneError):

@@ -18,6 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from itertools import islice
 from types import TracebackType
 from typing import Literal, Self
 
@@ -25,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.blas_threads import blas_threads
-from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane.errors import DefinitionError, DeltaplaneError, RowsRefused
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
 from deltaplane.stream.sample import Retirement, Samples
@@ -37,6 +38,9 @@ from deltaplane_services.processors.messages import MODELS, RETIREMENTS, SAMPLES
 
 logger = logging.getLogger(__name__)
 Floats = npt.NDArray[np.float64]
+
+_SHOWN = 3
+"""Rows that an error names; all of them are in its ``refusals``."""
 
 
 class NoPlane(DeltaplaneError):
@@ -184,22 +188,26 @@ class LiveModel:
             raise NoPlane(f"no model with a plane above version {version} came within {timeout_seconds:g} s")
         return model
 
-    def predict(self, rows: Floats) -> list[str]:
+    def predict(self, rows: npt.ArrayLike) -> list[str]:
         """The class of each raw row float64[n, d] by the newest plane.
 
-        Raises :class:`NoPlane` before there is one, and :class:`DefinitionError` for rows that a scorer would refuse,
-        too: of another number of features, with values outside the grid, or not finite (a missing value, which is NaN,
-        is filled in where the definition says so). :meth:`answer` tells them apart.
+        Raises :class:`NoPlane` before there is one, :class:`DefinitionError` for another number of features, and
+        :class:`deltaplane.errors.RowsRefused`, whose ``refusals`` have the reason for each row, if any row is one that
+        a scorer would refuse: with values outside the grid, or not finite (a missing value, which is NaN, is filled in
+        if the definition says so). :meth:`answer` answers the others.
         """
         answers = self.answer(rows)
-        for row, reason in answers.refusals.items():
-            raise DefinitionError(
-                f"rows: row {row}: {reason}; leave it out, or ask answer() for the others ({len(answers.refusals)} of"
-                f" {len(answers)} rows are refused)"
+        if refusals := answers.refusals:
+            shown = "; ".join(f"row {row}: {reason}" for row, reason in islice(refusals.items(), _SHOWN))
+            more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+            raise RowsRefused(
+                f"rows: {len(refusals)} of {len(answers)} have no answer: {shown}{more}; leave them out, or ask"
+                " answer(), which answers the others",
+                refusals,
             )
         return [answers.plane.classes[index] for index in answers.chosen.tolist()]
 
-    def answer(self, rows: Floats) -> Answers:
+    def answer(self, rows: npt.ArrayLike) -> Answers:
         """What a scorer would answer for each raw row float64[n, d]: classes, decision values, reasons of refusals.
 
         Raises :class:`NoPlane` before there is a plane, and :class:`DefinitionError` for another number of features.

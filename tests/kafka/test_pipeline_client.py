@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from deltaplane.errors import DefinitionError, DefinitionMismatch
+from deltaplane.errors import DefinitionError, DefinitionMismatch, RowsRefused
 from deltaplane.log.records import Prediction, Query
 from deltaplane.reference import Reference, answer_of
 from deltaplane.solve.solver import Plane, solve
@@ -78,7 +78,7 @@ def test_predictions_and_the_live_model_are_those_of_the_batch(kafka: RunningKaf
         predicted = live.predict(queries)
         with pytest.raises(DefinitionError, match=r"expected numbers \[n, 3\]"):
             live.predict(queries[:, :2])
-        with pytest.raises(DefinitionError, match="row 0: feature 'height' is not a number"):
+        with pytest.raises(RowsRefused, match="1 of 1 have no answer: row 0: feature 'height' is not a number"):
             live.predict(np.full((1, 3), np.nan))
 
     batch = plane_of(reference)

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deltaplane.blas_threads import blas_threads
-from deltaplane.errors import DefinitionMismatch, StateMismatch
-from deltaplane.estimators.rows_given import RowsRefused, impossible, several
+from deltaplane.errors import DefinitionMismatch, RowsRefused, StateMismatch
+from deltaplane.estimators.rows_given import impossible, several
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver_options import Bias, Kind, Weighting

@@ -13,23 +13,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane.errors import DefinitionError, RowsRefused
 from deltaplane.exact.grid import Grid, Placed
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.exact.triangle import layout_of
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.solve.cross_validation import folds_of
+from deltaplane.solve.decision_values import decision_values
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
-
-
-class RowsRefused(DeltaplaneError, ValueError):
-    """Rows or labels cannot enter the statistics; nothing of the call they came with was taken in."""
 
 
 def positive_number(name: str, value: object) -> float:
@@ -110,21 +107,27 @@ class RowSpace:
         """Raw rows float64[n, d] as grid rows int32[n, d]; raises :class:`RowsRefused` where one does not fit."""
         placed, inside = self.grid.place(rows)
         if not inside.all():
-            first = int(np.argmin(inside))
+            outside = np.flatnonzero(~inside)
+            refusals = dict(zip(outside.tolist(), self.grid.faults(rows[outside], self.names), strict=True))
             raise RowsRefused(
-                f"row {first} of {len(rows)}: {self.grid.fault(rows[first], self.names)}"
-                f" ({int(len(rows) - inside.sum())} such rows); scale the values, leave the rows out, or give a grid"
+                f"row {outside[0]} of {len(rows)}: {refusals[int(outside[0])]} ({len(refusals)} such rows);"
+                " scale the values, leave the rows out, or give a grid",
+                refusals,
             )
         return placed
 
     def decisions(self, rows: Floats, coef: Floats, intercept: Floats) -> Floats:
-        """``φ(x)·coef + intercept`` float64[n, p] of raw rows float64[n, d]; without a map the rows are not rounded."""
+        """``φ(x)·coef + intercept`` float64[n, p] of raw rows float64[n, d], added in the order of a stream's answers.
+
+        Without a map the rows are not rounded, and may lie outside the grid. With one, these raise
+        :class:`RowsRefused`: the map is a function of the grid's integers.
+        """
         if self.feature_map.kind == "none":
-            return np.asarray(rows @ coef.T + intercept)
+            return decision_values(rows, coef, -intercept)
         placed, decisions = self.place(rows), np.empty((len(rows), len(intercept)))
         for piece in self.feature_map.pieces(len(rows)):
             values = self.feature_map.values(self.feature_map.apply(placed[piece]))
-            decisions[piece] = values @ coef.T + intercept
+            decisions[piece] = decision_values(values, coef, -intercept)
         return decisions
 
     def statistics(self, placed: Placed, labelled: Labelled) -> Statistics:

@@ -20,8 +20,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deltaplane.blas_threads import blas_threads
-from deltaplane.errors import DefinitionError, SolveRefused
-from deltaplane.estimators.rows_given import Floats, Labelled, RowSpace, RowsRefused, text_of
+from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
+from deltaplane.estimators.rows_given import Floats, Labelled, RowSpace, text_of
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c

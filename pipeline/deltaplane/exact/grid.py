@@ -127,16 +127,26 @@ class Grid:
 
     def fault(self, values: Floats, names: tuple[str, ...]) -> str:
         """Why one row float64[d] does not fit, by the name of its first faulty feature."""
-        columns = zip(names, values.tolist(), self.steps.tolist(), self.offsets.tolist(), strict=True)
-        for name, value, step, offset in columns:
-            if math.isnan(value):
-                return f"feature {name!r} is not a number"
-            if math.isinf(value):
-                return f"feature {name!r} is infinite"
-            if not abs(float(np.rint((value - offset) / step))) < limits.GRID_RANGE:
-                low, high = offset - limits.GRID_RANGE * step, offset + limits.GRID_RANGE * step
-                return f"feature {name!r} is {value!r}, outside the grid's range ({low:g}, {high:g}); widen its step"
-        raise AssertionError("fault() was asked about a row that fits")
+        return self.faults(values[None], names)[0]
+
+    def faults(self, values: Floats, names: tuple[str, ...]) -> list[str]:
+        """Why each of rows float64[n, d] does not fit, by the name of its first faulty feature."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            distances = np.rint((values - self.offsets) / self.steps)
+        outside = ~(np.abs(distances) < limits.GRID_RANGE)
+        assert outside.any(axis=1).all(), "faults() was asked about a row that fits"
+        first = outside.argmax(axis=1)
+        found = zip(first.tolist(), values[np.arange(len(values)), first].tolist(), strict=True)
+        return [self._fault(feature, value, names[feature]) for feature, value in found]
+
+    def _fault(self, feature: int, value: float, name: str) -> str:
+        if math.isnan(value):
+            return f"feature {name!r} is not a number"
+        if math.isinf(value):
+            return f"feature {name!r} is infinite"
+        step, offset = float(self.steps[feature]), float(self.offsets[feature])
+        low, high = offset - limits.GRID_RANGE * step, offset + limits.GRID_RANGE * step
+        return f"feature {name!r} is {value!r}, outside the grid's range ({low:g}, {high:g}); widen its step"
 
     def values(self, placed: Placed) -> Floats:
         """The feature values float64[n, d] that grid rows [n, d] stand for."""

@@ -21,6 +21,7 @@ from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
+from deltaplane.solve.decision_values import values_by_own_planes
 from deltaplane.solve.last_rows import Rows
 from deltaplane.solve.solver import Problem
 from deltaplane.solve.solver_options import SolverOptions
@@ -112,7 +113,7 @@ def decide(
         weights, biases, part = planes.weights, planes.biases, slice(begin, begin + len(planes.biases))
         for at in np.flatnonzero(planes.refused).tolist():
             weights[at], biases[at] = (weights[at - 1], biases[at - 1]) if at else last
-        decisions[part] = (rows[part, None, :] @ weights[:, :, None])[:, 0, 0] - biases
+        decisions[part] = values_by_own_planes(rows[part], weights, biases)
         refused[part] = planes.refused
         begin, last = part.stop, (weights[-1], float(biases[-1]))
     return decisions, refused

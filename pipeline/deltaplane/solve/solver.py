@@ -30,7 +30,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
 from deltaplane.solve import cholesky, raw_units
-from deltaplane.solve.raw_units import RawUnits
+from deltaplane.solve.decision_values import decision_values
 from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
@@ -59,8 +59,8 @@ class Plane:
     counts: dict[str, int]
 
     def decide(self, rows: Floats) -> Floats:
-        """Decision values float64[n, p] of raw rows float64[n, d] (paper 1, eq. 14)."""
-        return np.asarray(rows @ self.weights.T - self.biases, dtype=np.float64)
+        """Decision values float64[n, p] of raw rows float64[n, d] (paper 1, eq. 14), added in a fixed order."""
+        return decision_values(rows, self.weights, self.biases)
 
     def predict(self, rows: Floats) -> Integers:
         """Indices int64[n] into ``classes`` for raw rows float64[n, d]: :meth:`choose` from :meth:`decide`."""
@@ -251,9 +251,9 @@ class Problem:
         weights[...], biases[...] = begin, begin_biases
         conditions, refused = np.ones(shape), np.zeros(shape, dtype=np.bool_)
         with np.errstate(all="ignore"):  # What is not finite is refused by name.
-            raw = (
-                None if options.standardize else RawUnits.of(self._grid, self._centre, options, np.array(choices_of_c))
-            )
+            raw = None
+            if not options.standardize:
+                raw = raw_units.RawUnits.of(self._grid, self._centre, options, np.array(choices_of_c))
             units = self._units(options, choices_of_c)
             middle, fitted = (units.middle, units.fitted) if raw is None else (self._middle(), begin.shape[1] + 1)
             for centred in self._systems(self.targets, options):

@@ -199,14 +199,26 @@ class StreamDefinition:
         return self.feature_map.grid(self.grid)
 
     def plane_inputs(self, rows: Floats) -> tuple[Floats, Flags]:
-        """What a plane is asked about raw rows float64[n, d]: float64[n, D-1], and bool[n]: which rows it can be.
+        """What a plane is asked about raw rows float64[n, d]: float64[n, D-1], and bool[n]: which rows have an answer.
 
-        Without a feature map these are the rows themselves, and any finite row will do; a map needs rows on the grid.
+        Missing values are filled in if the definition says so, and a row has an answer if it is then on the grid. What
+        is asked about one that has none means nothing.
         """
+        filled, _ = self.filled(rows)
+        placed, fits = self.grid.place(filled)
         if self.feature_map.kind == "none":
-            return rows, np.asarray(np.isfinite(rows).all(axis=1))
-        placed, fits = self.grid.place(rows)
-        return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0.0))), fits
+            return filled, fits
+        return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0))), fits
+
+    def filled(self, rows: Floats) -> tuple[Floats, Flags | None]:
+        """Raw rows float64[n, d] with missing values at the offsets if the definition fills them in, and bool[n, d].
+
+        These say which values were filled in; None if the definition refuses missing values.
+        """
+        if self.missing == "refuse":
+            return rows, None
+        gaps = np.isnan(rows)
+        return np.where(gaps, self.grid.offsets, rows) if gaps.any() else rows, gaps
 
     @functools.cached_property
     def most_classes(self) -> int:

@@ -193,10 +193,7 @@ def admit(
     one that was refused was met when there was no more room. Read again with what was known later, a row is judged
     as it was.
     """
-    features, gaps = samples.features, None
-    if definition.missing == "offset":
-        gaps = np.isnan(features)
-        features = np.where(gaps, definition.grid.offsets, features) if gaps.any() else features
+    features, gaps = definition.filled(samples.features)
     placed, fits, rounding = definition.grid.place_and_measure(features)
     labels, codes = _classes(samples, definition)
     named = usable_each(samples.ids, limits.ID_BYTES)
