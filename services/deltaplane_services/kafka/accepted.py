@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
-from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, Receipt
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome
-from deltaplane.wire import read_claim_or_delta
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS
+from deltaplane_services.processors.acceptance import Change, SourceHistory, judged, next_state, nothing_of
+from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
-from deltaplane_services.processors.recovery import accepted_state, readable_checkpoint
+from deltaplane_services.processors.recovery import readable_checkpoint
 
 POLL_RECORDS = 500
 
@@ -49,18 +47,13 @@ def dated_checkpoints(settings: ServiceSettings, central: LogReader) -> list[Dat
     return [DatedCheckpoint(checkpoint, log_time) for checkpoint, log_time in read if checkpoint is not None]
 
 
-def nothing_of(settings: ServiceSettings, source: Source) -> SourceState:
-    """The state of a source before anything of it was accepted."""
-    return SourceState(source, Statistics(settings.definition.dimension))
-
-
 def checkpoint_before(
     settings: ServiceSettings, checkpoints: Iterable[Checkpoint], source: Source, sequence: int
 ) -> tuple[SourceState, int]:
     """The newest checkpoint of a source that is not beyond a tile, and the offset of the deltas that follow it."""
     mine = [c for c in checkpoints if c.state.source == source and c.state.sequence <= sequence]
     newest = max(mine, key=lambda checkpoint: checkpoint.next_offset, default=None)
-    return (nothing_of(settings, source), 0) if newest is None else (newest.state, newest.next_offset)
+    return (nothing_of(settings.definition, source), 0) if newest is None else (newest.state, newest.next_offset)
 
 
 def state_at(
@@ -69,6 +62,7 @@ def state_at(
     """A source's accepted state at a model's position: a checkpoint that is not beyond it, and the deltas since."""
     definition, source = settings.definition, position.source
     state, offset = checkpoint_before(settings, checkpoints, source, position.sequence)
+    history = SourceHistory(definition, state)
     partition = source.partition % definition.partitions
     low, end = central.bounds(DELTAS, partition)
     if state.sequence < position.sequence and offset < low:
@@ -77,16 +71,15 @@ def state_at(
             f" at {low}); wait for the next checkpoint and audit again"
         )
     if state.sequence < position.sequence:
-        for record in central.read(DELTAS, partition, offset, end):
-            state = accepted_state(definition, state, [record], record.offset)
-            if state.sequence == position.sequence:
+        for _ in history.follow(central.read(DELTAS, partition, offset, end)):
+            if history.state.sequence == position.sequence:
                 break
-    if state.sequence != position.sequence:
+    if history.state.sequence != position.sequence:
         raise NothingToAudit(
             f"source {source}: the model contains {position.sequence} tiles, checkpoints and deltas only"
-            f" {state.sequence}; were topics made anew? Otherwise audit again"
+            f" {history.state.sequence}; were topics made anew? Otherwise audit again"
         )
-    return state
+    return history.state
 
 
 class AcceptedTiles:
@@ -104,7 +97,7 @@ class AcceptedTiles:
             if position.source.site == settings.site and position.source.partition in starts:
                 starts[position.source.partition] = position.read_to
                 self._states[position.source] = replace(
-                    nothing_of(settings, position.source),
+                    nothing_of(settings.definition, position.source),
                     owner=position.owner,
                     sequence=position.sequence,
                     samples_position=position.samples,
@@ -115,24 +108,17 @@ class AcceptedTiles:
 
     def poll(self) -> None:
         """Read what has come. The rule looks at positions alone here; what the changes add up to is not known."""
-        definition = self._settings.definition
-        for record in self._log.poll(POLL_RECORDS, 0.0):
-            try:
-                change = read_claim_or_delta(record.value, definition.dimension)
-            except WireError:
-                continue
-            if change.source.site != self._settings.site:
-                continue
-            state = self._states.get(change.source) or nothing_of(self._settings, change.source)
-            bare = replace(change, change=Statistics(definition.dimension)) if isinstance(change, Delta) else change
-            try:
-                check_declared(definition, change)
-                after, verdict = accept(state, bare, definition.stream_fingerprint)
-            except (DefinitionMismatch, StateMismatch):
-                continue
-            self._states[change.source] = after
+        for _, change, verdict in judged(self._log.poll(POLL_RECORDS, 0.0), self._settings.definition, self._apply):
             if verdict is Verdict.ACCEPTED and isinstance(change, Delta):
                 self._accepted.add((change.source, change.writer, change.tile.sequence))
+
+    def _apply(self, _record: Record, change: Change) -> Verdict | None:
+        definition, source = self._settings.definition, change.source
+        if source.site != self._settings.site:
+            return None
+        state = self._states.get(source) or nothing_of(definition, source)
+        self._states[source], verdict = next_state(definition, state, change, positions_alone=True)
+        return verdict
 
     def are_accepted(self, receipt: Receipt) -> bool:
         """Whether the tile that a receipt is of has been accepted."""

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
-from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
+from deltaplane.errors import DeltaplaneError, WireError
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.records import Checkpoint, Receipt
-from deltaplane.wire import read_claim_or_delta, read_receipt
+from deltaplane.wire import read_receipt
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import (
     WENT_BY_CONTENT,
@@ -26,6 +26,7 @@ from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.operations.audit import Audit, audit
+from deltaplane_services.processors.acceptance import SourceHistory
 from deltaplane_services.processors.messages import DELTAS, RECEIPTS, RETIREMENTS, SAMPLES
 from deltaplane_services.processors.model_account import NothingToAudit
 from deltaplane_services.processors.worker_processor import WorkerProcessor
@@ -145,18 +146,11 @@ def _tile(
             f"source {source}: the deltas between its checkpoint and tile {receipt.sequence} are gone (offset {offset},"
             f" the log begins at {low}); keep deltas for as long as receipts are to be verified"
         )
-    for record in central.read(DELTAS, partition, offset, end):
-        try:
-            change = read_claim_or_delta(record.value, definition.dimension)
-            if change.source != source:
-                continue
-            check_declared(definition, change)
-            after, verdict = accept(state, change, definition.stream_fingerprint)
-        except (WireError, DefinitionMismatch, StateMismatch):
-            continue
+    history = SourceHistory(definition, state)
+    for _, change, verdict in history.follow(central.read(DELTAS, partition, offset, end)):
         if verdict is Verdict.ACCEPTED and isinstance(change, Delta) and change.tile.sequence == receipt.sequence:
             return state, change
-        state = after
+        state = history.state
     raise NoReceipt(
         f"source {source}: tile {receipt.sequence} is not among the deltas from offset {offset} on; the newest"
         " checkpoint may be beyond it: keep deltas for as long as receipts are to be verified"

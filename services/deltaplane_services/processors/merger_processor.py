@@ -6,10 +6,10 @@ merger does no harm; model versions go on from the highest seen, and readers ign
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from deltaplane import limits
-from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
+from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
 from deltaplane.log.merger import Merger
@@ -17,6 +17,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
+from deltaplane_services.processors.acceptance import Change, Fault, judged
 from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
@@ -26,7 +27,6 @@ from deltaplane_services.processors.messages import (
     Output,
     Record,
     dead_letter,
-    read_change,
     source_key,
 )
 from deltaplane_services.processors.solving import solver_changed
@@ -94,25 +94,31 @@ class MergerProcessor:
 
     def process(self, deltas: Sequence[Record]) -> Output:
         """Apply records of the deltas topic, each partition in order; what cannot be read becomes a dead letter."""
-        letters = []
-        for record in deltas:
-            if record.offset < self._next_offsets.get(record.partition, 0):
-                continue
-            self._next_offsets[record.partition] = record.offset + 1
-            try:
-                change = read_change(record, self.definition.dimension)
-                # A checkpoint may be ahead of that of another source in the same partition.
-                if record.offset < self._skip_below.get(change.source, 0):
-                    continue
-                if change.source not in self._partition_of:
-                    self._partition_of[change.source] = record.partition
-                    self._first_heard[change.source] = record.offset
-                self.verdicts[self.merger.apply(change, record.offset, record.log_time)] += 1
-            except (WireError, DefinitionMismatch, StateMismatch) as fault:
-                kind, reason = self._others.kind_and_reason(record, fault)
-                kind = "impossible change" if isinstance(fault, StateMismatch) else kind
-                letters.append(dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES))
+        letters: list[Outgoing] = []
+
+        def refuse(record: Record, fault: Fault) -> None:
+            kind, reason = self._others.kind_and_reason(record, fault)
+            kind = "impossible change" if isinstance(fault, StateMismatch) else kind
+            letters.append(dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES))
+
+        for one in judged(self._unread(deltas), self.definition, self._apply, refuse):
+            self.verdicts[one.verdict] += 1
         return Output(first=tuple(letters))
+
+    def _unread(self, deltas: Iterable[Record]) -> Iterator[Record]:
+        for record in deltas:
+            if record.offset >= self._next_offsets.get(record.partition, 0):
+                self._next_offsets[record.partition] = record.offset + 1
+                yield record
+
+    def _apply(self, record: Record, change: Change) -> Verdict | None:
+        # A checkpoint may be ahead of that of another source in the same partition.
+        if record.offset < self._skip_below.get(change.source, 0):
+            return None
+        if change.source not in self._partition_of:
+            self._partition_of[change.source] = record.partition
+            self._first_heard[change.source] = record.offset
+        return self.merger.apply(change, record.offset, record.log_time)
 
     def see_model(self, model: Model) -> None:
         """Take note of a record of the models topic; its own, or one of another that believes to be the merger."""

@@ -10,16 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from deltaplane.errors import DefinitionMismatch, DeltaplaneError, StateMismatch, WireError
+from deltaplane.errors import DefinitionMismatch, DeltaplaneError, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.merger import Merger
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.model_proof import ModelProof, SourceTrials, position_faults, prove_model
 from deltaplane.log.records import Checkpoint
 from deltaplane.solve.candidates import Trials
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_claim_or_delta, read_model
+from deltaplane.wire import read_model
+from deltaplane_services.processors.acceptance import Change, judged, next_state
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 
 EARLIER_MODELS = 64
@@ -92,8 +93,7 @@ def account_of_model(
         reading.begin(partition, low, end, checkpoints)
     reading.restore()
     for partition, (low, end) in spans.items():
-        for delta in log.read(DELTAS, partition, low, end):
-            reading.take(delta)
+        reading.take(log.read(DELTAS, partition, low, end))
     return reading.account(record, notes)
 
 
@@ -214,37 +214,37 @@ class _Reading:
 
     # Deltas ----------------------------------------------------------------------------------------------------------
 
-    def take(self, record: Record) -> None:
-        """Put one record of the deltas topic through the rule; what no reader takes is skipped."""
-        try:
-            change = read_claim_or_delta(record.value, self.definition.dimension)
-            one = self.of.setdefault(change.source, _Source(None))
-            if record.offset < one.start:
-                return
-            if one.contains(record.offset, self.merger.state(change.source).sequence):
-                verdict = self.merger.apply(change, record.offset, record.log_time)
-                self._note_trials(one, change, verdict)
-            else:
-                self._take_behind(one, change, record)
-        except (WireError, DefinitionMismatch, StateMismatch):
-            return
+    def take(self, records: Iterable[Record]) -> None:
+        """Put records of the deltas topic through the rule; what no reader takes is skipped."""
+        for _ in judged(records, self.definition, self._apply):
+            pass
 
-    def _note_trials(self, one: _Source, change: Claim | Delta | SourceOrder, verdict: Verdict) -> None:
+    def _apply(self, record: Record, change: Change) -> Verdict | None:
+        one = self.of.setdefault(change.source, _Source(None))
+        if record.offset < one.start:
+            return None
+        if one.contains(record.offset, self.merger.state(change.source).sequence):
+            verdict = self.merger.apply(change, record.offset, record.log_time)
+            self._note_trials(one, change, verdict)
+            return verdict
+        return self._apply_behind(one, change, record)
+
+    def _note_trials(self, one: _Source, change: Change, verdict: Verdict) -> None:
         if verdict is not Verdict.ACCEPTED or not isinstance(change, Delta) or change.trials is None:
             return
         if change.tile.sequence >= one.trials_from:
             one.trials[change.tile.sequence] = change.trials, change.scored_by
 
-    def _take_behind(self, one: _Source, change: Claim | Delta | SourceOrder, record: Record) -> None:
+    def _apply_behind(self, one: _Source, change: Change, record: Record) -> Verdict:
         """A record that the model does not contain; of it, positions alone matter."""
         nothing = Statistics(self.definition.dimension)
         before = one.state or replace(self.merger.state(change.source), statistics=nothing)
-        bare = replace(change, change=nothing) if isinstance(change, Delta) else change
-        one.state, _ = accept(before, bare, self.definition.stream_fingerprint)
+        one.state, verdict = next_state(self.definition, before, change, positions_alone=True)
         if one.state.sequence > before.sequence:
             one.behind_from = one.behind_from if one.behind else record.log_time
             one.behind_at = one.behind_at if one.behind else record.offset
             one.behind += 1
+        return verdict
 
     # What was found --------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import takewhile
 
-from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
-from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Source, SourceState, accept, check_declared, check_state
+from deltaplane.errors import StateMismatch, WireError
+from deltaplane.log.delta import Source, SourceState, check_declared, check_state
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_checkpoint, read_claim_or_delta
+from deltaplane.wire import read_checkpoint
+from deltaplane_services.processors.acceptance import SourceHistory, nothing_of
 from deltaplane_services.processors.messages import Record
 
 
@@ -39,7 +40,7 @@ def newest_checkpoint(
     ``end`` is that of the log of its deltas, found after the checkpoints were read: what reaches beyond is forged.
     Records that are no checkpoint of this stream are skipped: a stream does not stand still for them.
     """
-    state, offset = SourceState(source, Statistics(definition.dimension)), 0
+    state, offset = nothing_of(definition, source), 0
     for record in checkpoints:
         checkpoint = readable_checkpoint(definition, record, {source.partition % definition.partitions: end})
         if checkpoint is not None and checkpoint.state.source == source and checkpoint.next_offset > offset:
@@ -54,15 +55,7 @@ def accepted_state(
 
     Records that cannot be read are skipped here as the merger skips them, so that both stand at the same position.
     """
-    state = checkpoint
-    for record in deltas:
-        if record.offset > claimed_at:
-            break
-        try:
-            change = read_claim_or_delta(record.value, definition.dimension)
-            if change.source == state.source:
-                check_declared(definition, change)
-                state, _ = accept(state, change, definition.stream_fingerprint)
-        except (WireError, DefinitionMismatch, StateMismatch):
-            continue
-    return state
+    history = SourceHistory(definition, checkpoint)
+    for _ in history.follow(takewhile(lambda record: record.offset <= claimed_at, deltas)):
+        pass
+    return history.state
