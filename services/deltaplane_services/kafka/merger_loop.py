@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from confluent_kafka import OFFSET_END, Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
 from deltaplane.errors import DefinitionMismatch, DeltaGap, LogReplaced
 from deltaplane.log.delta import Source
@@ -22,10 +22,11 @@ from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower, readable_model
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
+from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
-from deltaplane_services.kafka.publishing import DeliveryFailed, Publisher
+from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.publishing import Publisher
+from deltaplane_services.kafka.recoveries import MAY_PASS, Recoveries
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import TopicWatch
@@ -38,9 +39,6 @@ from deltaplane_services.processors.recovery import readable_checkpoint
 logger = logging.getLogger(__name__)
 QUIET_SECONDS = 5.0
 """The end of a log may be the mark of somebody's transaction, which is no record: so long it is waited for."""
-
-FAILURES_IN_A_ROW = 10
-"""Failed deliveries, or failed attempts to begin, without a success between them, after which a merger exits."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +81,8 @@ class MergerService:
         # Sources whose newest checkpoint is larger than its topic admits.
         self._aside = SetAside[Source]()
         self._published_at = self._checkpointed_at = 0.0
-        self._failures = self._left_out = 0
+        self._left_out = 0
+        self._recoveries = Recoveries(clients.party)
         self._has_place = False
         # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
         self._ahead: dict[int, int] = {}
@@ -172,19 +171,16 @@ class MergerService:
         """Poll once. What may pass is answered by beginning again from the checkpoints."""
         try:
             self._turn(most, timeout_seconds)
-        except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
-            refuse_fatal(fault.args, self._clients.party)
-            self._failures += 1
-            if self._failures > FAILURES_IN_A_ROW:
-                raise LogUnavailable(f"kafka: {fault}") from fault
-            logger.warning("%s; beginning again (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+        except MAY_PASS as fault:
+            pause = self._recoveries.fail(fault, time.monotonic())
+            logger.warning("%s; beginning again (%s)", fault, self._recoveries)
             # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
             self.processor = None
             self._publisher.abandon()
             self._publisher = self._clients.publisher()
-            time.sleep(min(0.2 * 2**self._failures, 5.0))
+            time.sleep(pause)
         else:
-            self._failures = 0
+            self._recoveries.succeed()
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
         for message in self._election.consume(100, 0.0 if self._has_place else timeout_seconds):

@@ -18,10 +18,11 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import ATTEMPT_SECONDS, LogReader, known_lags, record_of
-from deltaplane_services.kafka.log_errors import LogUnavailable, is_passing, raise_if_error
+from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Party, refuse_fatal
-from deltaplane_services.kafka.publishing import DeliveryFailed, Publisher
+from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.publishing import Publisher
+from deltaplane_services.kafka.recoveries import MAY_PASS, Recoveries
 from deltaplane_services.kafka.silence import Found, Listening, Silence
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.unpacking import does_not_unpack, not_read, once, stand_in
@@ -37,10 +38,6 @@ UNREADABLE = "deltaplane-headers-unreadable"
 
 WATCHED = (MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS)
 """Topics without which a scorer waits, and says so."""
-
-FAILURES_IN_A_ROW = 10
-"""Failed turns without a success between them, after which a scorer gives up and exits; those do not count that fall
-into a time when no broker answers or a topic is missing."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class ScorerService:
         self._listening = Listening(time.monotonic())
         self._begun: dict[tuple[str, int], int] = {}
         self._member = Member(clients.consumer, [f"{definition.name}.{QUERIES}"], assigned=self._assigned)
-        self._failures = 0
+        self._recoveries = Recoveries(clients.party)
         self._queries_id, self._queries_anew = "", False
         self._not_placed: KafkaException | DeltaplaneError | None = None
 
@@ -81,20 +78,17 @@ class ScorerService:
         """Poll once. What may pass is answered by joining the group anew, and going on behind the last commit."""
         try:
             self._turn(most, timeout_seconds)
-        except (DeliveryFailed, LogUnavailable, KafkaException) as fault:
-            refuse_fatal(fault.args, self._clients.party)
-            if self._outage is None:
-                self._failures += 1
-            if self._failures > FAILURES_IN_A_ROW:
-                raise LogUnavailable(f"kafka: {fault}") from fault
-            logger.warning("%s; going on (%d of %d)", fault, self._failures, FAILURES_IN_A_ROW)
+        except MAY_PASS as fault:
+            # While no broker answers, or a topic is missing, no other scorer could do better.
+            pause = self._recoveries.fail(fault, time.monotonic(), counts=self._outage is None)
+            logger.warning("%s; going on (%s)", fault, self._recoveries)
             self._publisher.abandon()
             self._publisher = self._clients.publisher()
-            time.sleep(min(0.2 * 2 ** max(1, self._failures), 5.0))
+            time.sleep(pause)
             if self._member.asked:
                 self._member.join_anew()
         else:
-            self._failures = 0
+            self._recoveries.succeed()
 
     @property
     def _outage(self) -> str | None:

@@ -31,9 +31,9 @@ from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import known_lags
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import MembershipLost, NotAllowed, refuse_fatal
+from deltaplane_services.kafka.membership import MembershipLost, NotAllowed
 from deltaplane_services.kafka.publishing import DeliveryFailed
-from deltaplane_services.kafka.recoveries import RECOVERIES_IN_A_ROW, Recoveries
+from deltaplane_services.kafka.recoveries import Recoveries
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.silence import Silence
 from deltaplane_services.kafka.source_topics import SourceTopics
@@ -84,7 +84,7 @@ class Worker:
         self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
         # Whether the client is to be told anew where to read before it is polled again; tiles of sources in the model.
         self._must_read_on, self._sequences = False, dict[int, int]()
-        self._recoveries = Recoveries()
+        self._recoveries = Recoveries.of_worker(clients.party)
         # Bytes of a record lately; large until known otherwise.
         self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
@@ -216,8 +216,7 @@ class Worker:
             except (DeliveryFailed, LogUnavailable) as fault:
                 self._recover(fault)
         except KafkaException as fault:
-            refuse_fatal(fault.args, self._clients.party)
-            self._recover(LogUnavailable(f"kafka: {fault}"))
+            self._recover(fault)
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
         began = time.monotonic()
@@ -332,15 +331,14 @@ class Worker:
             self._site_publisher.flush()
         self._publisher.publish(output.then)
 
-    def _recover(self, fault: DeltaplaneError) -> None:
+    def _recover(self, fault: DeltaplaneError | KafkaException) -> None:
         """Claim every source again after a pause, with new clients; give up after too many failures in a row.
 
         A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
         topic, among it that a partition does not exist.
         """
         pause = self._recoveries.fail(fault, time.monotonic())
-        left = f"failure {self._recoveries.count} of {RECOVERIES_IN_A_ROW}"
-        logger.warning("%s; claiming again in %.1f s (%s)", fault, pause, left)
+        logger.warning("%s; claiming again in %.1f s (failure %s)", fault, pause, self._recoveries)
         self._site_publisher.abandon()
         self._publisher.abandon()
         self._close_readers()
