@@ -45,7 +45,7 @@ def main() -> None:
     # No time stamp and no file name inside: the same zlib writes the same bytes whenever and wherever it is run.
     with target.open("wb") as file, gzip.GzipFile("", "wb", compresslevel=9, fileobj=file, mtime=0) as compressed:
         compressed.write(with_event_time(source))
-    print(f"wrote {target} ({target.stat().st_size:,} bytes)")  # noqa: T201 - a script talks to its user.
+    print(f"wrote {target} ({target.stat().st_size:,} bytes)")
 
 
 if __name__ == "__main__":

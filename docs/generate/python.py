@@ -6,7 +6,7 @@ import importlib
 import inspect
 from typing import Any
 
-PUBLIC = ("deltaplane", "deltaplane.estimators", "deltaplane_services.client")
+PUBLIC = ("deltaplane", "deltaplane_services")
 """Modules whose listed names are public."""
 
 

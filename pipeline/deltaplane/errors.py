@@ -66,3 +66,7 @@ class SolveRefused(DeltaplaneError):
 
 class LimitExceeded(DeltaplaneError):
     """A bound of :mod:`deltaplane.limits` was reached."""
+
+
+class ExtraMissing(DeltaplaneError, ModuleNotFoundError):
+    """A library is not installed that the asked-for part needs; the text names the extra that brings it."""

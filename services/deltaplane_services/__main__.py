@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from deltaplane_services.cli.application import main
+from deltaplane_services.cli import main
 
 main()

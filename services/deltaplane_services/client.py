@@ -1,5 +1,7 @@
 """Deltaplane in a user's own process: publish samples and retirements, follow the live model, predict.
 
+    from deltaplane_services import LiveModel, SampleProducer
+
     with SampleProducer(settings) as producer:
         producer.send("order-17", event_time, "fraud", [12.5, 0.0, 3.0])
         producer.retire("order-3", "asked for")

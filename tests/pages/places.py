@@ -27,6 +27,7 @@ ALONE = (
     "docs/how-to/producers.md",
     "docs/how-to/secure.md",
     "docs/install.md",
+    "docs/reference/public.md",
     "docs/tutorials/own-csv.md",
 )
 """Pages that need nothing."""

@@ -55,6 +55,9 @@ LIBRARIES_OF = {"blas_threads": {"threadpoolctl"}, "estimators": {"sklearn"}}
 """Libraries that one module of the core, or subpackage, may import besides. None but these may import those modules, so
 that the rest of the core is installed, and loaded, without the libraries."""
 
+MAY_IMPORT_BY_NAME = {"deltaplane.public_names": {"importlib", "warnings"}}
+"""Modules of the front door, which decides nothing: it loads what is asked for, and warns of names of before."""
+
 MAY_LOCK = {"deltaplane.blas_threads"}
 """Modules that may import threading, for a lock: they decide nothing, and set a number that belongs to the process."""
 
@@ -139,6 +142,8 @@ def impure_imports(source: Source) -> list[str]:
         parts = item.name.split(".")
         known = next((cure for cure in (CURES.get(".".join(parts[:n])) for n in (1, 2)) if cure), None)
         if item.top == "threading" and source.module in MAY_LOCK:
+            continue
+        if item.top in MAY_IMPORT_BY_NAME.get(source.module, ()):
             continue
         if known:
             complaints.append(f"{source.path}:{item.line}: the core imports {item.name}: {known}")

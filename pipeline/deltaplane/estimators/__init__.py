@@ -6,11 +6,14 @@ scikit-learn is imported here and nowhere else in the core: install ``deltaplane
 from __future__ import annotations
 
 from deltaplane.errors import RowsRefused
-from deltaplane.estimators.extreme import ExtremeSVM
-from deltaplane.estimators.least_squares import LeastSquaresSVM
-from deltaplane.estimators.proximal import ProximalSVM
-from deltaplane.estimators.sliding import SlidingProximalSVM
-from deltaplane.estimators.updatable_kernel import UpdatableKernelSVM
+from deltaplane.public_names import extra_needed
+
+with extra_needed("deltaplane.estimators", "estimators"):
+    from deltaplane.estimators.extreme import ExtremeSVM
+    from deltaplane.estimators.least_squares import LeastSquaresSVM
+    from deltaplane.estimators.proximal import ProximalSVM
+    from deltaplane.estimators.sliding import SlidingProximalSVM
+    from deltaplane.estimators.updatable_kernel import UpdatableKernelSVM
 
 __all__ = [
     "ExtremeSVM",

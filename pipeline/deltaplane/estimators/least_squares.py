@@ -26,7 +26,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     It holds ``w`` and the J x J matrix C of the paper and no rows: the storage does not grow with the data. It is in
     floats, so it drifts a little with every update; ``drift_`` estimates by how much, ``exact_`` says whether that is
     still within ``tolerance``, and ``refresh`` starts anew from rows that someone has kept. For what must be
-    exact to the bit, use :class:`deltaplane.estimators.ProximalSVM` with ``kind="lssvm"``.
+    exact to the bit, use :class:`deltaplane.ProximalSVM` with ``kind="lssvm"``.
 
     - ``rho``: the ridge ρ, above zero. The smaller it is, the more a removal can magnify earlier errors.
     - ``fit_intercept``: add a feature that is always 1; its weight is penalised like the others. The paper has none.

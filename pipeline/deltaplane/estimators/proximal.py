@@ -36,7 +36,7 @@ class ProximalSVM(StatisticsClassifier):
     first ``partial_fit`` they come and go with their rows.
 
     Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used,
-    :class:`deltaplane.estimators.RowsRefused` (a ValueError) on values outside the grid, and
+    :class:`deltaplane.RowsRefused` (a ValueError) on values outside the grid, and
     :class:`deltaplane.errors.SolveRefused` where the statistics do not determine a plane.
     """
 

@@ -20,7 +20,7 @@ from deltaplane.solve.solver_options import Bias, Kind, Weighting
 
 
 class SlidingProximalSVM(StatisticsClassifier):
-    """A :class:`deltaplane.estimators.ProximalSVM` fitted on the last ``window`` rows of the ``partial_fit`` calls.
+    """A :class:`deltaplane.ProximalSVM` fitted on the last ``window`` rows of the ``partial_fit`` calls.
 
     It is that, bit for bit, on the same grid: rows enter and leave as integers, however the stream is cut into calls.
     The grid rows of the window are held: 4 d bytes a row. The other parameters are those of ``ProximalSVM``.

@@ -63,7 +63,7 @@ class Live:
 
 
 class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A linear classifier over exact class statistics; see :class:`deltaplane.estimators.ProximalSVM`."""
+    """A linear classifier over exact class statistics; see :class:`deltaplane.ProximalSVM`."""
 
     C: float | Literal["auto"]
     weighting: Weighting | Mapping[Any, float]

@@ -155,7 +155,7 @@ class Grid:
         return values
 
     def rounding_error(self, values: Floats, placed: Placed) -> Floats:
-        """Largest distance |x - grid value| a feature, float64[d], in the features' own units."""
+        """Largest distance ``|x - grid value|`` a feature, float64[d], in the features' own units."""
         largest: Floats = np.zeros(self.features)
         for rows in self._blocks(len(values)):
             distances = np.empty((rows.stop - rows.start, self.features))

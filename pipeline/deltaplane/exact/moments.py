@@ -83,7 +83,7 @@ class Moments:
 
     @classmethod
     def of_rows(cls, placed: Placed, at: Positions | None = None) -> Moments:
-        """The statistics of grid rows [n, d] (integer valued, |q| < 2**30), or of those ``at`` int64[m]: one BLAS
+        """The statistics of grid rows [n, d] (integer valued, ``|q| < 2**30``), or of those ``at`` int64[m]: one BLAS
         product a block.
         """
         count = len(placed) if at is None else len(at)
@@ -185,7 +185,7 @@ class Moments:
         return (int(self._high[position]) << 64) + int(self.low[position])
 
     def within_grid(self) -> bool:
-        """Whether sums and sums of squares are what ``count`` rows |q| < 2**30 may have; a float's width beside it."""
+        """Whether sums and squares are what ``count`` rows ``|q| < 2**30`` may have, or a float's width beside it."""
         layout = layout_of(self.dimension)
         sums, squares = self.in_floats(layout.last), self.in_floats(layout.diagonal)
         reach = self.count * float(limits.GRID_RANGE)
