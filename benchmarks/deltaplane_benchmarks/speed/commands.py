@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import time
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -14,19 +13,17 @@ from rich.console import Console
 
 from deltaplane_benchmarks import show
 from deltaplane_benchmarks.exhibit import Chart, Report, Series
+from deltaplane_benchmarks.shared_options import KAFKA, Outputs, Seed
 from deltaplane_benchmarks.speed import embedded, latency, threads, throughput
 from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.figures import Figures, machine, write_json
 from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
+from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.processors.messages import DELTAS, SAMPLES
 
-JsonTo = Annotated[
-    str | None, typer.Option("--json", help="Write the figures as JSON to a file, or - for standard output.")
-]
-Seed = Annotated[int, typer.Option(help="Seed of the rows.")]
-Broker = Annotated[str | None, typer.Option(help="HOST:PORT of Kafka; the stream's topics are made and deleted.")]
+Broker = Annotated[str | None, typer.Option(help=KAFKA)]
 MICROSECONDS = 1e6
 PERCENTS = tuple(float(percent) for percent in range(1, 100))
 ROWS_OF_STATISTICS = {8: 131_072, 54: 49_152, 256: 12_288, 784: 4_096}
@@ -34,19 +31,6 @@ ROWS_OF_STATISTICS = {8: 131_072, 54: 49_152, 256: 12_288, 784: 4_096}
 FEATURES_OF_REFRESH = (54, 256, 1024)
 CLASSES_OF_REFRESH = (2, 7)
 WEIGHTINGS: tuple[refreshing.Weighting, ...] = ("inverse", "none")
-
-
-Markdown = Annotated[Path | None, typer.Option(help="Write the tables as Markdown to a file.")]
-Plots = Annotated[Path | None, typer.Option(help="Draw the curves into a directory, as PNG and SVG.")]
-
-
-@dataclass(frozen=True)
-class _Outputs:
-    """Where the tables go besides the terminal."""
-
-    json_to: str | None
-    markdown: Path | None
-    plots: Path | None
 
 
 def register(app: typer.Typer) -> None:
@@ -58,16 +42,15 @@ def register(app: typer.Typer) -> None:
     app.command("threads")(threads_command)
 
 
+@with_groups
 def statistics(
+    outputs: Outputs,
     rounds: Annotated[int, typer.Option(min=3, help="Rounds in which all ways are timed in turn.")] = 25,
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
     seed: Seed = 0,
 ) -> None:
     """Exact Gram matrices, each row entering and leaving, against plain float64 products; and what a model costs."""
     began = time.perf_counter()
-    _finish([*_statistics(rounds, seed), _refresh(rounds, seed)], began, _Outputs(json_to, markdown, plots))
+    _finish([*_statistics(rounds, seed), _refresh(rounds, seed)], began, outputs)
 
 
 def _statistics(rounds: int, seed: int) -> tuple[Figures, Figures]:
@@ -153,15 +136,14 @@ def _refresh(rounds: int, seed: int) -> Figures:
     return table
 
 
+@with_groups
 def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
+    outputs: Outputs,
     file: Annotated[Path | None, typer.Argument(help="A CSV file to replay; by default rows are made.")] = None,
     label: Annotated[str, typer.Option(help="Its label column.")] = "y",
     positive: Annotated[str | None, typer.Option(help="Its positive class.")] = None,
     broker: Broker = None,
     repeats: int = 3,
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
     seed: Seed = 0,
 ) -> None:
     """Rows a second: replays in one process, and, with --broker, producer, broker, worker and merger together."""
@@ -169,7 +151,7 @@ def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     tables = [_replays(file, label, positive, repeats, seed)]
     if broker is not None:
         tables.append(_on_kafka(broker, seed))
-    _finish(tables, began, _Outputs(json_to, markdown, plots))
+    _finish(tables, began, outputs)
 
 
 def _replays(file: Path | None, label: str, positive: str | None, repeats: int, seed: int) -> Figures:
@@ -275,11 +257,10 @@ def _on_kafka(broker: str, seed: int) -> Figures:
     return table
 
 
+@with_groups
 def threads_command(
+    outputs: Outputs,
     rows: Annotated[int, typer.Option(min=500, help="Rows to replay.")] = 2_500,
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
     seed: Seed = 0,
 ) -> None:
     """A replay with one thread of BLAS against one with all that it would take: time, and the same model."""
@@ -296,16 +277,15 @@ def threads_command(
             "same bits" if found.difference == 0.0 else f"a weight is {found.difference:.1g} apart",
         )
     table.draw_bars("threads, seconds", ("threads",), "seconds")
-    _finish([table], began, _Outputs(json_to, markdown, plots))
+    _finish([table], began, outputs)
 
 
-def latency_command(  # noqa: PLR0913, PLR0917 - the options of a command.
-    broker: Annotated[str, typer.Option(help="HOST:PORT of Kafka; the stream's topics are made and deleted.")],
+@with_groups
+def latency_command(
+    outputs: Outputs,
+    broker: Annotated[str, typer.Option(help=KAFKA)],
     rate: Annotated[float, typer.Option(help="Rows a second.")] = 20_000.0,
     seconds: Annotated[float, typer.Option(help="How long to send.")] = 15.0,
-    json_to: JsonTo = None,
-    markdown: Markdown = None,
-    plots: Plots = None,
     seed: Seed = 0,
 ) -> None:
     """How old a sample is when a model contains it, at a steady rate, with default settings."""
@@ -342,10 +322,10 @@ def latency_command(  # noqa: PLR0913, PLR0917 - the options of a command.
             for part, text in parts.items()
         )
         table.charts.append(Chart(f"latency, {name}", "percent of messages", "milliseconds", curves, log_y=True))
-    _finish([table], began, _Outputs(json_to, markdown, plots))
+    _finish([table], began, outputs)
 
 
-def _finish(tables: list[Figures], began: float, outputs: _Outputs) -> None:
+def _finish(tables: list[Figures], began: float, outputs: Outputs) -> None:
     console = Console(stderr=outputs.json_to == "-", highlight=False)
     for table in tables:
         table.show(console)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,8 +10,10 @@ from rich.console import Console
 
 from deltaplane_benchmarks import show
 from deltaplane_benchmarks.exhibit import Report
+from deltaplane_benchmarks.shared_options import Check, Outputs, Seed
 from deltaplane_benchmarks.speed.figures import machine
 from deltaplane_benchmarks.speed.memory import EVERY_EIGHTH, Course, run_course
+from deltaplane_services.cli.option_groups import with_groups
 
 LOOKS = 100
 WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000)
@@ -24,18 +25,15 @@ ROWS_BEYOND = 400_000
 """Rows that a window is measured with once it has been full for as long as it is."""
 
 
+@with_groups
 def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
+    outputs: Outputs,
     rows: Annotated[int, typer.Option(min=200_000, help="Rows to go through one window.")] = 10_000_000,
     features: Annotated[int, typer.Option(min=1, help="Features of a row.")] = 54,
     window: Annotated[int, typer.Option(min=1_000, help="Rows of that window.")] = 20_000,
     chunk: Annotated[int, typer.Option(min=1, help="Rows between two models.")] = 1_000,
-    json_to: Annotated[
-        str | None, typer.Option("--json", help="Write the figures as JSON to a file, or - for standard output.")
-    ] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown to a file.")] = None,
-    plots: Annotated[Path | None, typer.Option(help="Draw the curves into a directory, as PNG and SVG.")] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the rows.")] = 0,
-    check: Annotated[bool, typer.Option("--check", help="Exit with 1 where a target is not met.")] = False,  # noqa: FBT002
+    seed: Seed = 0,
+    check: Check = False,  # noqa: FBT002
 ) -> None:
     """Memory and time a row of an endless stream: by rows seen, and by the length of the window.
 
@@ -44,7 +42,7 @@ def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     # With it come all of SciPy's statistics, for which no other command should have to wait.
     from deltaplane_benchmarks.speed.memory_exhibits import by_rows, by_window
 
-    console, began = Console(stderr=json_to == "-", highlight=False), time.perf_counter()
+    console, began = Console(stderr=outputs.json_to == "-", highlight=False), time.perf_counter()
     with show.progress(console) as say:
         say(f"{rows:,} rows through a window of {window:,}")
         plain = run_course(Course(rows, features, window, chunk, seed, LOOKS))
@@ -64,11 +62,11 @@ def memory_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     settings = {"rows": rows, "features": features, "window": window, "chunk": chunk, "seed": seed, **machine()}
     report = Report(settings, exhibits, seconds=time.perf_counter() - began)
     show.show(report, console)
-    if json_to is not None:
-        show.write_json(report, json_to)
-    if markdown is not None:
-        show.write_markdown(report, markdown)
-    if plots is not None:
-        console.print(f"{len(show.draw(report, plots))} pictures in {plots}")
+    if outputs.json_to is not None:
+        show.write_json(report, outputs.json_to)
+    if outputs.markdown is not None:
+        show.write_markdown(report, outputs.markdown)
+    if outputs.plots is not None:
+        console.print(f"{len(show.draw(report, outputs.plots))} pictures in {outputs.plots}")
     if check and report.targets_missed:
         raise typer.Exit(1)

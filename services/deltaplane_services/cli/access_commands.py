@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli.shared_options import Broker, CentralBroker, DefinitionFile, KafkaProperty, Site, resolve
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import SiteOptions
 
 Principals = Annotated[
     list[str] | None,
@@ -14,13 +15,10 @@ Principals = Annotated[
 ]
 
 
+@with_groups
 def topics_acls(
-    definition: DefinitionFile,
+    stream: SiteOptions,
     principal: Principals = None,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
     as_json: Annotated[bool, typer.Option("--json", help="As JSON instead of commands.")] = False,
 ) -> None:
     """Print what to allow to whom, as commands of Kafka's own tool; no broker is asked. Without a principal: the table.
@@ -30,7 +28,7 @@ def topics_acls(
     from deltaplane_services.kafka.access import acls, principals_named, rights_table
     from deltaplane_services.system.printable import echo, json_text
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     found = acls(settings, principals_named(principal or []))
     if as_json:
         typer.echo(json_text([acl.as_json() for acl in found]))

@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli.shared_options import (
-    SECONDS,
-    Broker,
-    CentralBroker,
-    DefinitionFile,
-    KafkaProperty,
-    Site,
-    check,
-    resolve,
-    tell_secrets,
-)
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import SECONDS, IdleSeconds, SiteOptions, check, tell_secrets
 from deltaplane_services.system.printable import echo
 
 if TYPE_CHECKING:
@@ -27,21 +18,17 @@ if TYPE_CHECKING:
     from deltaplane_services.definition_file.settings import ServiceSettings
     from deltaplane_services.operations.copying import Copied
 
-Idle = Annotated[float, typer.Option(callback=SECONDS, help="Seconds without a new record after which copying ends.")]
 Wait = Annotated[
     float, typer.Option(callback=SECONDS, help="Seconds to wait for the new stream's model to have the same digest.")
 ]
 Target = Annotated[Path, typer.Option("--to", help="Definition of the new stream; its topics are made.")]
 
 
+@with_groups
 def copy(
-    definition: DefinitionFile,
+    stream: SiteOptions,
     to: Target,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    idle_seconds: Idle = 5.0,
+    idle_seconds: IdleSeconds = 5.0,
     wait: Wait = 0.0,
     regrid: Annotated[
         bool,
@@ -62,23 +49,20 @@ def copy(
     For another name, another cluster, other windows or classes. Stop the producers, let it run until nothing comes any
     more, and point them at the new stream only then: an old version of a row must not come after a new one.
     """
-    old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    new = resolve(to, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    old = stream.settings()
+    new = stream.settings_of(to)
     check(old, "auditor")
     digest = _copied(old, new, Copying(idle_seconds, wait, regrid=regrid, whole_log=whole_log))
     _compare(old.definition, new, digest, wait)
 
 
+@with_groups
 def repartition(
-    definition: DefinitionFile,
+    stream: SiteOptions,
     partitions: Annotated[int, typer.Option(help="Partitions of the new stream.")],
     out: Annotated[Path, typer.Option(help="Where its definition is written.")],
     name: Annotated[str | None, typer.Option(help="Its name; the old one and the partitions by default.")] = None,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    idle_seconds: Idle = 5.0,
+    idle_seconds: IdleSeconds = 5.0,
     wait: Wait = 0.0,
 ) -> None:
     """Copy a stream onto one with more partitions, or fewer, and write its definition.
@@ -91,17 +75,17 @@ def repartition(
     from deltaplane_services.definition_file.toml_writer import as_toml
     from deltaplane_services.system.output_files import check_output, mode_of, write_text
 
-    old = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    old = stream.settings()
     if out.exists():
         raise DefinitionError(f"repartition: {str(out)!r} is there already; name a file that is not")
-    tables = load_tables(definition)
+    tables = load_tables(stream.definition)
     tables |= {"name": name or f"{old.definition.name}-{partitions}", "partitions": partitions}
-    new = resolve(out, tables, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    new = stream.settings_of(out, tables)
     public, secrets = without_secrets_of(tables)
     check_output(out, "repartition")
     check(old, "auditor")
     # Written first: whoever starts the services of the new stream meanwhile needs it.
-    write_text(out, as_toml(public), "repartition", mode_of(definition))
+    write_text(out, as_toml(public), "repartition", mode_of(stream.definition))
     try:
         digest = _copied(old, new, Copying(idle_seconds, wait))
     except BaseException:
@@ -112,20 +96,17 @@ def repartition(
     _compare(old.definition, new, digest, wait)
 
 
+@with_groups
 def backup(
-    definition: DefinitionFile,
+    stream: SiteOptions,
     file: Annotated[Path, typer.Argument(help="The file to write (Avro).")],
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    idle_seconds: Idle = 1.0,
+    idle_seconds: IdleSeconds = 1.0,
 ) -> None:
     """Write the live rows of a stream at this site, and the retirements that matter, to a file."""
     from deltaplane_services.operations.backup import BackupWriter
     from deltaplane_services.operations.copying import pass_live_log
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     check(settings, "auditor")
     with BackupWriter(file, settings.definition) as writer:
         model = pass_live_log(settings, writer.add, idle_seconds, writer.begin)
@@ -138,13 +119,10 @@ def backup(
     )
 
 
+@with_groups
 def restore(
-    definition: DefinitionFile,
+    stream: SiteOptions,
     file: Annotated[Path, typer.Argument(help="A file that backup has written.")],
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
     wait: Wait = 0.0,
 ) -> None:
     """Publish a backup on the empty topics of a stream, which are made; partitions and name may be others."""
@@ -152,7 +130,7 @@ def restore(
     from deltaplane_services.operations.copying import publish_all
     from deltaplane_services.processors.regroup import Regroup
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     saved = Backup(file)
     regroup = Regroup(saved.definition, settings.definition)
     regroup.know(saved.labels)

@@ -7,17 +7,8 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli.shared_options import (
-    SECONDS,
-    Broker,
-    CentralBroker,
-    DefinitionFile,
-    KafkaProperty,
-    Site,
-    check,
-    resolve,
-    tell_secrets,
-)
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import IdleSeconds, SiteOptions, check, tell_secrets
 
 grid_app = typer.Typer(help="The grid that a stream's values are placed on.", no_args_is_help=True)
 
@@ -28,20 +19,15 @@ def _grid() -> None:
 
 
 @grid_app.command("refit")
+@with_groups
 def refit(
-    definition: DefinitionFile,
+    stream: SiteOptions,
     out: Annotated[Path, typer.Option(help="Where the definition of the new stream is written.")],
     source: Annotated[
         str | None, typer.Option("--from", help="Fit on the rows of this file, and not on the log of the stream.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the new stream; the old one and -refit by default.")] = None,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    idle_seconds: Annotated[
-        float, typer.Option(callback=SECONDS, help="Seconds without a new record after which reading ends.")
-    ] = 1.0,
+    idle_seconds: IdleSeconds = 1.0,
 ) -> None:
     """Fit a wider grid where values have outgrown the old one, for a new stream that takes over the window.
 
@@ -55,8 +41,8 @@ def refit(
     from deltaplane_services.operations.refitting import RowsSeen, check_new, refitted_tables, rows_of_file
     from deltaplane_services.system.output_files import check_output, mode_of, write_text
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
-    old, tables = settings.definition, load_tables(definition)
+    settings = stream.settings()
+    old, tables = settings.definition, load_tables(stream.definition)
     new_name = name or f"{old.name}-refit"
     check_new(out, new_name, old)
     check_output(out, "grid refit")
@@ -68,7 +54,7 @@ def refit(
         seen = rows_of_file(source, tables, old)
     found = seen.refit()
     public, secrets = without_secrets_of(refitted_tables(tables, old, found, new_name))
-    write_text(out, as_toml(public), "grid refit", mode_of(definition))
+    write_text(out, as_toml(public), "grid refit", mode_of(stream.definition))
     for one in found.outgrown:
         typer.echo(
             f"{one.feature}: {one.rows:,} rows were outside ({one.old_range[0]:g}, {one.old_range[1]:g}); now"
@@ -77,7 +63,8 @@ def refit(
     typer.echo(
         f"{seen.fit:,} rows fitted the old grid; of {seen.refused:,} that did not, {found.still_refused:,} fit the new"
         f" one no more\ndefinition of stream {new_name}: {out}\nnext:"
-        f"\n  deltaplane copy --regrid --definition {definition} --to {out}    # the window, then what still comes"
+        f"\n  deltaplane copy --regrid --definition {stream.definition} --to {out}"
+        "    # the window, then what still comes"
         f"\n  deltaplane worker --definition {out} …; deltaplane merger --definition {out} …"
         f"\n  deltaplane audit --definition {out}; then point producers and scorers at {new_name}"
     )

@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from deltaplane import limits
+from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import (
     SECONDS,
-    SEED,
-    SPEED,
-    Broker,
-    CentralBroker,
-    DefinitionFile,
+    AsJson,
+    DataFile,
     Flags,
-    KafkaProperty,
-    Site,
+    RetireFraction,
+    RowsPerSecond,
+    Seed,
+    SiteOptions,
+    StreamOptions,
     check,
     log_at,
-    resolve,
     with_settings,
     within,
 )
@@ -44,11 +44,7 @@ def register(app: typer.Typer) -> None:
 
 @with_settings("worker")
 def worker(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     *,
     flags: Flags,
 ) -> None:
@@ -60,7 +56,7 @@ def worker(
     from deltaplane_services.observe.metrics import WorkerMetrics
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
+    settings = stream.settings(flags)
     log_at(settings.knobs.log_level)
     keep_few_arenas()
     check(settings, "worker")
@@ -82,11 +78,7 @@ def worker(
 
 @with_settings("merger")
 def merger(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     *,
     flags: Flags,
 ) -> None:
@@ -99,7 +91,7 @@ def merger(
     from deltaplane_services.operations.trim import trimmed
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
+    settings = stream.settings(flags)
     log_at(settings.knobs.log_level)
     keep_few_arenas()
     check(settings, "merger")
@@ -114,11 +106,7 @@ def merger(
 
 @with_settings("scorer")
 def scorer(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     *,
     flags: Flags,
 ) -> None:
@@ -130,7 +118,7 @@ def scorer(
     from deltaplane_services.observe.metrics import ScorerMetrics
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
+    settings = stream.settings(flags)
     log_at(settings.knobs.log_level)
     keep_few_arenas()
     check(settings, "scorer")
@@ -143,23 +131,16 @@ def scorer(
 # Producing -----------------------------------------------------------------------------------------------------------
 
 
+@with_groups
 def produce(
-    file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    speed: Annotated[
-        float | None, typer.Option(callback=SPEED, help="Rows per second; as fast as it goes by default.")
-    ] = None,
+    file: DataFile,
+    stream: SiteOptions,
+    speed: RowsPerSecond = None,
     batch: Annotated[
         int, typer.Option(callback=within(1, limits.BATCH_ROWS), help="Rows of one SampleBatch message.")
     ] = 500,
-    retire_fraction: Annotated[
-        float, typer.Option(callback=within(0, 1), help="Part of the samples to retire at random later moments.")
-    ] = 0.0,
-    seed: Annotated[int, typer.Option(callback=SEED, help="Seed of everything random.")] = 0,
+    retire_fraction: RetireFraction = 0.0,
+    seed: Seed = 0,
     within_seconds: Annotated[
         float,
         typer.Option(
@@ -178,13 +159,13 @@ def produce(
     from deltaplane_services.produce.feed_options import ReplayOptions
     from deltaplane_services.produce.producing import produce as run_produce
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     check(settings, "producer")
     if retire_fraction:
         check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
-        tables=load_tables(definition),
+        tables=load_tables(stream.definition),
         chunk=batch,
         rows_per_second=speed,
         retire_fraction=retire_fraction,
@@ -205,58 +186,49 @@ def produce(
 
 
 @model_app.command("show")
+@with_groups
 def model_show(
-    definition: DefinitionFile,
-    central_broker: CentralBroker = None,
-    broker: Broker = None,
-    kafka: KafkaProperty = None,
+    stream: StreamOptions,
 ) -> None:
     """The live model as a table."""
     from deltaplane_services.operations.model_listing import newest_model, print_model
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = stream.settings()
     check(settings, "viewer")
     print_model(newest_model(settings), settings.definition)
 
 
 @model_app.command("export")
+@with_groups
 def model_export(
-    definition: DefinitionFile,
-    central_broker: CentralBroker = None,
-    broker: Broker = None,
-    kafka: KafkaProperty = None,
+    stream: StreamOptions,
 ) -> None:
     """The live model as JSON on standard output."""
     from deltaplane_services.operations.model_listing import model_as_json, newest_model
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = stream.settings()
     check(settings, "viewer")
     typer.echo(json_text(model_as_json(newest_model(settings), settings.definition)))
 
 
 @model_app.command("watch")
+@with_groups
 def model_watch(
-    definition: DefinitionFile,
-    central_broker: CentralBroker = None,
-    broker: Broker = None,
-    kafka: KafkaProperty = None,
+    stream: StreamOptions,
 ) -> None:
     """A line for each new model, until interrupted."""
     from deltaplane_services.operations.model_listing import follow_models, model_line
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = stream.settings()
     check(settings, "viewer")
     for model in follow_models(settings):
         echo(model_line(model))
 
 
+@with_groups
 def audit(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
+    stream: SiteOptions,
+    as_json: AsJson = False,
 ) -> None:
     """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ.
 
@@ -266,10 +238,10 @@ def audit(
     """
     from deltaplane_services.operations.audit import audit as run_audit
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     check(settings, "auditor")
     found = run_audit(settings)
-    if json:
+    if as_json:
         typer.echo(json_text(found.as_json()))
         raise typer.Exit(0 if found.equal else 1)
     for source in found.sources:

@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli.shared_options import (
-    Broker,
-    CentralBroker,
-    DefinitionFile,
-    KafkaProperty,
-    Site,
-    check,
-    resolve,
-)
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import AsJson, Reason, SiteOptions, check
 from deltaplane_services.operations.retirement_words import (
     RETIRE_EXIT_CODES,
     VERIFY_EXIT_CODES,
@@ -32,8 +25,6 @@ if TYPE_CHECKING:
     from deltaplane.stream.definition import StreamDefinition
     from deltaplane_services.operations.verify_receipt import Verified
 
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON; what is not known is null.")]
-
 _COLORS = {ExitCode.OUT: typer.colors.GREEN, ExitCode.NOT_YET: typer.colors.RED}
 
 
@@ -43,14 +34,11 @@ def register(app: typer.Typer) -> None:
     app.command("verify-receipt", epilog=VERIFY_EXIT_CODES)(verify_receipt)
 
 
+@with_groups
 def retire(
     ids: Annotated[list[str], typer.Argument(help="Ids of the samples to unlearn.")],
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
-    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "asked for",
+    stream: SiteOptions,
+    reason: Reason = "asked for",
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for receipts and for a model without the samples.")
     ] = 30.0,
@@ -62,7 +50,7 @@ def retire(
     """
     from deltaplane_services.operations.retire import retire as run_retire
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     check(settings, "retirer")
     answers = run_retire(settings, ids, reason, wait)
     for answer in () if as_json else answers:
@@ -77,19 +65,16 @@ def retire(
     _end(answer.exit_code for answer in answers)
 
 
+@with_groups
 def verify_receipt(
     ids: Annotated[list[str], typer.Argument(help="Ids of samples that were retired.")],
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     as_json: AsJson = False,
 ) -> None:
     """Replay the tiles that answered retirements of these ids, and hold outcomes and digests against the receipts."""
     from deltaplane_services.operations.verify_receipt import verify_receipts
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     check(settings, "auditor")
     codes, told = [], []
     for found in verify_receipts(settings, ids):

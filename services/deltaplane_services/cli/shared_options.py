@@ -11,26 +11,21 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deltaplane_services.cli.option_groups import Command, declared, parameters_of, with_groups
 from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.system.printable import PlainFormatter, echo
 
 if TYPE_CHECKING:
     from deltaplane_services.definition_file.settings import ServiceSettings
 
-DefinitionFile = Annotated[
-    Path, typer.Option("--definition", envvar="DELTAPLANE_DEFINITION", help="The stream definition (deltaplane.toml).")
-]
-Broker = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with this site's samples.")]
-CentralBroker = Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with deltas and models, if another.")]
-Site = Annotated[str | None, typer.Option(help="Name of this site.")]
-KafkaProperty = Annotated[
-    list[str] | None, typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.")
-]
+Flags = Mapping[str, Any]
+"""Settings given as flags, by name: see :func:`with_settings`."""
 
 
 def within(low: float, high: float) -> Callable[[float | None], float | None]:
@@ -45,9 +40,6 @@ def within(low: float, high: float) -> Callable[[float | None], float | None]:
     return checked
 
 
-process = ExitStack()
-"""What a command has set for all of its process; ``application.main`` puts it back at the end."""
-
 MOST_SECONDS = 31_536_000.0
 """A year: the longest that a command waits for anything."""
 
@@ -55,7 +47,60 @@ SECONDS = within(0.0, MOST_SECONDS)
 SPEED = within(1e-6, 1e9)
 """Rows a second. Slower is a row in a fortnight, which no clock of this machine can wait for."""
 
-SEED = within(0, 2**64 - 1)
+DefinitionFile = Annotated[
+    Path, typer.Option("--definition", envvar="DELTAPLANE_DEFINITION", help="The stream definition (deltaplane.toml).")
+]
+DataFile = Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")]
+KafkaProperty = Annotated[
+    list[str] | None, typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.")
+]
+RowsPerSecond = Annotated[
+    float | None, typer.Option("--speed", callback=SPEED, help="Rows per second; as fast as it goes by default.")
+]
+RetireFraction = Annotated[
+    float, typer.Option(callback=within(0, 1), help="Part of the samples to retire by id at random later moments.")
+]
+Seed = Annotated[int, typer.Option(callback=within(0, 2**64 - 1), help="Seed of everything random.")]
+Reason = Annotated[str, typer.Option(help="Why, for the record.")]
+AsJson = Annotated[bool, typer.Option("--json", help="As JSON; what is not known is null.")]
+IdleSeconds = Annotated[
+    float,
+    typer.Option(callback=SECONDS, help="Seconds without a new record after which the log is taken to have ended."),
+]
+
+
+@dataclass(frozen=True)
+class StreamOptions:
+    """The options of every command on Kafka: which stream, and on which clusters."""
+
+    definition: DefinitionFile
+    broker: Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with this site's samples.")] = None
+    central_broker: Annotated[
+        str | None, typer.Option(help="HOST:PORT of the cluster with deltas and models, if another.")
+    ] = None
+    kafka: KafkaProperty = None
+
+    def settings(self, flags: Flags | None = None) -> ServiceSettings:
+        """The settings of the stream; ``flags`` are others that were given."""
+        return self.settings_of(self.definition, flags=flags)
+
+    def settings_of(
+        self, definition: Path, tables: Mapping[str, Any] | None = None, flags: Flags | None = None
+    ) -> ServiceSettings:
+        """The settings of another stream on the same clusters; ``tables`` as in :func:`resolve`."""
+        given = {one.name: getattr(self, one.name) for one in dataclasses.fields(self) if one.name != "definition"}
+        return resolve(definition, tables, **given, **(flags or {}))
+
+
+@dataclass(frozen=True)
+class SiteOptions(StreamOptions):
+    """Those of a command that is for one site, too."""
+
+    site: Annotated[str | None, typer.Option(help="Name of this site.")] = None
+
+
+process = ExitStack()
+"""What a command has set for all of its process; ``application.main`` puts it back at the end."""
 
 
 def resolve(definition: Path, tables: Mapping[str, Any] | None = None, **flags: Any) -> ServiceSettings:
@@ -98,31 +143,23 @@ def log_at(level: str) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
-Flags = Mapping[str, Any]
-"""Settings given as flags, by name: see :func:`with_settings`."""
-
-
-def with_settings(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def with_settings(name: str) -> Callable[[Command], Command]:
     """Give a command a flag for each setting that it heeds by its declaration (:class:`Knobs`), and no others.
 
-    The command takes them as one argument, ``flags``: setting to value, None where it was not given.
+    The command takes them as one argument, ``flags``: setting to value, None where it was not given. Groups of options
+    that it takes are its options, too (:func:`with_groups`).
     """
 
-    def decorated(command: Callable[..., None]) -> Callable[..., None]:
+    def decorated(command: Command) -> Command:
+        grouped = with_groups(command)
         heeded = [knob for knob in dataclasses.fields(Knobs) if name in knob.metadata["heeded_by"]]
 
         def called(**given: Any) -> None:
             flags = {knob.name: given.pop(knob.name) for knob in heeded}
-            command(**given, flags=flags)
+            grouped(**given, flags=flags)
 
-        called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
-        signature = inspect.signature(command)
-        hints = get_type_hints(command, include_extras=True)
-        own = [one.replace(annotation=hints[name]) for name, one in signature.parameters.items() if name != "flags"]
-        added = [_flag_of(knob) for knob in heeded]
-        called.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
-        called.__annotations__ = {parameter.name: parameter.annotation for parameter in (*own, *added)}
-        return called
+        own = [one for one in parameters_of(grouped) if one.name != "flags"]
+        return declared(called, command, [*own, *map(_flag_of, heeded)])
 
     return decorated
 
@@ -132,7 +169,7 @@ def _flag_of(knob: dataclasses.Field[Any]) -> inspect.Parameter:
     text = f"{knob.metadata['help']} {', '.join(words)}." if words else knob.metadata["help"]
     kind: Any = type(knob.default)
     annotation = Annotated[kind | None, typer.Option(help=text)]
-    return inspect.Parameter(knob.name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation=annotation)
+    return inspect.Parameter(knob.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
 
 
 def tell_secrets(names: Sequence[str], out: Path) -> None:

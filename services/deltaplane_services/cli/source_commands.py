@@ -6,15 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli.shared_options import (
-    SECONDS,
-    Broker,
-    CentralBroker,
-    DefinitionFile,
-    KafkaProperty,
-    check,
-    resolve,
-)
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import SECONDS, Reason, StreamOptions, check
 from deltaplane_services.system.printable import echo
 
 if TYPE_CHECKING:
@@ -23,33 +16,28 @@ if TYPE_CHECKING:
 source_app = typer.Typer(help="List a stream's sources, remove one exactly, let one in again.", no_args_is_help=True)
 
 Target = Annotated[str, typer.Argument(help="SITE/PARTITION, or SITE for all of a site.", metavar="SOURCE")]
-Reason = Annotated[str, typer.Option(help="Why, for the record.")]
 Wait = Annotated[float, typer.Option(callback=SECONDS, help="Seconds to wait for a model that shows it.")]
 Force = Annotated[bool, typer.Option("--force", help="Also for a source of which nothing was ever heard.")]
 
 
 @source_app.command("list")
+@with_groups
 def source_list(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    kafka: KafkaProperty = None,
+    stream: StreamOptions,
 ) -> None:
     """Every source, how far the live model contains it, and whether it was removed."""
     from deltaplane_services.operations.model_listing import newest_model
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = stream.settings()
     check(settings, "viewer")
     _show(newest_model(settings))
 
 
 @source_app.command("remove")
+@with_groups
 def source_remove(
     source: Target,
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    kafka: KafkaProperty = None,
+    stream: StreamOptions,
     reason: Reason = "asked for",
     wait: Wait = 30.0,
     force: Force = False,
@@ -58,7 +46,7 @@ def source_remove(
     from deltaplane_services.operations.model_listing import model_if_any
     from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = stream.settings()
     sources = sources_named(source, settings.definition.partitions)
     check(settings, "operator")
     if not force:
@@ -67,12 +55,10 @@ def source_remove(
 
 
 @source_app.command("admit")
+@with_groups
 def source_admit(
     source: Target,
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    kafka: KafkaProperty = None,
+    stream: StreamOptions,
     reason: Reason = "asked for",
     wait: Wait = 30.0,
     force: Force = False,
@@ -81,7 +67,7 @@ def source_admit(
     from deltaplane_services.operations.model_listing import model_if_any
     from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, kafka=kafka)
+    settings = stream.settings()
     sources = sources_named(source, settings.definition.partitions)
     check(settings, "operator")
     if not force:

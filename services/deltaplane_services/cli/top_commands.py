@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli.shared_options import within
+from deltaplane_services.cli.shared_options import AsJson, within
 
 
 def live(
@@ -25,7 +25,7 @@ def live(
     once: Annotated[
         bool, typer.Option("--once", help="Print one frame, with rates over one interval; exit code 1 if none answers.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as JSON; what is not known is null.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the live stream in the terminal, from the services' own metrics; no broker is asked. Ctrl-C ends it.
 

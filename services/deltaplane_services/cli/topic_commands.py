@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from deltaplane_services.cli.shared_options import (
-    Broker,
-    CentralBroker,
-    DefinitionFile,
-    Flags,
-    KafkaProperty,
-    Site,
-    check,
-    resolve,
-    with_settings,
-)
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import AsJson, Flags, SiteOptions, check, with_settings
 from deltaplane_services.system.printable import echo, json_text
 
 if TYPE_CHECKING:
@@ -30,11 +21,7 @@ topics_app = typer.Typer(help="Make, check and trim a stream's topics.", no_args
 @topics_app.command("create")
 @with_settings("topics create")
 def topics_create(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     *,
     flags: Flags,
 ) -> None:
@@ -44,7 +31,7 @@ def topics_create(
     """
     from deltaplane_services.operations.topics import create_topics
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
+    settings = stream.settings(flags)
     report = create_topics(settings)
     for name in report.created:
         typer.echo(f"created {name}")
@@ -54,18 +41,14 @@ def topics_create(
 @topics_app.command("check")
 @with_settings("topics check")
 def topics_check(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     *,
     flags: Flags,
 ) -> None:
     """Say what is wrong with a stream's topics, and how to mend it; exit code 1 if that may cost rows."""
     from deltaplane_services.operations.topics import check_topics
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka, **flags)
+    settings = stream.settings(flags)
     _show_findings(check_topics(settings))
 
 
@@ -79,18 +62,15 @@ def _show_findings(findings: Sequence[Finding]) -> None:
 
 
 @topics_app.command("trim")
+@with_groups
 def topics_trim(
-    definition: DefinitionFile,
-    broker: Broker = None,
-    central_broker: CentralBroker = None,
-    site: Site = None,
-    kafka: KafkaProperty = None,
+    stream: SiteOptions,
     margin_records: Annotated[int, typer.Option(min=0, help="Records that stay in front of what is needed.")] = 100,
     margin_share: Annotated[
         float, typer.Option(min=0.0, max=1000.0, help="Or this share of those needed, whichever is more.")
     ] = 1.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what could go.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Let go of samples and retirements that no window of this site needs any more, by the newest checkpoints.
 
@@ -100,7 +80,7 @@ def topics_trim(
     from deltaplane.log.trimming import TrimMargin
     from deltaplane_services.operations.trim import let_go, plan_trim
 
-    settings = resolve(definition, broker=broker, central_broker=central_broker, site=site, kafka=kafka)
+    settings = stream.settings()
     check(settings, "trimmer")
     plan = plan_trim(settings, TrimMargin(margin_records, margin_share))
     begins = {} if dry_run else let_go(settings, plan.trims)

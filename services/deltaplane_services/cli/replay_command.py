@@ -1,0 +1,269 @@
+"""``deltaplane replay``: a file through the whole pipeline, in one process or on Kafka."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import typer
+
+from deltaplane.errors import DefinitionError
+from deltaplane_services.cli.shared_options import (
+    DataFile,
+    Flags,
+    KafkaProperty,
+    RetireFraction,
+    RowsPerSecond,
+    Seed,
+    with_settings,
+    within,
+)
+
+
+@dataclass(frozen=True)
+class InputOptions:
+    """What the columns of the file are."""
+
+    panel: ClassVar[str] = "What the file holds"
+
+    label: Annotated[str | None, typer.Option(help="Column with the class.")] = None
+    positive: Annotated[str | None, typer.Option(help="Label of the positive class; all others become one.")] = None
+    time: Annotated[str | None, typer.Option(help="Column with the event time (ISO 8601, or seconds since 1970).")] = (
+        None
+    )
+    id_column: Annotated[str | None, typer.Option("--id", help="Column with unique ids; line numbers by default.")] = (
+        None
+    )
+    ignore: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None
+    file_format: Annotated[
+        str | None, typer.Option("--format", help="csv, parquet, libsvm or arff; told from the file by default.")
+    ] = None
+    missing: Annotated[
+        str | None, typer.Option(help="Rows with missing values: refuse them, or fill in the grid's offset.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class WindowOptions:
+    """Which rows are live, and in how many partitions."""
+
+    panel: ClassVar[str] = "The stream"
+
+    window: Annotated[
+        str | None,
+        typer.Option(
+            help="auto (default: several, weighed), rows (20000), span of event time (7d), all, or a list with commas."
+        ),
+    ] = None
+    max_window: Annotated[int | None, typer.Option(help="Rows of the longest window of auto.")] = None
+    partitions: Annotated[int | None, typer.Option(help="Partitions of the stream.")] = None
+
+
+@dataclass(frozen=True)
+class PlaneOptions:
+    """How planes are solved for."""
+
+    panel: ClassVar[str] = "The plane"
+
+    feature_map: Annotated[str | None, typer.Option(help="none (default), hidden or fourier: a curved boundary.")] = (
+        None
+    )
+    units: Annotated[int | None, typer.Option(help="Features that the map makes; 200 by default.")] = None
+    sigma: Annotated[float | None, typer.Option(help="Width of its kernel, in standardized units.")] = None
+    prior: Annotated[Path | None, typer.Option(help="JSON of an earlier model that new planes are drawn to.")] = None
+    kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.")] = None
+    c: Annotated[
+        str | None,
+        typer.Option(
+            "--C", help="Regularisation, larger fits closer: auto (default), a number, or a list with commas to weigh."
+        ),
+    ] = None
+    weighting: Annotated[
+        str | None,
+        typer.Option(
+            help="auto (default where planes are weighed: inverse and none), inverse, none, balanced, or '0=1,1=5'."
+        ),
+    ] = None
+    standardize: Annotated[
+        bool | None, typer.Option("--standardize/--raw", help="Regularise in standardized or raw units.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How the rows go through, and what is written of it."""
+
+    panel: ClassVar[str] = "The run"
+
+    chunk: Annotated[
+        int,
+        typer.Option(
+            callback=within(1, 2**31),
+            help="Rows between two models: test, then train. 1: row by row, fast only for one window of rows or all,"
+            " one C and weighting, two classes, one partition, here and not on Kafka, without --id, --retire-fraction,"
+            " --speed, --feature-map, --prior and weights by class; else each row takes a millisecond and more.",
+        ),
+    ] = 100
+    speed: RowsPerSecond = None
+    imbalance: Annotated[
+        str | None, typer.Option(help="Thin out rows to negatives:positives by row, e.g. '0:1,20000:20'.")
+    ] = None
+    retire_fraction: RetireFraction = 0.0
+    seed: Seed = 0
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Refit from the live rows at the end and compare bit for bit.")
+    ] = False
+    json_to: Annotated[
+        str | None, typer.Option("--json", help="Write the summary as JSON to a file, or - for standard output.")
+    ] = None
+    report: Annotated[Path | None, typer.Option(help="Write an HTML page that opens offline.")] = None
+    plots: Annotated[Path | None, typer.Option(help="Write its pictures to a directory, as PNG and SVG.")] = None
+    retired_ids: Annotated[
+        Path | None, typer.Option(help="Write the retired ids to a file, a line each; in JSON what is no line.")
+    ] = None
+    write_definition: Annotated[
+        Path | None, typer.Option(help="Write down the definition that was used, fitted grid included.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class KafkaOptions:
+    """Where it runs on Kafka, if it does."""
+
+    panel: ClassVar[str] = "On Kafka"
+
+    broker: Annotated[
+        str | None, typer.Option(help="HOST:PORT of a Kafka cluster to run on, with topics and services of its own.")
+    ] = None
+    workers: Annotated[int, typer.Option(callback=within(1, 1024), help="Workers to start on Kafka.")] = 1
+    services: Annotated[bool, typer.Option("--services/--no-services", help="Start them, or use those that run.")] = (
+        True
+    )
+    keep_topics: Annotated[bool, typer.Option("--keep-topics", help="Leave the topics behind.")] = False
+    kafka: KafkaProperty = None
+
+
+@with_settings("replay")
+def replay(
+    file: DataFile,
+    columns: InputOptions,
+    stream: WindowOptions,
+    plane: PlaneOptions,
+    run: RunOptions,
+    on: KafkaOptions,
+    definition: Annotated[
+        Path | None, typer.Option(help="Stream definition (deltaplane.toml); the flags below override it.")
+    ] = None,
+    *,
+    flags: Flags,
+) -> None:
+    """Run a file through the whole pipeline, test-then-train, on the embedded broker.
+
+    deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
+    """
+    from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
+    from deltaplane_services.definition_file.settings import resolve_knob
+    from deltaplane_services.observe.report.record import run_of
+    from deltaplane_services.observe.report.report_outputs import check_outputs, draw
+    from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
+    from deltaplane_services.replay.console import Console
+    from deltaplane_services.replay.run import embedded
+    from deltaplane_services.replay.run import replay as run_replay
+    from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
+    from deltaplane_services.system.output_files import check_output, write_text
+
+    check_outputs(run.report, run.plots)
+    check_output(None if run.json_to in {None, "-"} else Path(str(run.json_to)), "json")
+    check_output(run.retired_ids, "retired-ids")
+    check_output(run.write_definition, "write-definition")
+    tables = load_tables(definition)
+    tables = lay_over(
+        tables,
+        "input",
+        label=columns.label,
+        time=columns.time,
+        id=columns.id_column,
+        ignore=columns.ignore or None,
+        format=columns.file_format,
+    )
+    tables = lay_over(tables, "classes", positive=columns.positive)
+    tables = lay_over(tables, "features", missing=columns.missing)
+    tables = lay_over(tables, "window", length=_window(stream.window), max=stream.max_window)
+    tables = lay_over(tables, "", partitions=stream.partitions)
+    tables = lay_over(tables, "feature_map", kind=plane.feature_map, units=plane.units, sigma=plane.sigma)
+    tables = lay_over(
+        tables,
+        "solver",
+        kind=plane.kind,
+        C=_c(plane.c),
+        weighting=_weighting(plane.weighting),
+        standardize=plane.standardize,
+    )
+    if plane.prior is not None:
+        tables = {**tables, "prior": read_prior(plane.prior)}
+    options = ReplayOptions(
+        source=file,
+        tables=tables,
+        chunk=run.chunk,
+        rows_per_second=run.speed,
+        imbalance=None if run.imbalance is None else ImbalanceSchedule.parse(run.imbalance),
+        retire_fraction=run.retire_fraction,
+        seed=run.seed,
+        verify=run.verify,
+        retired_ids=run.retired_ids,
+        blas_threads=resolve_knob("blas_threads", flags["blas_threads"], os.environ, tables),
+    )
+    console = Console(to_error=run.json_to == "-")
+    pipeline = embedded(options, console.warn)
+    if on.broker is not None:
+        if run.chunk == 1:
+            console.warn("chunk 1: on Kafka every row waits for its model, several milliseconds; use --chunk 100")
+        from deltaplane_services.replay.on_kafka import KafkaRun, on_kafka
+
+        properties, threads = tuple(on.kafka or ()), options.blas_threads
+        pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, tables, threads))
+    with console.progress() as show:
+        result = run_replay(options, show, pipeline)
+    console.summary(result)
+    if run.json_to is not None:
+        write_json(result, run.json_to)
+    if run.report is not None or run.plots is not None:
+        draw(run_of(plain_summary(result), file), run.report, run.plots)
+    if run.write_definition is not None:
+        write_text(run.write_definition, definition_text(result), "write-definition")
+    if result.verification is not None and not result.verification.passed:
+        raise typer.Exit(1)
+    if result.ended_early is not None:
+        raise typer.Exit(130 if result.ended_early == "interrupted" else 2)
+
+
+def _window(text: str | None) -> Any:
+    """One window, or several with commas."""
+    return [part.strip() for part in text.split(",")] if text is not None and "," in text else text
+
+
+def _c(text: str | None) -> Any:
+    """``auto``, one C, or several with commas."""
+    if text is None or text == "auto":
+        return text
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise DefinitionError(f"C: expected auto, a number, or numbers with commas, got {text!r}") from None
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def _weighting(text: str | None) -> Any:
+    """A name, or explicit weights: ``'0=1,1=5'``."""
+    if text is None or "=" not in text:
+        return text
+    weights = {}
+    for part in text.split(","):
+        label, _, weight = part.rpartition("=")
+        try:
+            weights[label.strip()] = float(weight)
+        except ValueError:
+            raise DefinitionError(f"weighting: expected LABEL=WEIGHT pairs such as '0=1,1=5', got {part!r}") from None
+    return weights

@@ -1,0 +1,88 @@
+"""Options that several commands have are declared once, and each command has them as if it had declared them itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from deltaplane_services.cli.application import app
+from deltaplane_services.cli.option_groups import with_groups
+
+
+@dataclass(frozen=True)
+class Place:
+    """A group under a heading of its own."""
+
+    panel: ClassVar[str] = "The place"
+
+    where: Annotated[Path, typer.Option(help="Where it is.")]
+    depth: Annotated[int, typer.Option("--deep", help="How deep.")] = 3
+
+
+def commands_below(group: Any, prefix: str = "") -> dict[str, Any]:
+    """Every command of the command line by its name."""
+    found: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            found |= commands_below(command, f"{prefix}{name} ")
+        else:
+            found[f"{prefix}{name}"] = command
+    return found
+
+
+def test_a_command_has_the_options_of_its_groups_in_their_place_and_is_given_them_as_one() -> None:
+    given: list[object] = []
+    own = typer.Typer(add_completion=False)
+
+    @own.command()
+    @with_groups
+    def dig(what: str, place: Place, often: int = 1) -> None:
+        """Dig for something."""
+        given.append((what, place, often))
+
+    result = CliRunner().invoke(own, ["gold", "--where", "garden", "--deep", "5", "--often", "2"])
+    assert result.exit_code == 0, result.output
+    assert given == [("gold", Place(Path("garden"), 5), 2)]
+    command: Any = typer.main.get_command(own)
+    assert [one.name for one in command.params] == ["what", "where", "depth", "often"]
+    assert [getattr(one, "rich_help_panel", None) for one in command.params] == [None, "The place", "The place", None]
+    assert command.help == "Dig for something."
+
+
+def test_an_option_of_a_group_that_must_be_given_is_asked_for() -> None:
+    own = typer.Typer(add_completion=False)
+
+    @own.command()
+    @with_groups
+    def dig(place: Place) -> None:
+        raise AssertionError(place)
+
+    result = CliRunner().invoke(own, [])
+    assert result.exit_code == 2
+    assert "--where" in result.output
+
+
+def test_the_panel_of_one_group_does_not_move_the_option_in_another() -> None:
+    produce, replay = (commands_below(typer.main.get_command(app))[name] for name in ("produce", "replay"))
+    (seed_of_produce,) = (one for one in produce.params if one.name == "seed")
+    (seed_of_replay,) = (one for one in replay.params if one.name == "seed")
+    assert seed_of_produce.help == seed_of_replay.help
+    assert (seed_of_produce.rich_help_panel, seed_of_replay.rich_help_panel) == (None, "The run")
+
+
+@pytest.mark.parametrize("option", ["--definition", "--broker", "--central-broker", "--site", "--kafka", "--seed"])
+def test_an_option_says_the_same_wherever_it_is(option: str) -> None:
+    words = Counter(
+        one.help
+        for name, command in commands_below(typer.main.get_command(app)).items()
+        for one in command.params
+        if option in one.opts and name != "replay"
+    )
+    assert len(words) == 1
+    assert sum(words.values()) > (0 if option == "--seed" else 5)
