@@ -178,6 +178,14 @@ def told(script: Script, records: int, retirements: int, watermark: int = NO_WAT
     return reference
 
 
+def live_ids(partition: Partition) -> list[str]:
+    """Ids of the rows counted in the longest window of a partition, oldest first."""
+    buffer, edges = partition._buffer, partition._edges
+    slots = np.arange(buffer.first, buffer.next, dtype=np.int64)
+    inside = edges.inside(edges.longest, slots, buffer.times(slots)) & buffer.current(slots)
+    return [buffer.id(slot) for slot in slots[inside].tolist()]
+
+
 def rows_by(counts: Counter[str]) -> int:
     """Rows in the longest window, by what became of all samples and retirements."""
     gone = counts["replaced"] + counts["expired"] + counts["withdrawn"]

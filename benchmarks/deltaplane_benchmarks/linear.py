@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.grid import Grid
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.log.confusion import Confusion, Measures, summary
 from deltaplane.solve.solver import Plane, solve
@@ -52,12 +52,6 @@ def in_chunks(rows: Floats, labels: Texts, grid: Grid, cuts: Sequence[int]) -> S
 def plane_of(statistics: Statistics, grid: Grid, options: SolverOptions, positive: str | None = None) -> Plane:
     """The plane that the statistics imply."""
     return solve(statistics.grams(), grid, options, positive)
-
-
-def learn(rows: Floats, labels: Texts, options: SolverOptions, positive: str | None = None) -> Plane:
-    """The plane of raw rows, on a grid fitted to them."""
-    grid = fit_grid(rows)
-    return plane_of(statistics_of(rows, labels, grid), grid, options, positive)
 
 
 def measures(truth: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> Measures:

@@ -69,7 +69,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "max": ("whole number", "Rows of the longest window of `auto`."),
         "pane": (
             "whole number",
-            "Windows of rows give up their oldest rows by so many at once. 1 is almost always right.",
+            "Windows of rows give up their oldest rows by so many at once. It saves no time any more: leave it at 1.",
         ),
         "keep_rows": ("true, false", 'With `"all"` only: hold no rows. Retirement is then by content, not by id.'),
     },

@@ -74,10 +74,11 @@ def test_a_row_too_many_is_a_difference_that_the_table_shows() -> None:
 
 def test_the_weights_are_those_of_a_float_batch_up_to_the_grid() -> None:
     table = clouds("two", {"one": 300, "rest": 900}, 4, apart=1.0, seed=SEED)
-    plane = linear.learn(table.features, table.labels, replace(linear.PAPER_OPTIONS, standardize=True), "one")
+    rounded = fit_grid(table.features)
+    statistics = linear.statistics_of(table.features, table.labels, rounded)
+    plane = linear.plane_of(statistics, rounded, replace(linear.PAPER_OPTIONS, standardize=True), "one")
     flags = table.flags("one")
     assert equality.relative_difference(table.features, flags, plane) < 1e-5
-    rounded = fit_grid(table.features)
     on_grid = rounded.values(rounded.place(table.features)[0])
     assert equality.relative_difference(on_grid, flags, plane) < 1e-11
     assert equality.relative_difference(table.features * 1.01 + 1.0, flags, plane) > 1e-3

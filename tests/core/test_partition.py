@@ -16,7 +16,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement
 from deltaplane.window.partition import Partition, Step
 from deltaplane.window.sliding import NO_WATERMARK
-from strategies_streams import Follower, Move, Row, admitted, definition_of, retirements_of, rows_by
+from strategies_streams import Follower, Move, Row, admitted, definition_of, live_ids, retirements_of, rows_by
 
 
 class Stream:
@@ -51,7 +51,7 @@ class Stream:
     @property
     def live(self) -> list[str]:
         """Ids in the longest window, oldest first."""
-        return self.partition.live_ids()
+        return live_ids(self.partition)
 
 
 def said(step: Step) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from crashing_runner import CrashingRunner
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.records import Query
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_query
 from deltaplane_services.definition_file.definition_tables import load_tables
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
 from deltaplane_services.processors.messages import DELTAS, MODELS, QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output
 from deltaplane_services.processors.worker_processor import WorkerProcessor
@@ -33,7 +34,7 @@ def automatic(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {**tables, "window": {"length": "auto", "max": 1600}, "solver": solver}
 
 
-class ObservedRunner(EmbeddedRunner):
+class ObservedRunner(CrashingRunner):
     """Two workers, a merger and a scorer, each with its metrics."""
 
     def __init__(self, definition: StreamDefinition, options: RunnerOptions | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from crashing_runner import CrashingRunner
 from deltaplane.log.delta import Delta
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
@@ -18,7 +19,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta, read_dead_letter, write_sample, write_sample_batch
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.kafka.clocks import BETWEEN_SECONDS, ClockWarnings
 from deltaplane_services.observe.metrics import MergerMetrics, WorkerMetrics, metric_names
 from deltaplane_services.processors.messages import DEAD_LETTERS, DELTAS, SAMPLES, Outgoing
@@ -36,7 +37,7 @@ class Live:
 
     def __init__(self, definition: StreamDefinition = TIMED) -> None:
         self.definition = definition
-        self.runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+        self.runner = CrashingRunner(definition, options=RunnerOptions(keep_log=True))
         self.sent = 0
 
     @property
@@ -112,7 +113,7 @@ def test_however_many_workers_read_however_much_at_once_clocks_that_are_ahead_co
         )
     digests = set()
     for workers, records in ((1, 500), (1, 1), (3, 500), (3, 7)):
-        runner = EmbeddedRunner(definition, workers, RunnerOptions(records_per_poll=records, seed=seed))
+        runner = CrashingRunner(definition, workers, RunnerOptions(records_per_poll=records, seed=seed))
         for outgoing, log_time in log:
             runner.broker.append(outgoing, log_time)
         runner.drain(log[-1][1])

@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from crashing_runner import CrashingRunner
 from deltaplane import limits
 from deltaplane.log.confusion import Confusion
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.wire import read_dead_letter, read_model, write_sample_batch
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, SAMPLES, Outgoing
 from strategies_streams import Row, definition_of, samples_of
 
@@ -30,7 +31,7 @@ def batches(definition: StreamDefinition, rows: Sequence[Row]) -> Iterator[tuple
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_a_flood_of_labels_leaves_the_stream_alive_and_its_old_classes_as_they_were(partitions: int) -> None:
     definition = definition_of("90", partitions=partitions, features=2, classes=ClassDefinition(most=6))
-    runner, reference = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True)), Reference(definition)
+    runner, reference = CrashingRunner(definition, options=RunnerOptions(keep_log=True)), Reference(definition)
     born = 0
     for now in range(12):
         rows = []
@@ -65,7 +66,7 @@ def test_a_flood_of_labels_leaves_the_stream_alive_and_its_old_classes_as_they_w
 
 def test_more_pairs_of_classes_than_a_checkpoint_has_room_for_are_not_scored_and_the_others_are() -> None:
     definition = definition_of("all", classes=ClassDefinition(most=2))
-    worker = EmbeddedRunner(definition)._workers[0].sources[0]
+    worker = CrashingRunner(definition)._workers[0].sources[0]
     assert worker._with_room(Confusion({("a", "b"): 1, ("a", "c"): 2})).rows == 3
     assert worker._with_room(Confusion({("a", "d"): 4})).rows == 4
     # Three pairs are known, and there is room for four.
@@ -75,7 +76,7 @@ def test_more_pairs_of_classes_than_a_checkpoint_has_room_for_are_not_scored_and
 
 def test_a_batch_with_as_many_labels_as_it_can_hold_is_refused_row_by_row_without_a_crash() -> None:
     definition = definition_of("all")
-    runner = EmbeddedRunner(definition)
+    runner = CrashingRunner(definition)
     rows = [Row(f"s{at}", f"{at:0{limits.LABEL_BYTES}}") for at in range(2000)]
     value = write_sample_batch(samples_of([tuple(rows)]), definition.data_fingerprint)
     runner.broker.append(Outgoing(SAMPLES, 0, None, value), 1)

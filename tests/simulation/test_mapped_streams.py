@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+from crashing_runner import CrashingRunner
 from deltaplane import limits
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
@@ -19,7 +20,7 @@ from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.partition import Partition
 from deltaplane.wire import read_prediction, write_query, write_sample_batch
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, SAMPLES, Outgoing
 from strategies_streams import FOURIER, HIDDEN, Row, admitted, definition_of, samples_of
 
@@ -81,8 +82,8 @@ def test_a_batch_that_is_mapped_in_pieces_gives_what_one_mapped_at_once_gives(
     assert np.vstack(many).tobytes() == one[0].tobytes()
 
 
-def runner_with(definition: StreamDefinition, rows: Sequence[Row], chunk: int = 10) -> EmbeddedRunner:
-    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+def runner_with(definition: StreamDefinition, rows: Sequence[Row], chunk: int = 10) -> CrashingRunner:
+    runner = CrashingRunner(definition, options=RunnerOptions(keep_log=True))
     for at, start in enumerate(range(0, len(rows), chunk)):
         samples = samples_of([(row,) for row in rows[start : start + chunk]], features=2)
         value = write_sample_batch(samples, definition.data_fingerprint)

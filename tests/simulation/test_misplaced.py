@@ -8,12 +8,13 @@ from dataclasses import replace
 
 import pytest
 
+from crashing_runner import CrashingRunner
 from deltaplane.errors import DefinitionMismatch
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement
 from deltaplane.wire import read_dead_letter, read_receipt, write_retirement, write_sample, write_sample_batch
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
+from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.processors.announced import explained_mismatch
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import (
@@ -35,11 +36,11 @@ OLD = replace(NEW, partitioner="crc32")
 IDS = [f"person-{at}" for at in range(40)]
 
 
-def runner_of(definition: StreamDefinition) -> EmbeddedRunner:
-    return EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+def runner_of(definition: StreamDefinition) -> CrashingRunner:
+    return CrashingRunner(definition, options=RunnerOptions(keep_log=True))
 
 
-def send(runner: EmbeddedRunner, rows: Sequence[Row], producers: StreamDefinition) -> None:
+def send(runner: CrashingRunner, rows: Sequence[Row], producers: StreamDefinition) -> None:
     """Rows by a producer that follows another definition's rule, by twos of a partition as batches, else one by one."""
     for partition in range(producers.partitions):
         mine = [row for row in rows if producers.partition_of(row.id) == partition]
@@ -51,12 +52,12 @@ def send(runner: EmbeddedRunner, rows: Sequence[Row], producers: StreamDefinitio
             runner.broker.append(Outgoing(SAMPLES, partition, None, value), NOW)
 
 
-def retire(runner: EmbeddedRunner, sample_id: str, partition: int) -> None:
+def retire(runner: CrashingRunner, sample_id: str, partition: int) -> None:
     value = write_retirement(Retirement(sample_id, "asked", 0), runner.definition.data_fingerprint)
     runner.broker.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value), NOW)
 
 
-def live(runner: EmbeddedRunner) -> int:
+def live(runner: CrashingRunner) -> int:
     model = runner.merger.model
     assert model is not None
     return sum(model.counts.values())

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from crashing_runner import CrashingRunner
 from deltaplane.errors import DeltaGap, WireError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Source, SourceState, Verdict
@@ -29,7 +30,7 @@ from deltaplane.wire import (
     write_sample_batch,
 )
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker, OffsetOutOfRange
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions, start_merger, take_source
+from deltaplane_services.embedded.embedded_runner import RunnerOptions, start_merger, take_source
 from deltaplane_services.processors import merger_processor as merger_module
 from deltaplane_services.processors import worker_processor as worker_module
 from deltaplane_services.processors.messages import (
@@ -81,10 +82,10 @@ def rows_of(seed: int, count: int = 150) -> list[Row]:
 
 def delivered(
     definition: StreamDefinition, rows: Sequence[Row], retired: Sequence[str] = (), delivery: Delivery | None = None
-) -> EmbeddedRunner:
+) -> CrashingRunner:
     """A runner that has been sent everything, and is drained."""
     delivery = delivery or Delivery()
-    runner = EmbeddedRunner(definition, delivery.workers, RunnerOptions(keep_log=True))
+    runner = CrashingRunner(definition, delivery.workers, RunnerOptions(keep_log=True))
     now = NOW + 10_000
     for times in range(1 + delivery.twice):
         for start in range(0, len(rows), delivery.rows_per_record):
@@ -112,7 +113,7 @@ def send(broker: EmbeddedBroker, definition: StreamDefinition, rows: Sequence[Ro
             broker.append(Outgoing(SAMPLES, partition, None, value), now)
 
 
-def end(runner: EmbeddedRunner) -> str:
+def end(runner: CrashingRunner) -> str:
     """The digest of the last model, which is that of the reference, too."""
     model = runner.merger.model
     assert model is not None
@@ -192,7 +193,7 @@ def test_without_rows_the_sums_are_the_same() -> None:
 @pytest.mark.parametrize("windows", WINDOWS)
 def test_crashes_and_rebalances_at_every_round_change_nothing(windows: tuple[str, ...]) -> None:
     definition = definition_of(*windows, partitions=3, features=2)
-    runner = EmbeddedRunner(definition, 1, RunnerOptions(keep_log=True, seed=4))
+    runner = CrashingRunner(definition, 1, RunnerOptions(keep_log=True, seed=4))
     rows, now = rows_of(9), NOW + 10_000
     for at, start in enumerate(range(0, len(rows), 10)):
         send(runner.broker, definition, rows[start : start + 10], now, single=False)
@@ -258,7 +259,7 @@ def test_without_rows_whatever_asks_to_retire_by_content_gets_the_reason_and_cha
 ) -> None:
     definition = definition_of("all", partitions=2, features=2, keep_rows=False)
     rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(17))]
-    runner, now = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True)), NOW + 10_000
+    runner, now = CrashingRunner(definition, options=RunnerOptions(keep_log=True)), NOW + 10_000
     asked = [row.id for row in rows[20:40:3]]
 
     def ask() -> None:
@@ -294,7 +295,7 @@ def test_without_rows_whatever_asks_to_retire_by_content_gets_the_reason_and_cha
 
 def test_a_stream_begun_on_a_log_that_has_lost_its_head_goes_on_from_what_is_left() -> None:
     definition = definition_of("all", features=2)
-    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+    runner = CrashingRunner(definition, options=RunnerOptions(keep_log=True))
     rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(11, 20))]
     for row in rows:
         send(runner.broker, definition, [row], NOW + 10_000, single=True)
@@ -364,7 +365,7 @@ def test_a_merger_that_died_while_it_wrote_its_checkpoints_misses_no_source(writ
 
 def test_the_checkpoint_that_reaches_furthest_counts_and_not_the_one_written_last() -> None:
     definition = definition_of("all", features=2)
-    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+    runner = CrashingRunner(definition, options=RunnerOptions(keep_log=True))
     rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(18, 40))]
     send(runner.broker, definition, rows[:20], NOW, single=True)
     runner.drain(NOW)
@@ -383,7 +384,7 @@ def test_the_checkpoint_that_reaches_furthest_counts_and_not_the_one_written_las
 
 def test_a_reader_is_not_left_with_the_model_of_a_merger_that_is_behind() -> None:
     definition = definition_of("all", features=2)
-    runner = EmbeddedRunner(definition, options=RunnerOptions(keep_log=True))
+    runner = CrashingRunner(definition, options=RunnerOptions(keep_log=True))
     rows = [replace(row, id=f"u{at}") for at, row in enumerate(rows_of(19, 20))]
     behind, _ = start_merger(definition, runner.broker)
     for row in rows:
@@ -432,7 +433,7 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
     definition = definition_of(*windows, partitions=2, features=2)
     logs = []
     for decode in (True, False):
-        runner = EmbeddedRunner(definition, 1, RunnerOptions(keep_log=True, decode=decode))
+        runner = CrashingRunner(definition, 1, RunnerOptions(keep_log=True, decode=decode))
         rows = rows_of(5)
         for start in range(0, len(rows), 7):
             for partition in range(2):
@@ -465,7 +466,7 @@ def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.Monk
         pytest.fail("nobody has asked")
 
     definition = definition_of("40", partitions=1, features=2)
-    runner = EmbeddedRunner(definition, 1, RunnerOptions(decode=False))
+    runner = CrashingRunner(definition, 1, RunnerOptions(decode=False))
     monkeypatch.setattr(worker_module, "write_delta", never)
     monkeypatch.setattr(merger_module, "write_model", never)
     rows = rows_of(5)

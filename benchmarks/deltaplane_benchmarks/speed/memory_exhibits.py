@@ -19,11 +19,6 @@ BYTES_BEYOND_FEATURES = 60
 """Of a live row, beside four for each feature: id, class, time, place."""
 
 
-def digest_words(passed: Passed) -> str:
-    """Whether the answer is right."""
-    return "same digest" if passed.same_digest else "OTHER DIGEST"
-
-
 def by_rows(plain: Passed, retiring: Passed) -> Exhibit:
     """Memory and time a row by rows seen, without retirements and with."""
     rows: list[tuple[Cell, ...]] = []

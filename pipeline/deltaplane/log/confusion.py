@@ -96,16 +96,11 @@ class Confusion:
         return totals
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        """Truth to predicted to count: plain, and what :meth:`from_dict` reads."""
+        """Truth to predicted to count, as plain dictionaries."""
         nested: dict[str, dict[str, int]] = {}
         for (truth, predicted), count in self.counts.items():
             nested.setdefault(truth, {})[predicted] = count
         return nested
-
-    @classmethod
-    def from_dict(cls, nested: Mapping[str, Mapping[str, int]]) -> Confusion:
-        """The inverse of :meth:`to_dict`."""
-        return cls({(truth, predicted): count for truth, row in nested.items() for predicted, count in row.items()})
 
 
 @dataclass(frozen=True)

@@ -122,12 +122,6 @@ class Partition:
         """Offset of the oldest retirement remembered: a rebuild must read from there."""
         return self._retirements.oldest(retirements_to)
 
-    def live_ids(self) -> list[str]:
-        """Ids of the rows counted in the longest window, oldest first."""
-        slots = np.arange(self._buffer.first, self._buffer.next, dtype=np.int64)
-        inside = self._edges.inside(self._edges.longest, slots, self._buffer.times(slots))
-        return [self._buffer.id(slot) for slot in slots[inside & self._buffer.current(slots)].tolist()]
-
     def is_live(self, sample_id: str) -> bool:
         """Whether a row of this id is counted in the longest window."""
         slot = self._buffer.slot_of(sample_id)

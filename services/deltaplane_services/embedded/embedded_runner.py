@@ -135,15 +135,6 @@ class EmbeddedRunner:
         source = Source(self.options.site, partition)
         return take_source(self.definition, self.broker, source, f"{worker.name}.{self._lives}", now)
 
-    def crash_worker(self, index: int, now: int) -> None:
-        """Lose all that a worker holds in memory, and start it again."""
-        self._workers[index].sources.clear()
-        self.rebalance(now)
-
-    def crash_merger(self) -> None:
-        """Lose the merger's memory, and start it again from its checkpoints."""
-        self.merger, self._delta_positions = start_merger(self.definition, self.broker)
-
     @property
     def rounding_error(self) -> Floats:
         """Largest distance between a feature's values and the grid so far, float64[d], in the features' own units."""

@@ -57,12 +57,10 @@ DEAD_LETTERED = {
 
 @dataclass(frozen=True)
 class ResumeFrom:
-    """Where a restored worker reads on: the offsets it wants, and those below which it cannot do without."""
+    """Where a restored worker reads on: offsets of its samples and of its retirements."""
 
     samples: int
     retirements: int
-    samples_needed: int
-    retirements_needed: int
 
 
 class WorkerProcessor:
@@ -144,12 +142,7 @@ class WorkerProcessor:
         self._samples_position = samples
         self._retirements_position = rebuild.retirements_window_from
         self._finish_refill_if_there()
-        return ResumeFrom(
-            samples=samples,
-            retirements=rebuild.retirements_window_from,
-            samples_needed=rebuild.window_from if keeps else accepted.samples_position,
-            retirements_needed=rebuild.retirements_window_from,
-        )
+        return ResumeFrom(samples, rebuild.retirements_window_from)
 
     @property
     def fenced(self) -> bool:

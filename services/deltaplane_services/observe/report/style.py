@@ -29,8 +29,6 @@ COLOURS = {
 }
 
 DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 2.2), (1.6, 1.6), (7.0, 2.0, 1.6, 2.0), (3.2, 1.4), (9.0, 3.0))
-MOST_LINES = 24
-"""Lines that can be told apart in one picture: six colours, and four kinds of dashes for each."""
 
 
 @dataclass(frozen=True)

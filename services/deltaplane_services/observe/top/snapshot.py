@@ -18,7 +18,6 @@ from deltaplane_services.observe.top.gather import Address, Gathering, Scrape, S
 from deltaplane_services.observe.top.history import History, Key, quantile
 
 State = Literal["ready", "not ready", "standing still", "silent", "stranger"]
-Trends = Mapping[Key, tuple[float | None, ...]]
 
 STILL_SECONDS = 5.0
 """A loop that has not turned for so long is said to stand still; a turn takes a twentieth of a second."""
