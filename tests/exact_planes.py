@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-from deltaplane.exact.grid import Grid, Placed
+from deltaplane.arrays import Flags, Floats, Placed
+from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver_options import SolverOptions
-
-Floats = npt.NDArray[np.float64]
 
 as_fractions = np.vectorize(Fraction, otypes=[object])
 
 
 def exact_plane(
-    placed: Placed, own: npt.NDArray[np.bool_], grid: Grid, options: SolverOptions, times: Sequence[int] | None = None
+    placed: Placed, own: Flags, grid: Grid, options: SolverOptions, times: Sequence[int] | None = None
 ) -> Floats:
     """[w; b] in raw units, in rational arithmetic, rounded at the very end; for inverse weights or none.
 

@@ -11,11 +11,11 @@ import functools
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
@@ -31,9 +31,6 @@ from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
 from deltaplane.stream.placement import PARTITIONERS
 from deltaplane.stream.sample import Retirement, Samples
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 LONG = st.integers(-(2**63), 2**63 - 1)
 POSITIONS = st.integers(0, limits.POSITION)
@@ -64,7 +61,7 @@ def grid_values() -> st.SearchStrategy[int]:
 
 def grid_rows(
     features: int | None = None, max_rows: int = 12, max_features: int = 4, *, min_rows: int = 0
-) -> st.SearchStrategy[Integers]:
+) -> st.SearchStrategy[Int64s]:
     """Grid rows int64[n, d], |q| < 2**30."""
     width = st.just(features) if features else st.integers(1, max_features)
     shape = st.tuples(st.integers(min_rows, max_rows), width)
@@ -72,7 +69,7 @@ def grid_rows(
 
 
 @st.composite
-def row_sets(draw: st.DrawFn, sets: int, max_rows: int = 8) -> tuple[Integers, ...]:
+def row_sets(draw: st.DrawFn, sets: int, max_rows: int = 8) -> tuple[Int64s, ...]:
     """So many sets of grid rows over the same features."""
     features = draw(st.integers(1, 4))
     return tuple(draw(grid_rows(features, max_rows)) for _ in range(sets))

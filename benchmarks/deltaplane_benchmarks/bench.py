@@ -14,6 +14,8 @@ from deltaplane_benchmarks.data.archives import Cache, DataDamaged, DataMissing
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Exhibit
 
+__all__ = ["Bench", "Experiment", "Settings"]
+
 Thing = TypeVar("Thing")
 
 

@@ -17,6 +17,8 @@ from deltaplane_services.cli.option_groups import with_groups
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
 
+__all__ = ["HELP", "NEEDED", "app", "bench", "papers", "peers", "streams"]
+
 HELP = "The papers' tables and figures, and real streams, done again: ours beside theirs."
 app = typer.Typer(help=HELP, no_args_is_help=True)
 

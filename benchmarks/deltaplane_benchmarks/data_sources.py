@@ -15,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.arrays import Floats, Int32s, Texts
 from deltaplane.exact.grid import Grid
 from deltaplane.log.delta import Source
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks import linear
-from deltaplane_benchmarks.data.formats import Floats, Texts
 from deltaplane_benchmarks.nodes import Part, Processes, dealt
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.embedded.embedded_runner import start_merger, take_source
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing, source_key
+
+__all__ = ["IDS_AT_ONCE", "RECORDS_A_STEP", "SITE", "Published", "Sources", "definition_for", "serve"]
 
 SITE = "node"
 RECORDS_A_STEP = 16
@@ -164,7 +166,7 @@ def _ids(count: int, partition: int, definition: StreamDefinition) -> list[str]:
 
 def _message(
     rows: Floats,
-    codes: linear.Codes,
+    codes: Int32s,
     names: Sequence[str],
     ids: Sequence[str],
     first: int,

@@ -9,6 +9,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+__all__ = ["SCHEMA", "Cell", "Chart", "Column", "Exhibit", "Report", "Series", "Target"]
+
 Cell = str | int | float | None
 """What a table holds; None and NaN are undefined, and shown as a dash."""
 

@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int32s, Texts
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.log.confusion import Confusion, Measures, summary
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane_benchmarks.data.formats import Floats, Texts
 
-Codes = npt.NDArray[np.int32]
+__all__ = [
+    "PAPER_OPTIONS",
+    "UNWEIGHTED_OPTIONS",
+    "coded",
+    "flags",
+    "in_chunks",
+    "measures",
+    "plane_of",
+    "statistics_of",
+    "statistics_of_codes",
+]
 
 PAPER_OPTIONS = SolverOptions(kind="wlpsvm", C=1.0, standardize=False)
 """The papers' own setting: weighted by the other class's share, C = 1, penalised in raw units."""
@@ -27,13 +36,13 @@ def statistics_of(rows: Floats, labels: Texts, grid: Grid) -> Statistics:
     return statistics_of_codes(rows, *coded(labels), grid)
 
 
-def coded(labels: Texts) -> tuple[Codes, list[str]]:
+def coded(labels: Texts) -> tuple[Int32s, list[str]]:
     """Labels as indices int32[n] into a sorted list of names."""
     names, codes = np.unique(labels, return_inverse=True)
     return codes.astype(np.int32), names.tolist()
 
 
-def statistics_of_codes(rows: Floats, codes: Codes, names: list[str], grid: Grid) -> Statistics:
+def statistics_of_codes(rows: Floats, codes: Int32s, names: list[str], grid: Grid) -> Statistics:
     """The same for labels given as indices into ``names``."""
     placed, inside = grid.place(rows)
     assert inside.all(), "a benchmark's grid is fitted on all of its rows"
@@ -54,11 +63,11 @@ def plane_of(statistics: Statistics, grid: Grid, options: SolverOptions, positiv
     return solve(statistics.grams(), grid, options, positive)
 
 
-def measures(truth: npt.NDArray[np.bool_], predicted: npt.NDArray[np.bool_]) -> Measures:
+def measures(truth: Flags, predicted: Flags) -> Measures:
     """The measures of paper 4, with the true flags as the positive class."""
     return summary(Confusion.of(truth.astype(np.int64), predicted.astype(np.int64), ("rest", "positive")), "positive")
 
 
-def flags(plane: Plane, rows: Floats, positive: str) -> npt.NDArray[np.bool_]:
+def flags(plane: Plane, rows: Floats, positive: str) -> Flags:
     """bool[n]: which raw rows a plane of two classes takes for the positive one."""
     return np.asarray(np.array(plane.classes)[plane.predict(rows)] == positive)

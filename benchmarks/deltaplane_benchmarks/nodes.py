@@ -14,19 +14,20 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
+from deltaplane.arrays import Floats, Int32s, Texts
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
-from deltaplane_benchmarks.data.formats import Floats, Texts
-from deltaplane_benchmarks.linear import Codes
+
+__all__ = ["Nodes", "Part", "Processes", "Trained", "dealt", "serve"]
 
 Part = tuple[int, int]
 """Rows [from, to) of those that a node holds."""
 
 
-def serve(pipe: Connection, rows: Floats, codes: Codes, names: list[str], grid: tuple[Floats, Floats]) -> None:
+def serve(pipe: Connection, rows: Floats, codes: Int32s, names: list[str], grid: tuple[Floats, Floats]) -> None:
     """A node's life: for each part asked for, its statistics as bytes by class; None ends it."""
     from threadpoolctl import threadpool_limits
 

@@ -16,6 +16,8 @@ from deltaplane_benchmarks.bench import Bench, Experiment, Settings
 from deltaplane_benchmarks.data.archives import Cache
 from deltaplane_benchmarks.exhibit import Report
 
+__all__ = ["described", "run"]
+
 
 def run(experiments: Sequence[Experiment], settings: Settings, cache: Cache, say: Callable[[str], None]) -> Report:
     """Run them in order. Data that cannot be had is in the report's ``missing``; all else that fails is raised."""

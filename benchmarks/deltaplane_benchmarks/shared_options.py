@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+__all__ = ["KAFKA", "Check", "Experimenting", "Outputs", "Seed"]
+
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
 Check = Annotated[bool, typer.Option("--check", help="Exit with 1 where a target is not met or data is missing.")]
 KAFKA = "HOST:PORT of Kafka; the stream's topics are made and deleted."

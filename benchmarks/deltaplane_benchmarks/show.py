@@ -21,6 +21,19 @@ from deltaplane_benchmarks.exhibit import Cell, Chart, Exhibit, Report
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+__all__ = [
+    "MOST_DOTS",
+    "PICTURE_DOTS_PER_INCH",
+    "PICTURE_INCHES",
+    "cell",
+    "draw",
+    "markdown",
+    "progress",
+    "show",
+    "write_json",
+    "write_markdown",
+]
+
 PICTURE_INCHES = (8.0, 5.0)
 PICTURE_DOTS_PER_INCH = 120
 MOST_DOTS = 60

@@ -23,6 +23,8 @@ from typing import Any
 import scipy.linalg  # noqa: F401 - SciPy may bring a BLAS of its own, and one that is not loaded yet is not found.
 from threadpoolctl import OpenBLASController, ThreadpoolController
 
+__all__ = ["blas_threads"]
+
 
 class _Threads:
     """The blocks that have begun, by what they ask for, and what each library had before the first of them.

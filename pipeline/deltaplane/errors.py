@@ -8,6 +8,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+__all__ = [
+    "DefinitionError",
+    "DefinitionMismatch",
+    "DeltaGap",
+    "DeltaplaneError",
+    "ExtraMissing",
+    "LimitExceeded",
+    "LogDisorder",
+    "LogReplaced",
+    "RowsRefused",
+    "SolveRefused",
+    "SourceBarred",
+    "StateMismatch",
+    "WireError",
+]
+
 
 class DeltaplaneError(Exception):
     """Any failure that Deltaplane itself reports; its text is meant for the person who runs it."""

@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from deltaplane.errors import ExtraMissing
 
+__all__ = ["PublicNames", "Renamed", "extra_needed"]
+
 _DISTRIBUTIONS = {
     "confluent_kafka": "confluent-kafka",
     "prometheus_client": "prometheus-client",

@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Int64s
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.solver import Plane
@@ -23,6 +23,8 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window
 from deltaplane.stream.sample import Samples
 from deltaplane.window.sliding import NO_WATERMARK
+
+__all__ = ["BLOCK", "LiveRow", "Reference", "answer_of", "exact_moments"]
 
 BLOCK = 4096
 
@@ -33,7 +35,7 @@ class LiveRow:
 
     id: str
     label: str
-    placed: npt.NDArray[np.int64]
+    placed: Int64s
     event_time: int
 
 
@@ -133,19 +135,19 @@ class Reference:
         """The statistics of what is live now, from scratch."""
         moments: dict[tuple[int, str], Moments] = {}
         for window in range(len(self.definition.ladder.windows)):
-            by_class: dict[str, list[npt.NDArray[np.int64]]] = {}
+            by_class: dict[str, list[Int64s]] = {}
             for row in self.live(window):
                 by_class.setdefault(row.label, []).append(row.placed)
             for label, rows in by_class.items():
                 moments[window, label] = exact_moments(self._mapped(np.array(rows)))
         return Statistics(self.definition.dimension, moments)
 
-    def _mapped(self, placed: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def _mapped(self, placed: Int64s) -> Int64s:
         """The map is the one thing that the fast path and this one share; its own tests hold it to its formula."""
         return np.asarray(self.definition.feature_map.apply(placed), dtype=np.int64)
 
 
-def exact_moments(placed: npt.NDArray[np.int64]) -> Moments:
+def exact_moments(placed: Int64s) -> Moments:
     """``EᵀE`` of grid rows int64[n, d] by integer products: int64 where no sum can overflow, else Python's integers."""
     extended = np.hstack([placed, np.full((len(placed), 1), -1, dtype=np.int64)])
     largest = int(np.abs(extended).max())

@@ -6,6 +6,8 @@ import json
 from importlib import resources
 from typing import Any
 
+__all__ = ["NAMES", "load"]
+
 NAMES = (
     "sample",
     "sample_batch",

@@ -27,6 +27,7 @@ from typing import Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, DeltaplaneError, RowsRefused
 from deltaplane.log.answers import Answers, answer
@@ -38,8 +39,9 @@ from deltaplane_services.kafka.clients import reader, sample_publisher, topic_wa
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.messages import MODELS, RETIREMENTS, SAMPLES, Outgoing
 
+__all__ = ["LiveModel", "NoPlane", "SampleProducer"]
+
 logger = logging.getLogger(__name__)
-Floats = npt.NDArray[np.float64]
 
 _SHOWN = 3
 """Rows that an error names; all of them are in its ``refusals``."""
@@ -66,7 +68,7 @@ class SampleProducer:
     def send_batch(
         self,
         ids: Sequence[str],
-        event_times_milliseconds: npt.NDArray[np.int64],
+        event_times_milliseconds: Int64s,
         labels: Sequence[str],
         features: Floats,
         feature_type: Literal["float32", "float64"] = "float64",

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
@@ -19,13 +19,12 @@ from deltaplane.solve.candidates import FADE_ROWS, Blend, Choice, Fitted, Trials
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
 
-Floats = npt.NDArray[np.float64]
 OPTIONS = tuple(SolverOptions(C=C) for C in (0.001, 0.1, 10.0))
 CHOICES = tuple(map(Choice.of, OPTIONS))
 GRID = Grid(np.full(3, 2.0**-10), np.array([0.0, 5.0, -1.0]))
 
 
-def stream(seed: int, rows: int = 400, classes: int = 2) -> tuple[Floats, npt.NDArray[np.int64]]:
+def stream(seed: int, rows: int = 400, classes: int = 2) -> tuple[Floats, Int64s]:
     """Rows on the grid and their classes 0, 1, ...; the means differ, the deviations too."""
     random = np.random.default_rng(seed)
     truth = random.integers(0, classes, rows)
@@ -33,12 +32,12 @@ def stream(seed: int, rows: int = 400, classes: int = 2) -> tuple[Floats, npt.ND
     return GRID.values(np.rint((values - GRID.offsets) / GRID.steps)), truth
 
 
-def grams(rows: Floats, truth: npt.NDArray[np.int64], names: str = "abc") -> dict[str, Moments]:
+def grams(rows: Floats, truth: Int64s, names: str = "abc") -> dict[str, Moments]:
     placed = np.rint((rows - GRID.offsets) / GRID.steps).astype(np.int32)
     return {names[c]: Moments.of_rows(placed[truth == c]) for c in np.unique(truth)}
 
 
-def ladder(rows: Floats, truth: npt.NDArray[np.int64], lengths: Sequence[int]) -> list[dict[str, Moments]]:
+def ladder(rows: Floats, truth: Int64s, lengths: Sequence[int]) -> list[dict[str, Moments]]:
     return [grams(rows[-length:], truth[-length:]) for length in lengths]
 
 

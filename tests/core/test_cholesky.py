@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from deltaplane.arrays import Floats
 from deltaplane.solve import cholesky
 from deltaplane.solve.cholesky import solve_all
-
-Floats = npt.NDArray[np.float64]
 
 
 def systems(seed: int, count: int, unknowns: int) -> tuple[Floats, Floats]:

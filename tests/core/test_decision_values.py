@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from sklearn.datasets import make_classification
 
+from deltaplane.arrays import Floats
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, SlidingProximalSVM
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.decision_values import decision_values, values_by_own_planes
 from deltaplane.solve.solver import Plane
-
-Floats = npt.NDArray[np.float64]
 
 
 def sum_of(row: Floats, weights: Floats) -> float:

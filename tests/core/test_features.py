@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pytest
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
@@ -24,9 +25,6 @@ from deltaplane.stream.component_tables import (
     feature_map_table,
     fit_feature_map,
 )
-
-Floats = npt.NDArray[np.float64]
-Rows = npt.NDArray[np.int32]
 
 KINDS: tuple[feature_maps.Kind, ...] = ("hidden", "fourier")
 END = limits.GRID_RANGE - 1
@@ -41,12 +39,12 @@ def some_map(
     return FeatureMap(kind, units, seed, sigma or default_sigma(features), centers, scales)
 
 
-def some_rows(features: int, rows: int, seed: int = 0) -> Rows:
+def some_rows(features: int, rows: int, seed: int = 0) -> Int32s:
     """Ordinary grid rows int32[n, d]."""
     return np.random.default_rng(seed).integers(-(2**20), 2**20, size=(rows, features)).astype(np.int32)
 
 
-def formula(feature_map: FeatureMap, placed: Rows) -> Floats:
+def formula(feature_map: FeatureMap, placed: Int32s) -> Floats:
     """The map as its formula says, by the library's functions: float64[n, units], in steps of 2**-20."""
     z = np.rint((placed - np.array(feature_map.centers, dtype=np.float64)) * 2**20 / np.array(feature_map.scales))
     # Integer products are exact, and stay below 2**53.
@@ -230,7 +228,7 @@ def test_a_machine_that_computes_otherwise_has_another_identity(
     here = some_map(kind, 2).identity
     right = getattr(portable, function)
 
-    def off_by_one(values: Any, results: Rows) -> None:
+    def off_by_one(values: Any, results: Int32s) -> None:
         right(values, results)
         results[results == 2**20] -= 1
 

@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as hnp
 
 import strategies
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 
@@ -21,7 +22,7 @@ LARGEST = limits.GRID_RANGE - 1
 FLOAT_MAXIMUM = float(np.finfo(np.float64).max)
 
 
-def column(*values: float) -> strategies.Floats:
+def column(*values: float) -> Floats:
     """The rows float64[n, 1] of one feature."""
     return np.array(values, dtype=np.float64)[:, None]
 
@@ -32,7 +33,7 @@ def fitted(*values: float) -> tuple[float, float]:
     return float(grid.steps[0]), float(grid.offsets[0])
 
 
-def in_proportion(values: strategies.Floats) -> bool:
+def in_proportion(values: Floats) -> bool:
     """Whether no value is out of all proportion to 99 in 100 others, measured from the median."""
     spread = np.sort(np.abs(values - np.median(values)))
     spread = spread[spread > 0]
@@ -48,7 +49,7 @@ def in_proportion(values: strategies.Floats) -> bool:
 @example(np.array([4e307, 3.9e307]))
 @example(np.array([1e20, 1e20 + 2**14]))
 def test_a_fitted_grid_takes_every_ordinary_value_it_was_fitted_on_and_is_made_of_powers_of_two(
-    values: strategies.Floats,
+    values: Floats,
 ) -> None:
     assume(np.abs(values).max() <= 4e307)
     grid = fit_grid(values[:, None])

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.exact.moments import Moments
 
 LARGEST = limits.GRID_RANGE - 1
@@ -27,7 +28,7 @@ def of_integers(*entries: int) -> Moments:
     return Moments.from_bytes(dimension, b"".join(entry.to_bytes(16, "little", signed=True) for entry in entries))
 
 
-def product(rows: strategies.Integers) -> list[list[int]]:
+def product(rows: Int64s) -> list[list[int]]:
     """The Gram matrix of rows [q, -1] in Python's integers."""
     extended = [[*row, -1] for row in rows.tolist()]
     size = range(rows.shape[1] + 1)
@@ -38,17 +39,17 @@ def entries(moments: Moments) -> list[list[int]]:
     return [[moments.entry(i, j) for j in range(moments.dimension)] for i in range(moments.dimension)]
 
 
-def of_block(rows: strategies.Integers) -> Moments:
+def of_block(rows: Int64s) -> Moments:
     """The statistics of rows by BLAS, however few they are."""
     return Moments._of_block(rows)
 
 
-def shifts_taken(monkeypatch: pytest.MonkeyPatch, rows: strategies.Integers) -> set[int]:
+def shifts_taken(monkeypatch: pytest.MonkeyPatch, rows: Int64s) -> set[int]:
     """The shifts of the products that a block of rows adds: none on the plain path, {0, 15, 30} on the split one."""
     seen: set[int] = set()
     original = Moments._of_shifted
 
-    def spy(part: strategies.Floats, shift: int) -> Moments:
+    def spy(part: Floats, shift: int) -> Moments:
         seen.add(shift)
         return original(part, shift)
 
@@ -63,7 +64,7 @@ PLAIN, SPLIT = set[int](), {0, limits.SPLIT_BITS, 2 * limits.SPLIT_BITS}
 
 
 @given(strategies.grid_rows())
-def test_every_entry_is_the_product_of_integers(rows: strategies.Integers) -> None:
+def test_every_entry_is_the_product_of_integers(rows: Int64s) -> None:
     moments = Moments.of_rows(rows)
     assert entries(moments) == product(rows)
     assert moments.count == len(rows)
@@ -94,7 +95,7 @@ def test_a_block_is_split_as_soon_as_its_sums_of_squares_reach_half_of_what_is_e
 
 
 @given(strategies.grid_rows(max_rows=4, min_rows=1))
-def test_the_split_path_gives_what_the_plain_path_gives(rows: strategies.Integers) -> None:
+def test_the_split_path_gives_what_the_plain_path_gives(rows: Int64s) -> None:
     rows = np.repeat(np.sign(rows) * (np.abs(rows) % 2**20), 8, axis=0)  # Too many to be multiplied as int64.
     huge = np.full((1, rows.shape[1]), LARGEST, dtype=np.int64)
     together = Moments.of_rows(np.concatenate([rows, huge]))
@@ -126,14 +127,14 @@ def test_a_full_block_of_the_largest_values_is_exact(sign: int) -> None:
 
 
 @given(strategies.grid_rows())
-def test_the_type_of_the_rows_makes_no_difference(rows: strategies.Integers) -> None:
+def test_the_type_of_the_rows_makes_no_difference(rows: Int64s) -> None:
     moments = Moments.of_rows(rows)
     assert Moments.of_rows(rows.astype(np.int32)) == moments
     assert Moments.of_rows(rows.astype(np.float64)) == moments
 
 
 @given(strategies.grid_rows(max_features=5))
-def test_the_layout_of_the_rows_makes_no_difference(rows: strategies.Integers) -> None:
+def test_the_layout_of_the_rows_makes_no_difference(rows: Int64s) -> None:
     moments = Moments.of_rows(rows)
     wide = np.zeros((2 * len(rows), 3 * rows.shape[1]), dtype=np.int64)
     wide[::2, 1::3] = rows

@@ -7,16 +7,14 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deltaplane.arrays import Int64s
 from deltaplane.window.buffer import RowBuffer
 from deltaplane.window.offsets import OffsetRuns
 from strategies import LONG
-
-Int64s = npt.NDArray[np.int64]
 
 LEAST, MOST = -(2**63), 2**63 - 1
 ENDS = st.sampled_from([LEAST, LEAST + 1, -(2**62), -1, 0, 1, 2**62, MOST - 1, MOST])

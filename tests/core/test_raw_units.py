@@ -7,11 +7,11 @@ from fractions import Fraction
 from itertools import product
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from deltaplane.arrays import Flags, Floats, Int32s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
@@ -21,23 +21,19 @@ from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
 from exact_planes import exact_plane
 
-Floats = npt.NDArray[np.float64]
-
 TOLERANCE = 1e-6
 """Of the range of the decision values: what a plane's may be off by."""
 
 KINDS = [("wlpsvm", "regularised"), ("lpsvm", "regularised"), ("lssvm", "none"), ("lssvm", "free")]
 
 
-def rows_of(seed: int, features: int = 1) -> tuple[Floats, npt.NDArray[np.bool_]]:
+def rows_of(seed: int, features: int = 1) -> tuple[Floats, Flags]:
     """Rows float64[60, d] of a size near one, a third of them of the own side, and which these are."""
     rng, own = np.random.default_rng(seed), np.arange(60) < 20
     return np.where(own, 1.0, -1.0)[:, None] + 2.0 * rng.normal(size=(60, features)), own
 
 
-def plane_of(
-    X: Floats, own: npt.NDArray[np.bool_], options: SolverOptions
-) -> tuple[Plane, Grid, npt.NDArray[np.int32]]:
+def plane_of(X: Floats, own: Flags, options: SolverOptions) -> tuple[Plane, Grid, Int32s]:
     grid = fit_grid(X)
     placed, fits = grid.place(X)
     assert fits.all()

@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Texts
 from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused
 from deltaplane.exact import centring
 from deltaplane.exact.centring import Stack
@@ -26,14 +26,11 @@ from deltaplane.solve.solver import Plane, Problem, solve
 from deltaplane.solve.solver_options import SolverOptions
 from exact_planes import exact_plane
 
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[np.str_]
-
 RAW = SolverOptions(standardize=False, C=0.3)
 SEEDS = pytest.mark.parametrize("seed", [1, 2, 3])
 
 
-def make_rows(seed: int, shares: Mapping[str, int], features: int = 4) -> tuple[Floats, Labels]:
+def make_rows(seed: int, shares: Mapping[str, int], features: int = 4) -> tuple[Floats, Texts]:
     """Grid rows [n, d] of classes that differ in their means, and their labels."""
     rng = np.random.default_rng(seed)
     labels = np.repeat(list(shares), list(shares.values()))
@@ -48,7 +45,7 @@ def make_grid(features: int = 4) -> Grid:
     return Grid(steps, steps * np.arange(features) * 300)
 
 
-def grams(placed: Floats, labels: Labels) -> dict[str, Moments]:
+def grams(placed: Floats, labels: Texts) -> dict[str, Moments]:
     """Exact Gram matrices of each class."""
     return {label: Moments.of_rows(placed[labels == label]) for label in np.unique(labels).tolist()}
 

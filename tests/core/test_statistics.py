@@ -6,13 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import strategies
+from deltaplane.arrays import Int32s, Int64s
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
@@ -146,9 +146,9 @@ def test_every_process_finds_the_same_digest(seed: str) -> None:
 
 
 @given(strategies.grid_rows(max_rows=20), st.data())
-def test_rows_are_summed_class_by_class(rows: strategies.Integers, data: st.DataObject) -> None:
+def test_rows_are_summed_class_by_class(rows: Int64s, data: st.DataObject) -> None:
     labels = ["x", "a", "never", "m"]
-    codes: npt.NDArray[np.int32] = data.draw(hnp.arrays(np.int32, len(rows), elements=st.sampled_from([0, 1, 3])))
+    codes: Int32s = data.draw(hnp.arrays(np.int32, len(rows), elements=st.sampled_from([0, 1, 3])))
     naive: dict[str, Moments] = {}
     for row, code in zip(rows, codes.tolist(), strict=True):
         part = Moments.of_rows(row[None, :])

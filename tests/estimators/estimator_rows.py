@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from hypothesis import strategies as st
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.exact.grid import Grid
-
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
 
 GRID = Grid(np.array([2.0**-10, 1.0, 2.0**-4]), np.array([0.0, 2000.0, -1.0]))
 

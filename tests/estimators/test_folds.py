@@ -10,15 +10,16 @@ from hypothesis import given
 from scipy.special import log_ndtr
 
 import strategies
+from deltaplane.arrays import Int64s, Labels, Placed
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.centring import moved
-from deltaplane.exact.grid import Grid, Placed, fit_grid
+from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
 from deltaplane.solve.cross_validation import CANDIDATES, FOLDS, _InFloat, choose_c, folds_of, row_hashes
 from deltaplane.solve.solver import solve
 from deltaplane.solve.solver_options import SolverOptions
-from estimators.estimator_rows import Labels, Rows, random_rows
+from estimators.estimator_rows import Rows, random_rows
 
 OPTIONS = [
     SolverOptions(),
@@ -187,7 +188,7 @@ def test_a_class_of_two_rows_is_still_judged() -> None:
 
 
 @given(strategies.grid_rows(max_rows=20))
-def test_a_row_hashes_as_plain_integer_arithmetic_says(placed: strategies.Integers) -> None:
+def test_a_row_hashes_as_plain_integer_arithmetic_says(placed: Int64s) -> None:
     mask = 2**64 - 1
 
     def mixed(word: int) -> int:

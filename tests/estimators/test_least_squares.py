@@ -10,10 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.model_selection import KFold, StratifiedKFold, cross_val_score
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import DefinitionError, StateMismatch
 from deltaplane.estimators import LeastSquaresSVM, RowsRefused
 from deltaplane.estimators.least_squares_state import BATCH_ROWS, LeastSquaresState
-from estimators.estimator_rows import Floats, Labels, Rows, random_rows
+from estimators.estimator_rows import Rows, random_rows
 
 
 def rows_of(seed: int, count: int, features: int = 6, classes: int = 2) -> Rows:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import DefinitionError, DefinitionMismatch, DeltaplaneError, SolveRefused, StateMismatch
 from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused, SlidingProximalSVM
 from deltaplane.exact.grid import Grid, fit_grid
@@ -15,7 +16,7 @@ from deltaplane.reference import exact_moments
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
-from estimators.estimator_rows import GRID, Floats, Labels, random_rows, state_of
+from estimators.estimator_rows import GRID, random_rows, state_of
 
 
 def extended(X: Floats) -> Floats:

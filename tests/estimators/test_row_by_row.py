@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import SolveRefused
 from deltaplane.estimators import RowsRefused, SlidingProximalSVM
 from deltaplane.estimators.rows_given import Labelled
@@ -17,11 +17,8 @@ from deltaplane.solve.sliding_planes import planes_before
 
 FIRST = 60
 
-Rows = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
 
-
-def stream(seed: int) -> tuple[Rows, Labels, int]:
+def stream(seed: int) -> tuple[Floats, Labels, int]:
     """Rows of odd scales and places, their labels, and a window; now and then one class is gone for a while, and now
     and then the features are so many that not all planes are made at once.
     """
@@ -44,7 +41,7 @@ def settings(seed: int) -> dict[str, Any]:
     return {"kind": kind, "bias": bias, "weighting": weighting, "standardize": standardize, "C": 10.0 ** (seed % 5 - 2)}
 
 
-def begun(X: Rows, y: Labels, window: int, **of: Any) -> SlidingProximalSVM:
+def begun(X: Floats, y: Labels, window: int, **of: Any) -> SlidingProximalSVM:
     return SlidingProximalSVM(window, grid=fit_grid(X), **of).partial_fit(X[:FIRST], y[:FIRST])
 
 

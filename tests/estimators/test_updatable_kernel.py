@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import DefinitionError, LimitExceeded
 from deltaplane.estimators import RowsRefused, UpdatableKernelSVM, updatable_kernel
-from estimators.estimator_rows import Floats, Labels, Rows, random_rows
+from estimators.estimator_rows import Rows, random_rows
 
 Decide = Callable[[Floats], Floats]
 

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Int32s
 from deltaplane.maps import portable
 from deltaplane.maps.feature_maps import FeatureMap
 
@@ -35,7 +35,7 @@ _ROWS = (
 )
 
 
-def rows(features: int) -> npt.NDArray[np.int32]:
+def rows(features: int) -> Int32s:
     """Grid rows int32[n, d]: ordinary ones, and both ends of the grid."""
     return np.array(_ROWS, dtype=np.int32)[:, :features]
 

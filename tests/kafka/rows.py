@@ -7,8 +7,8 @@ import secrets
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.reference import Reference
 from deltaplane.stream.placement import partitions_of
 from deltaplane.stream.sample import Samples
@@ -23,14 +23,14 @@ class Rows:
     def __init__(self, count: int, seed: int, ids_from: int = 0) -> None:
         random = np.random.default_rng(seed)
         positive = random.random(count) < 0.3
-        self.features: npt.NDArray[np.float64] = random.normal(size=(count, 3)) + positive[:, None] * [1.0, 0.5, -0.5]
+        self.features: Floats = random.normal(size=(count, 3)) + positive[:, None] * [1.0, 0.5, -0.5]
         self.features = np.round(self.features * 100.0, 6)
         self.labels = ["yes" if one else "no" for one in positive]
         self.ids = [f"row-{ids_from + number}" for number in range(count)]
         self.times = FIRST_TIME + 1000 * np.arange(ids_from, ids_from + count, dtype=np.int64)
 
     @classmethod
-    def single(cls, sample_id: str, label: str, features: npt.NDArray[np.float64], time: int = FIRST_TIME) -> Rows:
+    def single(cls, sample_id: str, label: str, features: Floats, time: int = FIRST_TIME) -> Rows:
         """One row."""
         row = cls(1, 0)
         row.ids, row.labels, row.features, row.times = [sample_id], [label], features, np.array([time])
@@ -53,7 +53,7 @@ class Rows:
                 writer.writerow([sample_id, self.times[row] / 1000, *self.features[row].tolist(), self.labels[row]])
         return path
 
-    def samples(self, at: npt.NDArray[np.int64] | None = None) -> Samples:
+    def samples(self, at: Int64s | None = None) -> Samples:
         """Those rows, or all, as one batch."""
         rows = np.arange(len(self)) if at is None else at
         table = tuple(dict.fromkeys(["no", "yes", *self.labels]))

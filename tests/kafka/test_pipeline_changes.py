@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from deltaplane.arrays import Floats
 from deltaplane.log.merger import plane_of
 from deltaplane.log.model import Model
 from deltaplane.reference import Reference
@@ -253,7 +253,7 @@ def some(rows: Rows, at: list[int]) -> Rows:
     return part
 
 
-def with_features(rows: Rows, features: npt.NDArray[np.float64]) -> Rows:
+def with_features(rows: Rows, features: Floats) -> Rows:
     """The same rows with other features."""
     other = some(rows, list(range(len(rows))))
     other.features = features

@@ -12,13 +12,13 @@ from typing import Any, cast
 from unittest import mock
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import strategies
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError, RowsRefused
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
@@ -41,8 +41,6 @@ from deltaplane_services.processors.messages import QUERIES, Record
 from deltaplane_services.processors.scorer_processor import BAD_VALUE, ScorerProcessor
 from golden.wire_examples import MODEL
 from strategies_streams import definition_of
-
-Floats = npt.NDArray[np.float64]
 
 
 @st.composite
@@ -210,7 +208,7 @@ def test_numbers_of_any_type_are_answered_and_what_are_none_is_refused(
     assert told(answer(plane, definition, narrow)) == told(answer(plane, definition, narrow.astype(np.float64)))
     for wrong in (rows[:, :-1], rows[None], [["a"] * rows.shape[1]], [[1.0], [1.0, 2.0]], None):
         with pytest.raises(DefinitionError, match=r"rows: expected numbers \[n, "):
-            answer(plane, definition, wrong)  # type: ignore[arg-type]
+            answer(plane, definition, wrong)
 
 
 @given(strategies.definitions(), st.data(), st.integers(17, 3000))

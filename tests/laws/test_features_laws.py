@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.maps.feature_maps import FeatureMap
@@ -33,7 +34,7 @@ def feature_maps(draw: st.DrawFn, features: int) -> FeatureMap:
 
 
 @st.composite
-def maps_and_rows(draw: st.DrawFn) -> tuple[FeatureMap, strategies.Integers]:
+def maps_and_rows(draw: st.DrawFn) -> tuple[FeatureMap, Int64s]:
     """A map, and grid rows for it."""
     rows = draw(strategies.grid_rows(max_rows=20))
     return draw(feature_maps(rows.shape[1])), rows
@@ -41,7 +42,7 @@ def maps_and_rows(draw: st.DrawFn) -> tuple[FeatureMap, strategies.Integers]:
 
 @given(maps_and_rows(), st.data())
 def test_any_order_and_any_cut_into_batches_map_a_row_to_the_same_bits(
-    case: tuple[FeatureMap, strategies.Integers], data: st.DataObject
+    case: tuple[FeatureMap, Int64s], data: st.DataObject
 ) -> None:
     feature_map, rows = case
     order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=int)
@@ -54,7 +55,7 @@ def test_any_order_and_any_cut_into_batches_map_a_row_to_the_same_bits(
 
 
 @given(maps_and_rows())
-def test_mapped_rows_are_on_their_grid(case: tuple[FeatureMap, strategies.Integers]) -> None:
+def test_mapped_rows_are_on_their_grid(case: tuple[FeatureMap, Int64s]) -> None:
     feature_map, rows = case
     mapped = feature_map.apply(rows)
     assert mapped.shape == (len(rows), feature_map.units)
@@ -63,7 +64,7 @@ def test_mapped_rows_are_on_their_grid(case: tuple[FeatureMap, strategies.Intege
 
 @given(maps_and_rows(), st.data())
 def test_a_retired_row_leaves_mapped_statistics_as_if_it_had_never_come(
-    case: tuple[FeatureMap, strategies.Integers], data: st.DataObject
+    case: tuple[FeatureMap, Int64s], data: st.DataObject
 ) -> None:
     feature_map, rows = case
     retired = np.array(data.draw(st.lists(st.booleans(), min_size=len(rows), max_size=len(rows))), dtype=bool)
@@ -73,7 +74,7 @@ def test_a_retired_row_leaves_mapped_statistics_as_if_it_had_never_come(
 
 
 @given(maps_and_rows())
-def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, strategies.Integers]) -> None:
+def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, Int64s]) -> None:
     feature_map, rows = case
     again = feature_map_of(feature_map_table(feature_map), len(feature_map.centers))
     assert (again, again.identity) == (feature_map, feature_map.identity)
@@ -81,7 +82,7 @@ def test_a_map_read_from_its_table_maps_every_row_alike(case: tuple[FeatureMap, 
 
 
 @given(st.lists(strategies.columns(min_rows=5, max_rows=5), min_size=1, max_size=3), st.integers(-40, 40))
-def test_whatever_the_rows_what_is_fitted_on_them_is_a_map(columns: list[strategies.Floats], power: int) -> None:
+def test_whatever_the_rows_what_is_fitted_on_them_is_a_map(columns: list[Floats], power: int) -> None:
     rows = np.column_stack(columns)
     grid = Grid(np.full(len(columns), 2.0**power), np.zeros(len(columns)))
     feature_map = feature_map_of(fit_feature_map({"kind": "hidden", "units": 2}, grid, rows), len(columns))

@@ -11,24 +11,25 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane import limits
+from deltaplane.arrays import Int64s
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
 
 
 @given(strategies.row_sets(3))
-def test_partial_sums_may_be_formed_anywhere(rows: tuple[strategies.Integers, ...]) -> None:
+def test_partial_sums_may_be_formed_anywhere(rows: tuple[Int64s, ...]) -> None:
     a, b, c = map(Moments.of_rows, rows)
     assert ((a + b) + c).to_bytes() == (a + (b + c)).to_bytes()
 
 
 @given(strategies.row_sets(2))
-def test_sums_do_not_depend_on_which_comes_first(rows: tuple[strategies.Integers, ...]) -> None:
+def test_sums_do_not_depend_on_which_comes_first(rows: tuple[Int64s, ...]) -> None:
     a, b = map(Moments.of_rows, rows)
     assert (a + b).to_bytes() == (b + a).to_bytes()
 
 
 @given(strategies.row_sets(2))
-def test_what_is_added_and_subtracted_leaves_no_trace(rows: tuple[strategies.Integers, ...]) -> None:
+def test_what_is_added_and_subtracted_leaves_no_trace(rows: tuple[Int64s, ...]) -> None:
     a, b = map(Moments.of_rows, rows)
     assert ((a + b) - b).to_bytes() == a.to_bytes()
     assert ((a - b) + b).to_bytes() == a.to_bytes()
@@ -38,7 +39,7 @@ def test_what_is_added_and_subtracted_leaves_no_trace(rows: tuple[strategies.Int
 
 
 @given(strategies.grid_rows(max_rows=20), st.data())
-def test_any_order_and_any_cut_into_batches_give_the_same_bits(rows: strategies.Integers, data: st.DataObject) -> None:
+def test_any_order_and_any_cut_into_batches_give_the_same_bits(rows: Int64s, data: st.DataObject) -> None:
     order = data.draw(st.permutations(range(len(rows))))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(rows)), max_size=5)))
     total = Moments.zero(rows.shape[1] + 1)
@@ -48,7 +49,7 @@ def test_any_order_and_any_cut_into_batches_give_the_same_bits(rows: strategies.
 
 
 @given(strategies.grid_rows(max_rows=20), st.data())
-def test_any_partitioning_adds_up_to_the_whole(rows: strategies.Integers, data: st.DataObject) -> None:
+def test_any_partitioning_adds_up_to_the_whole(rows: Int64s, data: st.DataObject) -> None:
     partition = np.array(data.draw(st.lists(st.integers(0, 3), min_size=len(rows), max_size=len(rows))), dtype=int)
     parts = [Moments.of_rows(rows[partition == p]) for p in data.draw(st.permutations(range(4)))]
     total = Moments.zero(rows.shape[1] + 1)
@@ -58,9 +59,7 @@ def test_any_partitioning_adds_up_to_the_whole(rows: strategies.Integers, data: 
 
 
 @given(strategies.grid_rows(max_rows=12, min_rows=2), st.data())
-def test_a_retired_row_leaves_the_statistics_as_if_it_had_never_come(
-    rows: strategies.Integers, data: st.DataObject
-) -> None:
+def test_a_retired_row_leaves_the_statistics_as_if_it_had_never_come(rows: Int64s, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(rows) - 1))
     without = Moments.of_rows(np.delete(rows, at, axis=0))
     assert (Moments.of_rows(rows) - Moments.of_rows(rows[at : at + 1])).to_bytes() == without.to_bytes()
@@ -78,16 +77,14 @@ def test_plain_and_split_blocks_in_any_mixture_give_the_same_bits(seed: int) -> 
 
 
 @given(strategies.grid_rows(max_rows=12), strategies.grid_rows(max_rows=12), st.data())
-def test_the_digest_sees_the_live_rows_and_not_their_history(
-    rows: strategies.Integers, more: strategies.Integers, data: st.DataObject
-) -> None:
+def test_the_digest_sees_the_live_rows_and_not_their_history(rows: Int64s, more: Int64s, data: st.DataObject) -> None:
     more = np.resize(more, (len(more), rows.shape[1]))
     labels = ["a", "b"]
     codes = np.array(data.draw(st.lists(st.integers(0, 1), min_size=len(rows), max_size=len(rows))), dtype=np.int32)
     order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=int)
     passing = np.zeros(len(more), dtype=np.int32)
 
-    def of(placed: strategies.Integers, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Statistics:
+    def of(placed: Int64s, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Statistics:
         parts = moments_by_class(placed, codes, labels)
         return Statistics(rows.shape[1] + 1, {(0, label): part for label, part in parts.items()})
 

@@ -11,9 +11,9 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.log.answers import answer
 from deltaplane.log.model import Model
@@ -31,7 +31,6 @@ from deltaplane_services.system.printable import json_text
 from golden.wire_examples import MODEL_REFUSED, same
 from tidy.sources import TOP
 
-Floats = npt.NDArray[np.float64]
 NOW = 1_000_000
 ROWS = 600
 

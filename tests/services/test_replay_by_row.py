@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.exact.grid import fit_grid
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
@@ -26,8 +26,6 @@ from deltaplane_services.replay.by_row import ByRowPipeline, by_row, slow_from_t
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 from deltaplane_services.replay.run import embedded
 
-Rows = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
 LABELS = ("a", "b", "c")
 
 STREAMS: dict[str, dict[str, Any]] = {
@@ -59,7 +57,7 @@ STREAMS: dict[str, dict[str, Any]] = {
 }
 
 
-def stream(of: dict[str, Any], seed: int) -> tuple[StreamDefinition, Rows, Codes]:
+def stream(of: dict[str, Any], seed: int) -> tuple[StreamDefinition, Floats, Int32s]:
     """A definition, rows float64[n, d] and class codes int32[n]."""
     random = np.random.default_rng(seed)
     count, features = 260, 3
@@ -84,7 +82,7 @@ def stream(of: dict[str, Any], seed: int) -> tuple[StreamDefinition, Rows, Codes
     return StreamDefinition.from_tables(tables), rows, codes
 
 
-def records(definition: StreamDefinition, rows: Rows, codes: Codes, most: int) -> list[Outgoing]:
+def records(definition: StreamDefinition, rows: Floats, codes: Int32s, most: int) -> list[Outgoing]:
     """The stream as records of up to ``most`` rows."""
     made = []
     for begin in range(0, len(rows), most):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 from crashing_runner import CrashingRunner
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.merger import plane_of
@@ -68,7 +68,7 @@ def test_a_batch_that_is_mapped_in_pieces_gives_what_one_mapped_at_once_gives(
     definition = definition_of("50", features=2, feature_map=feature_map)
     batch = [(row,) for row in rows_of(2)]
 
-    def results() -> tuple[Statistics, list[npt.NDArray[np.float64]]]:
+    def results() -> tuple[Statistics, list[Floats]]:
         partition = Partition(definition, 0)
         samples = admitted(definition, batch)
         partition.step(samples, [])

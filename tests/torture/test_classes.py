@@ -8,22 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from deltaplane.arrays import Floats
 from deltaplane.log.merger import plane_of
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples, admit
 from deltaplane.window.partition import Partition
 from exact_planes import exact_plane
-from torture.torture_stream import (
-    MODES,
-    Floats,
-    TortureStream,
-    bits,
-    cloud,
-    definition_for,
-    plane,
-    planes_of,
-    with_window,
-)
+from torture.torture_stream import MODES, TortureStream, bits, cloud, definition_for, plane, planes_of, with_window
 
 
 @pytest.mark.parametrize("mode", MODES)

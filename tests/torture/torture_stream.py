@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats
 from deltaplane.exact.grid import Grid
 from deltaplane.log.merger import plane_of
 from deltaplane.log.model import Model
@@ -22,8 +22,6 @@ from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import read_dead_letter, read_model, write_retirement, write_sample_batch
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, RETIREMENTS, SAMPLES, Outgoing
-
-Floats = npt.NDArray[np.float64]
 
 MODES = ("plain", "automatic", "hidden", "fourier")
 """One window and one C; nested windows and several C; and one window behind either feature map."""

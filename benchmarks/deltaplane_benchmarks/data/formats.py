@@ -10,14 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Texts, UInt8s
 from deltaplane_benchmarks.data.archives import DataDamaged
 
-Flags = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
-Pixels = npt.NDArray[np.uint8]
-Texts = npt.NDArray[np.str_]
+__all__ = ["IDX_UNSIGNED_BYTES", "PGM_HEADER", "Table", "headed", "headless", "idx", "keel", "numeric_csv", "pgm"]
 
 IDX_UNSIGNED_BYTES = 0x08
 PGM_HEADER = re.compile(rb"P5\s+(?:#[^\n]*\n\s*)*(\d+)\s+(\d+)\s+(\d+)\s")
@@ -95,7 +92,7 @@ def numeric_csv(data: bytes) -> tuple[list[str], Floats]:
         raise DataDamaged(f"table: expected numbers under a header, {fault}") from None
 
 
-def idx(data: bytes) -> Pixels:
+def idx(data: bytes) -> UInt8s:
     """An IDX file of unsigned bytes: a magic number, one size a dimension, then the bytes."""
     header = 4 + 4 * data[3] if len(data) > 3 else 4
     if len(data) < header or data[:2] != b"\0\0" or data[2] != IDX_UNSIGNED_BYTES:
@@ -107,7 +104,7 @@ def idx(data: bytes) -> Pixels:
     return body.reshape(sizes)
 
 
-def pgm(data: bytes) -> Pixels:
+def pgm(data: bytes) -> UInt8s:
     """A grey picture (binary PGM of one byte a pixel): uint8[height, width].
 
     A file that was once treated as text, each line feed turned into two bytes, is turned back; see :func:`_undone`.
@@ -126,7 +123,7 @@ def pgm(data: bytes) -> Pixels:
     return np.frombuffer(body, dtype=np.uint8).reshape(height, width)
 
 
-def _undone(data: bytes, header_lines: int, shape: tuple[int, int]) -> Pixels:
+def _undone(data: bytes, header_lines: int, shape: tuple[int, int]) -> UInt8s:
     """A picture of which just one pair of bytes that looks like a line end is two pixels: the smoothest that can be.
 
     A wrong choice shifts the pixels between two pairs by one place, which tears edges at every line.

@@ -14,6 +14,8 @@ from deltaplane_benchmarks.experiments import (
     updating,
 )
 
+__all__ = ["PAPERS", "STREAMS"]
+
 PAPERS: tuple[Experiment, ...] = (
     equality.TABLE_1_EXPERIMENT,
     training_times.TABLE_2_EXPERIMENT,

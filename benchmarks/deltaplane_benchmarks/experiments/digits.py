@@ -17,14 +17,39 @@ from functools import partial
 
 import numpy as np
 
+from deltaplane.arrays import Flags, Floats
 from deltaplane.errors import StateMismatch
 from deltaplane.estimators import LeastSquaresSVM, ProximalSVM
 from deltaplane.exact.grid import Grid
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.catalogue import Images
-from deltaplane_benchmarks.data.formats import Flags, Floats
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
+
+__all__ = [
+    "BATCHES",
+    "EXPERIMENT",
+    "FLOAT_DIFFERENCE",
+    "KNOWN_TO_PERCENT",
+    "MODEL_ERROR_PERCENT",
+    "PAIRS",
+    "QUICK_ROWS",
+    "REMOVALS",
+    "REMOVED_PERCENT",
+    "REPEATS",
+    "RETRAINED_WITH",
+    "RHO",
+    "TRAINED",
+    "UPDATE_BATCHES",
+    "WRONG_PART",
+    "Digits",
+    "approximate_removal",
+    "batch_sizes",
+    "pairs",
+    "run",
+    "update_times",
+    "wrong_labels",
+]
 
 RHO = 1.0
 PAIRS = ("01", "23", "45", "67", "89")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deltaplane.arrays import Flags, Floats, Texts
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.solver import Plane
@@ -19,8 +20,25 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
-from deltaplane_benchmarks.data.formats import Flags, Floats, Texts
 from deltaplane_benchmarks.exhibit import Cell, Column, Exhibit, Target
+
+__all__ = [
+    "CHUNKS",
+    "FINGERPRINT",
+    "LARGEST_RELATIVE_DIFFERENCE",
+    "TABLE_1",
+    "TABLE_1_EXPERIMENT",
+    "TABLE_5_1",
+    "TABLE_5_1_EXPERIMENT",
+    "WEB_PAGES",
+    "WEB_ROWS",
+    "Equality",
+    "anonymous_web",
+    "relative_difference",
+    "table_1",
+    "table_5_1",
+    "ways",
+]
 
 FINGERPRINT = b"benchmark"
 LARGEST_RELATIVE_DIFFERENCE = 1e-6

@@ -11,11 +11,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deltaplane.arrays import Flags, Floats
 from deltaplane.estimators import ExtremeSVM, ProximalSVM
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
-from deltaplane_benchmarks.data.formats import Flags, Floats
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
+
+__all__ = [
+    "CLUSTER",
+    "EXPERIMENT",
+    "GAIN_POINTS",
+    "LARGE_QUICK_ROWS",
+    "LARGE_ROWS",
+    "LAYER_GAIN_ON",
+    "PARTS",
+    "POSITIVE",
+    "TEST_PART",
+    "THEIR_ACCURACY",
+    "UNITS",
+    "Scores",
+    "measure",
+    "run",
+]
 
 POSITIVE = {
     "Banana": "1",

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Integers, Positions, Texts, UInt8s
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion, accuracy
@@ -23,10 +23,29 @@ from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data import catalogue
 from deltaplane_benchmarks.data.catalogue import PERSONS, PICTURES, Images
-from deltaplane_benchmarks.data.formats import Flags, Floats, Pixels, Texts
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
 
-Rows = npt.NDArray[np.intp]
+__all__ = [
+    "BLOCK",
+    "DIP_POINTS",
+    "LEARNED_PICTURES",
+    "MEMBERSHIP_EXPERIMENT",
+    "OPTIONS",
+    "PENALTIES",
+    "PERSON_COUNTS",
+    "RECOGNITION_EXPERIMENT",
+    "SCHEDULES",
+    "STAGES",
+    "STEP_DOWN_POINTS",
+    "Draw",
+    "Model",
+    "block_means",
+    "live_counts",
+    "membership",
+    "membership_exhibit",
+    "recognition",
+    "recognition_exhibit",
+]
 
 BLOCK = (16, 4)
 LEARNED_PICTURES = 8
@@ -48,7 +67,7 @@ OPTIONS: dict[str, SolverOptions] = {"weighted": linear.PAPER_OPTIONS, "unweight
 PENALTIES = {"standardized": True, "raw": False}
 
 
-def block_means(pixels: Pixels) -> Floats:
+def block_means(pixels: UInt8s) -> Floats:
     """Means over blocks of pixels, in [0, 1]: float64[n, blocks]."""
     count, height, width = pixels.shape
     high, wide = BLOCK
@@ -72,11 +91,11 @@ def live_counts(ratios: tuple[float, ...], minority: int, majority: int) -> list
 class Draw:
     """A round: which persons are in it, which pictures are learned, and which are kept to test with."""
 
-    learned: Rows
-    tested: Rows
+    learned: Positions
+    tested: Positions
 
     @classmethod
-    def of(cls, persons: npt.NDArray[np.integer], chance: np.random.Generator) -> Draw:
+    def of(cls, persons: Integers, chance: np.random.Generator) -> Draw:
         """``persons``: numbers of the persons. What is learned comes in random order."""
         pictures = chance.permuted(np.tile(np.arange(PICTURES), (len(persons), 1)), axis=1)
         rows = persons[:, None] * PICTURES + pictures

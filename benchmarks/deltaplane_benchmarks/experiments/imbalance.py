@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Positions
 from deltaplane.estimators import ProximalSVM
 from deltaplane.exact.grid import fit_grid
 from deltaplane.log.confusion import Measures
@@ -22,8 +22,29 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
-from deltaplane_benchmarks.data.formats import Flags, Floats
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
+
+__all__ = [
+    "COLLAPSE_BELOW_PERCENT",
+    "DEFAULT",
+    "DEFAULTS_FROM_IMBALANCE",
+    "EXPERIMENT",
+    "MINORITY",
+    "MODELS",
+    "POINTS_WITHIN",
+    "PUBLISHED",
+    "SUPPORT_VECTORS",
+    "TEST_EACH",
+    "THEIRS",
+    "TRAIN_MINORITY",
+    "UNWEIGHTED",
+    "WEIGHTED",
+    "Model",
+    "Scores",
+    "draw",
+    "measure",
+    "run",
+]
 
 Model = Callable[[Floats, Flags, Floats, np.random.Generator], Flags]
 """Training rows, which of them are positive, test rows, chance for the cuts: which test rows it takes for positive."""
@@ -106,9 +127,7 @@ class Scores:
         return cls(*(spread(name) for name in names))
 
 
-def draw(
-    positive: Flags, imbalance: int, chance: np.random.Generator
-) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+def draw(positive: Flags, imbalance: int, chance: np.random.Generator) -> tuple[Positions, Positions]:
     """Row numbers of one training set and of one test set that share none."""
     minority, rest = chance.permutation(np.flatnonzero(positive)), chance.permutation(np.flatnonzero(~positive))
     train = np.concatenate([minority[TEST_EACH:][:TRAIN_MINORITY], rest[TEST_EACH:][: TRAIN_MINORITY * imbalance]])

@@ -18,6 +18,20 @@ from deltaplane_benchmarks.peers import moa
 from deltaplane_benchmarks.peers.learners import LEARNERS
 from deltaplane_benchmarks.peers.task import CHUNK_ROWS, EXTRA, Learner, Measured, Task, measure
 
+__all__ = [
+    "NOTES",
+    "PART_ROWS",
+    "QUICK_PART_ROWS",
+    "QUICK_ROWS",
+    "REPEATS",
+    "STREAMS",
+    "PeerStream",
+    "absent",
+    "exhibit",
+    "experiment",
+    "run",
+]
+
 PART_ROWS, QUICK_PART_ROWS = 10_000, 3_000
 QUICK_ROWS = 20_000
 REPEATS = 3

@@ -11,8 +11,8 @@ import time
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
@@ -28,6 +28,21 @@ from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
+
+__all__ = [
+    "COLUMNS",
+    "EXPERIMENT",
+    "MOST_OF_ALL",
+    "NOTE",
+    "QUICK_ROWS",
+    "TASKS",
+    "TOLERANCE",
+    "Outcome",
+    "StreamTask",
+    "definition_of",
+    "run",
+    "run_stream",
+]
 
 QUICK_ROWS = 20_000
 TOLERANCE = 0.01
@@ -70,7 +85,7 @@ class Outcome:
     """
 
     blend: float
-    fixed: npt.NDArray[np.float64]
+    fixed: Floats
     windows: tuple[str, ...]
     choices: tuple[Choice, ...]
     rows: int
@@ -128,7 +143,7 @@ def run_stream(data: DataSet, task: StreamTask) -> Outcome:
     )
 
 
-def _gmeans(total: Trials) -> npt.NDArray[np.float64]:
+def _gmeans(total: Trials) -> Floats:
     """float64[w, c]: the root of both recalls of the midpoint cut, of the one class that has a plane."""
     target, rows = next(iter(total.rows.items()))
     tried = rows.sum(axis=-1)
@@ -137,7 +152,7 @@ def _gmeans(total: Trials) -> npt.NDArray[np.float64]:
     return np.where(tried >= MOST_OF_ALL * tried.max(), gmeans, np.nan)
 
 
-def _samples(rows: npt.NDArray[np.float64], table: tuple[str, ...], codes: npt.NDArray[np.int32], at: int) -> Samples:
+def _samples(rows: Floats, table: tuple[str, ...], codes: Int32s, at: int) -> Samples:
     ids = [str(row) for row in range(at, at + len(rows))]
     return Samples.of_record(ids, 0, table, codes, rows)
 

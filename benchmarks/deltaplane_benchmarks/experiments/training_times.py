@@ -15,15 +15,30 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from deltaplane.arrays import Floats, Texts
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane_benchmarks import linear
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
-from deltaplane_benchmarks.data.formats import Floats, Texts
 from deltaplane_benchmarks.data_sources import Published, Sources, definition_for
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
 from deltaplane_benchmarks.experiments.equality import anonymous_web
 from deltaplane_benchmarks.nodes import Nodes, Part, Trained
+
+__all__ = [
+    "END_TO_END",
+    "NODES",
+    "POSITIVE",
+    "REPEATS",
+    "TABLE_2",
+    "TABLE_2_EXPERIMENT",
+    "TABLE_3",
+    "TABLE_3_EXPERIMENT",
+    "WAYS",
+    "caveats",
+    "table_2",
+    "table_3",
+]
 
 POSITIVE = "visited"
 NODES = (1, 2)

@@ -14,11 +14,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deltaplane.arrays import Floats
 from deltaplane.estimators import UpdatableKernelSVM
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
-from deltaplane_benchmarks.data.formats import Floats
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
+
+__all__ = [
+    "EXPERIMENT",
+    "FLARE_NOTE",
+    "FLARE_POSITIVE",
+    "INITIAL_PARTS",
+    "PART_NAMES",
+    "POINTS_WITHIN",
+    "SETTINGS",
+    "Scores",
+    "Setting",
+    "measure",
+    "run",
+]
 
 INITIAL_PARTS = (1 / 3, 1 / 2, 2 / 3)
 PART_NAMES = ("1/3", "1/2", "2/3")

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane_benchmarks.data.formats import Flags, Floats
+from deltaplane.arrays import Flags, Floats
 from deltaplane_benchmarks.peers.task import CHUNKS, Learner, Ran, Run, Task, library, no_predictions
+
+__all__ = ["LINEAR_SVC", "RIDGE", "SGD", "WINDOW_ROWS", "Predict", "Train", "ridge", "support_vectors"]
 
 WINDOW_ROWS = 20_000
 

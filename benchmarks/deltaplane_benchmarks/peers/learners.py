@@ -5,6 +5,8 @@ from __future__ import annotations
 from deltaplane_benchmarks.peers import batches, ours, tested_rows
 from deltaplane_benchmarks.peers.task import Learner
 
+__all__ = ["LEARNERS"]
+
 LEARNERS: tuple[Learner, ...] = (
     ours.PLAIN,
     ours.AUTOMATIC,

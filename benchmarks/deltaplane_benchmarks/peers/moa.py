@@ -22,6 +22,8 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.log.confusion import Confusion, gmean
 from deltaplane_benchmarks.peers.task import LABELS, ROWS, SCALED, Learner, Ran, Run, Task
 
+__all__ = ["ABSENT", "SECONDS_AT_MOST", "gmean_of", "learners", "present", "write_arff"]
+
 SECONDS_AT_MOST = 900.0
 ABSENT = "not given: --moa DIRECTORY with its jars (Maven: nz.ac.waikato.cms.moa:moa and what it needs), and java"
 

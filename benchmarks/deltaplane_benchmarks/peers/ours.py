@@ -24,6 +24,8 @@ from deltaplane_services.processors.messages import SAMPLES, Encoding, Outgoing
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
+__all__ = ["AUTOMATIC", "AUTOMATIC_BY_ROW", "ESTIMATOR_BY_ROW", "PLAIN", "PLAIN_BY_ROW", "WINDOW", "definition_of"]
+
 WINDOW = "20000"
 
 

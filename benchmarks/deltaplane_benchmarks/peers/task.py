@@ -11,11 +11,29 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log.confusion import Confusion, gmean
-from deltaplane_benchmarks.data.formats import Flags, Floats
+
+__all__ = [
+    "CHUNKS",
+    "CHUNK_ROWS",
+    "EXTRA",
+    "LABELS",
+    "REPEATED_BELOW_SECONDS",
+    "ROWS",
+    "SCALED",
+    "Judge",
+    "Learner",
+    "Measured",
+    "Ran",
+    "Run",
+    "Task",
+    "library",
+    "measure",
+    "no_predictions",
+]
 
 LABELS = ("rest", "positive")
 CHUNK_ROWS = 1000
@@ -149,6 +167,6 @@ def library(name: str) -> Any:
     return importlib.import_module(name)
 
 
-def no_predictions(task: Task) -> npt.NDArray[np.bool_]:
+def no_predictions(task: Task) -> Flags:
     """Where predictions go; False where a learner knew nothing yet."""
     return np.zeros(len(task), dtype=np.bool_)

@@ -13,6 +13,8 @@ import numpy as np
 
 from deltaplane_benchmarks.peers.task import CHUNKS, ROWS, SCALED, Learner, Ran, Run, Task, library, no_predictions
 
+__all__ = ["ALMA", "LOGISTIC", "LOGISTIC_MANY", "TREE", "VOWPAL_WABBIT", "VOWPAL_WABBIT_SCALED"]
+
 
 @contextmanager
 def _river(make: Callable[[], Any], task: Task) -> Iterator[Run]:

@@ -23,6 +23,21 @@ from deltaplane_benchmarks.speed.processes import Load
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.processors.messages import DELTAS, SAMPLES
 
+__all__ = [
+    "CLASSES_OF_REFRESH",
+    "FEATURES_OF_REFRESH",
+    "MICROSECONDS",
+    "PERCENTS",
+    "ROWS_OF_STATISTICS",
+    "WEIGHTINGS",
+    "Broker",
+    "latency_command",
+    "register",
+    "statistics",
+    "threads_command",
+    "throughput_command",
+]
+
 Broker = Annotated[str | None, typer.Option(help=KAFKA)]
 MICROSECONDS = 1e6
 PERCENTS = tuple(float(percent) for percent in range(1, 100))

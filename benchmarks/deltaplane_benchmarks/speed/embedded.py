@@ -22,6 +22,8 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_benchmarks.speed.made_rows import LABELS, make_rows
 from deltaplane_benchmarks.speed.processes import peak_megabytes
 
+__all__ = ["SETTINGS", "Replayed", "Setting", "best_of", "data_file", "replay", "startup_seconds"]
+
 
 @dataclass(frozen=True)
 class Setting:

@@ -6,6 +6,8 @@ from deltaplane.exact.grid import Grid
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane_benchmarks.speed.made_rows import LABELS, Rows
 
+__all__ = ["CHUNK_ROWS", "exact"]
+
 CHUNK_ROWS = 4096
 
 

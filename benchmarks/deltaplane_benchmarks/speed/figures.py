@@ -21,6 +21,8 @@ from deltaplane import __version__
 from deltaplane.errors import DeltaplaneError
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series
 
+__all__ = ["Figures", "machine", "write_json"]
+
 
 @dataclass
 class Figures:

@@ -15,6 +15,8 @@ from deltaplane.exact.grid import fit_grid
 from deltaplane_benchmarks.speed.made_rows import make_rows
 from deltaplane_benchmarks.speed.pairs import Ratio
 
+__all__ = ["PROCESSES", "two_processes"]
+
 PROCESSES = 2
 
 

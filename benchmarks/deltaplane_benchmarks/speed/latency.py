@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import WireError
 from deltaplane.log.delta import Delta
 from deltaplane.log.model import Model
@@ -27,7 +27,8 @@ from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.messages import DELTAS
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["WARM_UP_SHARE", "Freshness", "measure"]
+
 WARM_UP_SHARE = 0.1
 """Of the messages; the first find cold processes and no model."""
 

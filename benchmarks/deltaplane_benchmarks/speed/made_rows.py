@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.exact.grid import fit_grid
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
+__all__ = ["LABELS", "NUMERIC_SHARE", "Rows", "definition_for", "make_rows"]
+
 LABELS = ("no", "yes")
 NUMERIC_SHARE = 5
 """One feature in so many is a number, the others are flags."""
@@ -27,7 +27,7 @@ class Rows:
     """``features`` float64[n, d], ``codes`` int32[n] of :data:`LABELS`, and ids that no other row has."""
 
     features: Floats
-    codes: Codes
+    codes: Int32s
 
     def __len__(self) -> int:
         return len(self.codes)

@@ -19,8 +19,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags
 from deltaplane.errors import DeltaplaneError
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.stream.definition import StreamDefinition
@@ -29,6 +29,24 @@ from deltaplane.wire import write_retirement, write_sample_batch
 from deltaplane_benchmarks.speed.made_rows import LABELS, Rows, definition_for, make_rows
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
+
+__all__ = [
+    "EVERY_EIGHTH",
+    "PLAIN_EVERY",
+    "POOL_ROWS",
+    "SETTLING_SHARE",
+    "SETTLING_WINDOWS",
+    "Course",
+    "Look",
+    "Passed",
+    "held_megabytes",
+    "median_microseconds",
+    "median_ratio",
+    "plain_work",
+    "resident_megabytes",
+    "run_course",
+    "run_here",
+]
 
 POOL_ROWS = 100_000
 """Rows that are made once and sent in turn."""
@@ -218,13 +236,13 @@ def _records(definition: StreamDefinition, samples: Samples, retired: Iterable[i
     return records
 
 
-def _live(course: Course) -> npt.NDArray[np.bool_]:
+def _live(course: Course) -> Flags:
     """Of the rows of the last window, in order: which are live in the end."""
     numbers = np.arange(max(0, course.rows - course.window), course.rows)
     if not course.retire_every:
         return np.ones(len(numbers), dtype=bool)
     last = max(0, course.rows - course.window // 2)
-    retired: npt.NDArray[np.bool_] = (numbers % course.retire_every == 0) & (numbers < last)
+    retired: Flags = (numbers % course.retire_every == 0) & (numbers < last)
     return ~retired
 
 

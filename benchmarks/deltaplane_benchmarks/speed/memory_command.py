@@ -15,6 +15,8 @@ from deltaplane_benchmarks.speed.figures import machine
 from deltaplane_benchmarks.speed.memory import EVERY_EIGHTH, Course, run_course
 from deltaplane_services.cli.option_groups import with_groups
 
+__all__ = ["LOOKS", "ROWS_BEYOND", "TRACED_LOOKS", "TRACED_ROWS", "TRACED_WINDOWS", "WINDOWS", "memory_command"]
+
 LOOKS = 100
 WINDOWS = (10_000, 20_000, 50_000, 100_000, 200_000, 400_000, 800_000)
 TRACED_WINDOWS = (50_000, 250_000)

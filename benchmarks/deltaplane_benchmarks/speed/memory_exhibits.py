@@ -11,6 +11,16 @@ from deltaplane import limits
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
 from deltaplane_benchmarks.speed.memory import Look, Passed, median_microseconds, median_ratio
 
+__all__ = [
+    "BYTES_BEYOND_FEATURES",
+    "COST_SHARE",
+    "GROWTH_MEGABYTES",
+    "GROWTH_SHARE",
+    "by_rows",
+    "by_window",
+    "windows_of",
+]
+
 GROWTH_SHARE, GROWTH_MEGABYTES = 0.02, 4.0
 COST_SHARE = 0.15
 """By so much the time a row may differ: a machine that others use, too, is not steadier."""

@@ -14,6 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.arrays import Floats
+
+__all__ = ["LEAST_ROUNDS", "Ratio", "Rounds", "in_rounds"]
+
 LEAST_ROUNDS = 3
 
 
@@ -40,8 +44,8 @@ class Ratio:
 class Rounds:
     """Seconds of each way in each round, by the clock and of the processor."""
 
-    seconds: Mapping[str, npt.NDArray[np.float64]]
-    cpu_seconds: Mapping[str, npt.NDArray[np.float64]]
+    seconds: Mapping[str, Floats]
+    cpu_seconds: Mapping[str, Floats]
 
     def best(self, way: str) -> float:
         """The shortest."""

@@ -26,6 +26,8 @@ from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.replay.kafka_pipeline import Service
 from deltaplane_services.replay.on_kafka import KafkaRun, delete_topics, start_services, stop_services
 
+__all__ = ["START_SECONDS", "Cost", "Load", "Producer", "Running", "Sent", "cost_of", "peak_megabytes", "running"]
+
 START_SECONDS = 60.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 

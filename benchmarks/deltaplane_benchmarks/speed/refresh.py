@@ -22,6 +22,17 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane_benchmarks.speed.made_rows import make_rows
 from deltaplane_benchmarks.speed.pairs import Ratio, in_rounds
 
+__all__ = [
+    "LEAST_ROWS",
+    "ROWS_A_FEATURE",
+    "SECONDS_AT_MOST",
+    "Grams",
+    "Refreshed",
+    "Weighting",
+    "refresh",
+    "statistics_by_fold",
+]
+
 ROWS_A_FEATURE, LEAST_ROWS = 4, 3_000
 SECONDS_AT_MOST = 3.0
 

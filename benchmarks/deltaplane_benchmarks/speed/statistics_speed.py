@@ -11,19 +11,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane_benchmarks.speed.exact_pass import CHUNK_ROWS, exact
 from deltaplane_benchmarks.speed.halves import two_processes
-from deltaplane_benchmarks.speed.made_rows import LABELS, Codes, Rows, make_rows
+from deltaplane_benchmarks.speed.made_rows import LABELS, Rows, make_rows
 from deltaplane_benchmarks.speed.pairs import Ratio, in_rounds
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["PEAK_SIZE", "Compared", "compare", "plain"]
+
 PEAK_SIZE = 1024
 
 
@@ -91,7 +92,7 @@ def compare(features: int, rows: int, rounds: int, seed: int) -> Compared:
     )
 
 
-def _moments(features: Floats, codes: Codes, grid: Grid) -> dict[str, Moments]:
+def _moments(features: Floats, codes: Int32s, grid: Grid) -> dict[str, Moments]:
     return moments_by_class(grid.place(features)[0], codes, list(LABELS))
 
 

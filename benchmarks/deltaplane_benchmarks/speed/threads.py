@@ -9,6 +9,8 @@ import numpy as np
 
 from deltaplane_benchmarks.speed.embedded import Replayed, Setting, data_file, replay
 
+__all__ = ["FEATURES", "MAPPED", "Threads", "compare"]
+
 FEATURES = 6
 MAPPED = ("--feature-map", "fourier", "--units", "200")
 

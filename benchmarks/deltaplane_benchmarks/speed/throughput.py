@@ -18,6 +18,8 @@ from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.messages import DELTAS, SAMPLES
 
+__all__ = ["LEARNED_AT_ONCE", "STALLED_SECONDS", "Measured", "measure", "reference", "wait_for"]
+
 STALLED_SECONDS = 60.0
 LEARNED_AT_ONCE = 10_000
 

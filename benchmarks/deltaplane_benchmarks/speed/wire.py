@@ -19,6 +19,8 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file.kafka_properties import MEGABYTE, ClusterName
 from deltaplane_services.definition_file.settings import ServiceSettings
 
+__all__ = ["ANSWER_BYTES", "STALLED_SECONDS", "STATISTICS_MILLISECONDS", "Traffic", "traffic"]
+
 ANSWER_BYTES = 64 * MEGABYTE
 STATISTICS_MILLISECONDS = 100
 STALLED_SECONDS = 60.0

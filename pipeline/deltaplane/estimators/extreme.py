@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.estimators.proximal import ProximalSVM
-from deltaplane.estimators.rows_given import Floats, RowSpace
+from deltaplane.estimators.rows_given import RowSpace
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.solve.cross_validation import FOLDS
@@ -16,6 +17,8 @@ from deltaplane.stream.component_tables import (
     feature_map_of,
     fit_feature_map,
 )
+
+__all__ = ["ExtremeSVM"]
 
 
 class ExtremeSVM(ProximalSVM):

@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import check_cv
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 
+from deltaplane.arrays import Floats, Labels, Positions
 from deltaplane.blas_threads import blas_threads
 from deltaplane.estimators.least_squares_state import LeastSquaresState
 from deltaplane.estimators.rows_given import positive_number, several, signs
 
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
+__all__ = ["LeastSquaresSVM"]
 
 
 class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -192,7 +191,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([features, np.ones(len(features))]) if self.fit_intercept else features
 
 
-def _chosen(decisions: Floats) -> npt.NDArray[np.intp]:
+def _chosen(decisions: Floats) -> Positions:
     """Indices [n] into the classes for decisions float64[n, p]."""
     if decisions.shape[1] == 1:
         return np.asarray(decisions[:, 0] > 0.0, dtype=np.intp)

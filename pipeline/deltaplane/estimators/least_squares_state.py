@@ -26,13 +26,13 @@ import functools
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import StateMismatch
 from deltaplane.solve.cross_validation import row_hashes
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["BATCH_ROWS", "PROBES", "LeastSquaresState", "probes"]
 
 PROBES = 4
 BATCH_ROWS = 1000

@@ -16,6 +16,8 @@ from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifi
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver_options import Bias, Kind, Weighting
 
+__all__ = ["ProximalSVM"]
+
 
 class ProximalSVM(StatisticsClassifier):
     """The weighted linear proximal SVM (papers 1 and 4), and its kin, on exact statistics.

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int32s, Labels, Placed
 from deltaplane.errors import DefinitionError, RowsRefused
-from deltaplane.exact.grid import Grid, Placed
+from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.exact.triangle import layout_of
@@ -25,8 +25,7 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
 
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.int32]
+__all__ = ["Labelled", "RowSpace", "impossible", "positive_number", "several", "signs", "text_of"]
 
 
 def positive_number(name: str, value: object) -> float:
@@ -36,14 +35,14 @@ def positive_number(name: str, value: object) -> float:
     return float(value)
 
 
-def several(classes: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def several(classes: Labels) -> Labels:
     """The classes [k], if they are at least two. Raises ValueError, in the words that scikit-learn looks for."""
     if len(classes) < 2:
         raise ValueError(f"expected at least two classes, got one class: {list(classes)}; give more rows")
     return classes
 
 
-def signs(labels: npt.NDArray[Any], classes: npt.NDArray[Any]) -> Floats:
+def signs(labels: Labels, classes: Labels) -> Floats:
     """Targets ±1, float64[n, 1] for two classes (+1 for the second), else float64[n, k], one against the rest.
 
     Raises :class:`RowsRefused` on labels that are not among the classes.
@@ -66,12 +65,12 @@ def text_of(label: Any) -> str:
 class Labelled:
     """Labels of n rows: ``codes`` int32[n] index ``texts``, which all differ; ``labels``: text to label as it came."""
 
-    codes: Codes
+    codes: Int32s
     texts: list[str]
     labels: dict[str, Any]
 
     @classmethod
-    def of(cls, y: npt.NDArray[Any]) -> Labelled:
+    def of(cls, y: Labels) -> Labelled:
         """The labels ``y`` [n] of a call. Raises :class:`RowsRefused` where two different ones have the same text."""
         distinct, codes = np.unique(y, return_inverse=True)
         texts = [text_of(label) for label in distinct]
@@ -103,7 +102,7 @@ class RowSpace:
         object.__setattr__(self, "fingerprint", definition.data_fingerprint)
         object.__setattr__(self, "mapped_grid", definition.plane_grid)
 
-    def place(self, rows: Floats) -> npt.NDArray[np.int32]:
+    def place(self, rows: Floats) -> Int32s:
         """Raw rows float64[n, d] as grid rows int32[n, d]; raises :class:`RowsRefused` where one does not fit."""
         placed, inside = self.grid.place(rows)
         if not inside.all():

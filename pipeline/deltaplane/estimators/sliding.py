@@ -8,15 +8,18 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, SolveRefused
-from deltaplane.estimators.rows_given import Floats, Labelled, text_of
-from deltaplane.estimators.statistics_classifier import Labels, Live, StatisticsClassifier
+from deltaplane.estimators.rows_given import Labelled, text_of
+from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.solve.last_rows import LastRows, Rows
 from deltaplane.solve.sliding_planes import Passage, decide, fits
 from deltaplane.solve.solver_options import Bias, Kind, Weighting
+
+__all__ = ["SlidingProximalSVM"]
 
 
 class SlidingProximalSVM(StatisticsClassifier):

@@ -13,22 +13,22 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
-from deltaplane.estimators.rows_given import Floats, Labelled, RowSpace, text_of
+from deltaplane.estimators.rows_given import Labelled, RowSpace, text_of
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import Bias, Kind, SolverOptions, Weighting
 
-Labels = npt.NDArray[Any]
+__all__ = ["Live", "Solution", "StatisticsClassifier"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
-import numpy.typing as npt
 from scipy import linalg
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DefinitionError, LimitExceeded
 from deltaplane.estimators.rows_given import positive_number, several, signs
 
-Floats = npt.NDArray[np.float64]
-Labels = npt.NDArray[Any]
+__all__ = ["SYSTEM_ROWS", "UpdatableKernelSVM"]
 
 SYSTEM_ROWS = 20_000
 """Rows of one fit or update: its matrix is dense, 3.2 GB at this many, and its cost is cubic."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+__all__ = ["tiles"]
+
 
 def tiles(outer: int, inner: int, entries: int, most: int) -> Iterator[tuple[slice, slice]]:
     """Cut ``outer`` x ``inner`` cells of so many entries each into tiles of ``most`` entries, or of one cell.

@@ -10,20 +10,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s, Positions
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.moments import Moments
-from deltaplane.exact.triangle import Layout, Positions, layout_of
+from deltaplane.exact.triangle import Layout, layout_of
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+__all__ = ["Stack", "moved"]
 
 _ENTRIES_AT_ONCE = 2**14
 """Entries that are moved in one go: they stay in the cache from one step to the next, which halves the time."""
 
 
-def moved(moments: Moments, centre: Integers, layout: Layout) -> Moments:
+def moved(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
     """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
 
     ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. In digits of
@@ -47,7 +46,7 @@ class Stack:
     Differences wrap round where they do not fit int64; so whoever stacks entries knows that those which matter do.
     """
 
-    entries: Integers | None
+    entries: Int64s | None
     moments: tuple[Moments, ...] = ()
 
     @classmethod
@@ -69,13 +68,13 @@ class Stack:
             return Stack(self.entries - other.entries)
         return Stack(None, tuple(mine - theirs for mine, theirs in zip(self.moments, other.moments, strict=True)))
 
-    def at(self, positions: Positions) -> Integers:
+    def at(self, positions: Positions) -> Int64s:
         """Some entries [n, m] of each: int64, or an array of Python's integers, on which the same code runs."""
         if self.entries is not None:
             return self.entries.take(positions, axis=1)
         return np.array([part.integers(positions) for part in self.moments])
 
-    def centred(self, centre: Integers) -> Floats:
+    def centred(self, centre: Int64s) -> Floats:
         """float64[n, D, D]: the Gram matrices of rows [q - centre, -1], for a centre int64[n, D] each.
 
         They are formed on integers, and each entry is rounded once.
@@ -96,7 +95,7 @@ class Stack:
         return gram
 
 
-def _carried(digits: Integers) -> Integers:
+def _carried(digits: Int64s) -> Int64s:
     """Carry int64[4, n] digits in place, so that all but the highest are in [0, 2**32)."""
     for at in range(3):
         digits[at + 1] += digits[at] >> 32

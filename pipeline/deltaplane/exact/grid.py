@@ -15,16 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Floats, Int32s, Placed
 from deltaplane.errors import DefinitionError
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Int32s = npt.NDArray[np.int32]
-Placed = npt.NDArray[np.float64 | np.int32 | np.int64]
-"""Grid rows [n, d]: integers |q| < 2**30, int32 from the grid, and float64 where they are about to be multiplied."""
+__all__ = ["Grid", "fit_grid"]
 
 _LARGEST_OFFSET = limits.STEP_LARGEST * limits.GRID_RANGE
 _SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS

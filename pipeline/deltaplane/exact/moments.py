@@ -25,13 +25,11 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int64s, Placed, Positions, UInt64s
 from deltaplane.exact.blocks import tiles
-from deltaplane.exact.grid import Placed
-from deltaplane.exact.triangle import Positions, layout_of
+from deltaplane.exact.triangle import layout_of
 
-Floats = npt.NDArray[np.float64]
-High = npt.NDArray[np.int64]
-Low = npt.NDArray[np.uint64]
+__all__ = ["Moments"]
 
 _WIRE_ENTRY = np.dtype([("low", "<u8"), ("high", "<i8")])
 
@@ -62,7 +60,7 @@ class Moments:
 
     __slots__ = ("_high", "_reach", "dimension", "low")
 
-    def __init__(self, dimension: int, high: High | None, low: Low, reach: int = 0) -> None:
+    def __init__(self, dimension: int, high: Int64s | None, low: UInt64s, reach: int = 0) -> None:
         """``high`` None: the entries are ``low`` as int64, and none is beyond ``reach`` < 2**62 in magnitude."""
         if high is not None and np.array_equal(high, low.view(np.int64) >> 63) and (reach := _reach(low)) < _WIDE:
             high = None
@@ -72,7 +70,7 @@ class Moments:
         self._reach = reach
 
     @classmethod
-    def _of_int64(cls, dimension: int, entries: High, reach: int) -> Moments:
+    def _of_int64(cls, dimension: int, entries: Int64s, reach: int) -> Moments:
         """Entries int64[D(D+1)/2], the largest of magnitude ``reach``; or none beyond it, if that is below 2**62."""
         return cls(dimension, None if reach < _WIDE else entries >> 63, entries.view(np.uint64), reach)
 
@@ -140,11 +138,11 @@ class Moments:
         return cls(len(product), entries >> (63 - shift) >> 1, entries.view(np.uint64) << np.uint64(shift))
 
     @property
-    def high(self) -> High:
+    def high(self) -> Int64s:
         """The upper halves int64[D(D+1)/2] of the entries."""
         return self.low.view(np.int64) >> 63 if self._high is None else self._high
 
-    def words(self, positions: Positions) -> tuple[High, Low]:
+    def words(self, positions: Positions) -> tuple[Int64s, UInt64s]:
         """The upper and lower halves, int64 and uint64, of the entries at some positions of the packed triangle."""
         low = self.low[positions]
         return (low.view(np.int64) >> 63 if self._high is None else self._high[positions]), low
@@ -210,7 +208,7 @@ class Moments:
         borrow = self.low < other.low
         return Moments(self.dimension, self.high - other.high - borrow, self.low - other.low)
 
-    def _of_sum(self, entries: High, other: Moments) -> Moments:
+    def _of_sum(self, entries: Int64s, other: Moments) -> Moments:
         """Sums or differences of two narrow values, which fit int64 for certain."""
         reach = self._reach + other._reach
         # What is known of a sum grows with each addition, and is measured where it says no more.
@@ -276,7 +274,7 @@ class Moments:
         )
 
 
-def _round_wide(high: High, low: Low) -> Floats:
+def _round_wide(high: Int64s, low: UInt64s) -> Floats:
     """Integers beyond int64 to float64, rounded once.
 
     The leading 64 bits are kept and every bit below them is folded into the last one (round to odd); since a float64
@@ -313,10 +311,10 @@ def _floats(placed: Placed, at: Positions | None, *, extended: bool) -> Floats:
     return floats
 
 
-def _packed(product: Floats) -> High:
+def _packed(product: Floats) -> Int64s:
     """The upper triangle int64[D(D+1)/2] of an integer-valued float64[D, D]."""
     # LAPACK sees a matrix of rows as one of columns, so that the lower triangle is the upper one here.
-    packed: High = lapack.dtrttp(product.T, "L")[0].astype(np.int64)
+    packed: Int64s = lapack.dtrttp(product.T, "L")[0].astype(np.int64)
     return packed
 
 
@@ -330,7 +328,7 @@ def _bordered(rows: Floats) -> Floats:
     return whole
 
 
-def _reach(low: Low) -> int:
+def _reach(low: UInt64s) -> int:
     """The largest magnitude among entries that fit int64."""
     entries = low.view(np.int64)
     return max(int(entries.max()), -int(entries.min()))

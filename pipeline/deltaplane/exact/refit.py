@@ -16,7 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.exact.grid import Flags, Floats, Grid
+from deltaplane.arrays import Flags, Floats
+from deltaplane.exact.grid import Grid
+
+__all__ = ["Outgrown", "Refit", "refit_grid"]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Codes, Placed
 from deltaplane.errors import StateMismatch
-from deltaplane.exact.grid import Placed
 from deltaplane.exact.moments import Moments
 
-Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
+__all__ = ["Key", "Statistics", "added", "moments_by_class", "moments_of_pieces", "without"]
+
 Key = tuple[int, str]
 """(index of the window in the stream's ladder, class label)."""
 

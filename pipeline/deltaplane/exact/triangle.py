@@ -6,9 +6,10 @@ import functools
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-Positions = npt.NDArray[np.intp]
+from deltaplane.arrays import Positions
+
+__all__ = ["Layout", "layout_of"]
 
 
 class Layout(NamedTuple):

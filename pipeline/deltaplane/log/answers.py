@@ -14,13 +14,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.errors import DefinitionError
 from deltaplane.solve.decision_values import ENTRIES
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+__all__ = ["Answers", "answer"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Answers:
     """
 
     plane: Plane
-    chosen: Integers
+    chosen: Int64s
     values: Floats
     refusals: Mapping[int, str]
 

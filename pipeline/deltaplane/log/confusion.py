@@ -18,9 +18,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Indices = npt.NDArray[np.integer]
+from deltaplane.arrays import Integers
+
+__all__ = [
+    "NAN",
+    "Binary",
+    "Confusion",
+    "Measures",
+    "accuracy",
+    "binary_gmean",
+    "f_measure",
+    "gmean",
+    "imbalance_ratio",
+    "precision",
+    "recalls",
+    "relative_sensitivity",
+    "sensitivity",
+    "specificity",
+    "summary",
+]
 
 NAN = math.nan
 
@@ -41,7 +58,7 @@ class Confusion:
         object.__setattr__(self, "counts", counts)
 
     @classmethod
-    def of(cls, truth: Indices, predicted: Indices, classes: Sequence[str]) -> Confusion:
+    def of(cls, truth: Integers, predicted: Integers, classes: Sequence[str]) -> Confusion:
         """Count rows whose truth and prediction are given as indices [n] into ``classes``.
 
         Raises ValueError where the two differ in length or an index is outside ``classes``.

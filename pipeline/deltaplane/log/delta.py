@@ -30,6 +30,24 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.window.sliding import NO_WATERMARK
 
+__all__ = [
+    "TAKEN_ALONG",
+    "UNKNOWN_TOPICS",
+    "Claim",
+    "Delta",
+    "Rebuild",
+    "Source",
+    "SourceOrder",
+    "SourceState",
+    "Tile",
+    "TopicIds",
+    "Verdict",
+    "accept",
+    "check_declared",
+    "check_state",
+    "still_waiting",
+]
+
 
 @dataclass(frozen=True, order=True)
 class Source:

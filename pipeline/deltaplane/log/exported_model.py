@@ -15,6 +15,8 @@ from deltaplane.limits import GRID_RANGE
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 
+__all__ = ["FORMAT", "FORMAT_VERSION", "VALUES", "model_tables"]
+
 FORMAT = "deltaplane.log.model"
 FORMAT_VERSION = 2
 """Raised when a field changes its meaning or goes. Version 1 had no number, and biases that were to be subtracted."""

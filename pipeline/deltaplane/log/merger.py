@@ -25,6 +25,8 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane.window.sliding import NO_WATERMARK
 
+__all__ = ["Merger", "fit_candidates", "of_largest", "plane_of", "told_apart"]
+
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
 _ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
 """A log time by which every watermark can be: that of records that come from no log."""

@@ -10,9 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.confusion import Confusion
@@ -23,7 +20,7 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.sliding import NO_WATERMARK
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["Model", "SourcePosition"]
 
 
 @dataclass(frozen=True)

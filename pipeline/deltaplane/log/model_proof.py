@@ -16,9 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState
@@ -28,7 +28,7 @@ from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, weigh
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["MOST_ROUNDING", "ROUNDING", "ModelProof", "SourceTrials", "position_faults", "prove_model"]
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """What another processor may make of a well-conditioned plane, relative to its largest weight in steps of the grid."""

@@ -14,6 +14,8 @@ from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Leaning
 from deltaplane.solve.solver import Plane
 
+__all__ = ["MOST_POINTS", "Point", "PrequentialSeries"]
+
 MOST_POINTS = 400
 
 

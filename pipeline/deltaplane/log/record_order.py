@@ -14,6 +14,8 @@ from collections.abc import Iterable
 
 from deltaplane.errors import LogDisorder
 
+__all__ = ["check_order"]
+
 
 def check_order(log: str, offsets: Iterable[int], expected: int, end: int | None = None) -> int:
     """The offset that the next record of a log has at least, after records at some offsets have come.

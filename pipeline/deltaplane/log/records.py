@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-import numpy.typing as npt
-
+from deltaplane.arrays import Floats
 from deltaplane.log.delta import Source, SourceState
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["Checkpoint", "DeadLetter", "Prediction", "Query", "Receipt", "Unanswered"]
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from collections import Counter
 from contextlib import suppress
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
@@ -25,8 +25,7 @@ from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples
 
-Floats = npt.NDArray[np.float64]
-Int32s = npt.NDArray[np.int32]
+__all__ = ["RowScores"]
 
 
 class RowScores:

@@ -15,6 +15,8 @@ from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Trials
 from deltaplane.stream.sample import AdmittedSamples
 
+__all__ = ["score"]
+
 
 def score(model: Model | None, samples: AdmittedSamples, left_out: Sequence[int]) -> tuple[Confusion, Trials | None]:
     """Truth against prediction of all rows but those ``left_out``, by the plane, and by each candidate of a blend."""

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from deltaplane.log.delta import Source, SourceState
 from deltaplane.stream.definition import StreamDefinition
 
+__all__ = ["LogSpans", "TrimMargin", "TrimPoint", "Untouched", "trim_point"]
+
 
 @dataclass(frozen=True)
 class TrimMargin:

@@ -40,11 +40,11 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int32s, Int64s, Placed
 from deltaplane.errors import DefinitionError
-from deltaplane.exact.grid import Grid, Placed
+from deltaplane.exact.grid import Grid
 from deltaplane.maps.portable import (
     DEVIATE_BITS,
     EXP2,
@@ -57,9 +57,22 @@ from deltaplane.maps.portable import (
     words,
 )
 
+__all__ = [
+    "NO_MAP",
+    "SCALE_LARGEST",
+    "SCALE_SMALLEST",
+    "SEEDS",
+    "SIGMA_LARGEST",
+    "SIGMA_SMALLEST",
+    "STEP",
+    "UNITS",
+    "FeatureMap",
+    "Kind",
+    "default_sigma",
+    "fit_standards",
+]
+
 Kind = Literal["none", "hidden", "fourier"]
-Floats = npt.NDArray[np.float64]
-Int32s = npt.NDArray[np.int32]
 
 UNITS = 200
 """Mapped features where none are asked for."""
@@ -348,7 +361,7 @@ def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
     ]
 
 
-def _fit_feature(values: npt.NDArray[np.int64], step: float) -> tuple[int, float]:
+def _fit_feature(values: Int64s, step: float) -> tuple[int, float]:
     """Center and scale, in grid steps, for the grid integers int64[n] of one feature; in integers, so exact."""
     number = max(1, len(values))
     center = (2 * int(values.sum()) + number) // (2 * number)

@@ -17,12 +17,20 @@ import hashlib
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
-Int32s = npt.NDArray[np.int32]
-Words = npt.NDArray[np.uint64]
+from deltaplane.arrays import Float32s, Floats, Int32s, UInt64s
+
+__all__ = [
+    "DEVIATE_BITS",
+    "EXP2",
+    "EXPONENT_REACH",
+    "RESULT_BITS",
+    "SINE",
+    "cosines_and_sines",
+    "normal_deviates",
+    "sigmoids",
+    "words",
+]
 
 DEVIATE_BITS = 12
 """Normal deviates are multiples of 2**-12."""
@@ -60,14 +68,14 @@ def normal_deviates(text: str, number: int) -> Int32s:
     return deviates
 
 
-def words(text: str, number: int) -> Words:
+def words(text: str, number: int) -> UInt64s:
     """So many 64-bit words of SHAKE-256 of a text."""
     data = hashlib.shake_256(f"deltaplane feature map {text}".encode()).digest(8 * number)
     return np.frombuffer(data, dtype="<u8").astype(np.uint64)
 
 
 @functools.lru_cache(maxsize=1)
-def _cumulative() -> Words:
+def _cumulative() -> UInt64s:
     """For k = 0, 1, ...: 2**63 times the probability that the magnitude of a deviate is at most k.
 
     Probabilities are proportional to g(k) = exp(-k²/2s²), s = 2**12, doubled for k > 0 since they have two signs. They
@@ -92,7 +100,7 @@ def _cumulative() -> Words:
 # Functions -----------------------------------------------------------------------------------------------------------
 
 
-def sigmoids(exponents: Singles, results: Int32s) -> None:
+def sigmoids(exponents: Float32s, results: Int32s) -> None:
     """``2**20 / (1 + 2**x)`` of float32[n, m], overwritten, rounded into int32[n, m]."""
     np.minimum(exponents, EXPONENT_REACH, out=exponents)
     np.maximum(exponents, -EXPONENT_REACH, out=exponents)
@@ -133,9 +141,9 @@ def _sines(turns: Floats, results: Int32s) -> None:
     np.copyto(results, values, casting="unsafe")
 
 
-def _polynomial(x: Singles, coefficients: Sequence[float]) -> Singles:
+def _polynomial(x: Float32s, coefficients: Sequence[float]) -> Float32s:
     """The polynomial with these coefficients, the highest power first, by Horner's rule."""
-    values: Singles = x * np.float32(coefficients[0])
+    values: Float32s = x * np.float32(coefficients[0])
     values += np.float32(coefficients[1])
     for coefficient in coefficients[2:]:
         values *= x

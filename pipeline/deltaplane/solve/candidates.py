@@ -23,17 +23,34 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int64s, Integers
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver import Grams, Plane, Problem, contest, live_counts
 from deltaplane.solve.solver_options import SolverOptions
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Codes = npt.NDArray[np.integer]
+__all__ = [
+    "AUTOMATIC_C",
+    "AUTOMATIC_WEIGHTINGS",
+    "CLASS_ROWS",
+    "CUTS",
+    "CUT_POINTS",
+    "FADE_ROWS",
+    "PRIOR_ROWS",
+    "SHARPNESS",
+    "Blend",
+    "Candidates",
+    "Choice",
+    "Fitted",
+    "Leaning",
+    "Trials",
+    "best_cut",
+    "blended",
+    "fit",
+    "weigh",
+]
 
 CUTS = ("midpoint", "gmean")
 """The two thresholds of a plane, in the order in which they stand in every array here."""
@@ -128,7 +145,7 @@ class Candidates:
     shares: Floats
 
     @property
-    def exist(self) -> npt.NDArray[np.bool_]:
+    def exist(self) -> Flags:
         """bool[w, c]: where there is a plane."""
         return ~np.isnan(self.biases[..., 0])
 
@@ -170,7 +187,7 @@ class Blend:
         biases = [candidates.biases.reshape(-1, len(CUTS)) for candidates in self.of.values()]
         return np.nan_to_num(np.concatenate(weights)).T, np.nan_to_num(np.concatenate(biases), nan=np.inf)
 
-    def try_out(self, rows: Floats, codes: Codes, labels: Sequence[str]) -> Trials | None:
+    def try_out(self, rows: Floats, codes: Integers, labels: Sequence[str]) -> Trials | None:
         """Score raw rows float64[n, d] whose classes are ``labels[codes]``, with codes int[n]; None without planes."""
         if not self.of or not len(rows):
             return None

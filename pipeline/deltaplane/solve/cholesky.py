@@ -11,12 +11,12 @@ import itertools
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from scipy.linalg import lapack
 
+from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.exact.blocks import tiles
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["SMALLEST_INVERSE_CONDITION", "Solutions", "solve_all"]
 
 SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
 """LAPACK's own bound for singular to working precision: below it no digit of a solution is known."""
@@ -37,8 +37,8 @@ class Solutions(NamedTuple):
     values: Floats
     norms: Floats
     inverse_conditions: Floats
-    failed_at: npt.NDArray[np.int64]
-    refused: npt.NDArray[np.bool_]
+    failed_at: Int64s
+    refused: Flags
 
     def refusal(self, name: str, at: tuple[int, int], fitted: int) -> str:
         """Why one of the systems called ``name``, of ``fitted`` unknowns, has no solution."""

@@ -31,18 +31,17 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int32s, Int64s, Placed, Positions, UInt64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.centring import moved
-from deltaplane.exact.grid import Grid, Placed
+from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
-from deltaplane.exact.triangle import Positions, layout_of
+from deltaplane.exact.triangle import layout_of
 from deltaplane.solve import raw_units
 from deltaplane.solve.raw_units import RawUnits
 from deltaplane.solve.solver_options import SolverOptions
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
-Hashes = npt.NDArray[np.uint64]
+__all__ = ["CANDIDATES", "FOLDS", "INDIFFERENCE", "Choice", "choose_c", "folds_of", "row_hashes"]
 
 FOLDS = 5
 CANDIDATES = tuple(10.0 ** (quarters / 2) for quarters in range(-8, 9))
@@ -62,7 +61,7 @@ _WEYL = 0x9E3779B97F4A7C15
 _SALT = 0xD1B54A32D192ED03
 
 
-def _mixed(words: Hashes) -> Hashes:
+def _mixed(words: UInt64s) -> UInt64s:
     """The finaliser of SplitMix64 on each word: every bit of a word changes about half the bits of its hash."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -70,14 +69,14 @@ def _mixed(words: Hashes) -> Hashes:
 
 
 @functools.lru_cache(maxsize=64)
-def _multipliers(features: int) -> Hashes:
+def _multipliers(features: int) -> UInt64s:
     """One odd word for each feature: the SplitMix64 sequence, which depends on nothing but the position."""
     words = _mixed(np.arange(1, features + 1, dtype=np.uint64) * np.uint64(_WEYL)) | np.uint64(1)
     words.flags.writeable = False
     return words
 
 
-def row_hashes(placed: Placed) -> Hashes:
+def row_hashes(placed: Placed) -> UInt64s:
     """A hash uint64[n] of each of the grid rows [n, d]: ``mix(salt + Σ_j a_j q_j)`` modulo 2**64, with fixed odd a_j.
 
     It is arithmetic on integers alone, hence the same on every machine, byte order and version of every library.
@@ -90,7 +89,7 @@ def row_hashes(placed: Placed) -> Hashes:
     return _mixed(sums + np.uint64(_SALT))
 
 
-def folds_of(placed: Placed, folds: int = FOLDS) -> Integers:
+def folds_of(placed: Placed, folds: int = FOLDS) -> Int64s:
     """The fold int64[n], from 0 to ``folds`` - 1, of each of the grid rows [n, d]."""
     return ((row_hashes(placed) >> np.uint64(32)) * np.uint64(folds) >> np.uint64(32)).astype(np.int64)
 
@@ -396,7 +395,7 @@ class _HeldOut:
     def __init__(self, classes: int, candidates: int) -> None:
         self.counts = np.zeros(classes)
         # Powers of two that bring decision values whose squares would vanish to a size near one: margins have no unit.
-        self._exponents: npt.NDArray[np.int32] | None = None
+        self._exponents: Int32s | None = None
         self._sums = np.zeros((classes, classes, candidates))
         self._squares = np.zeros((classes, classes, candidates))
         own, other = np.nonzero(~np.eye(classes, dtype=bool))

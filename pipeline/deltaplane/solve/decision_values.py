@@ -9,9 +9,11 @@ others.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from deltaplane.arrays import Floats
+
+__all__ = ["ENTRIES", "decision_values", "values_by_own_planes"]
+
 
 ENTRIES = 2**16
 """Values looked at in one go: few enough for the cache."""

@@ -19,14 +19,14 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.grid import Grid
 from deltaplane.solve import cholesky
 from deltaplane.solve.solver_options import SolverOptions
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["LARGEST_CONDITION", "RawUnits", "balance", "conditions", "refusal", "solve_all"]
 
 LARGEST_CONDITION = 2.0**31
 """Of decisions: above it rounding is more than a millionth of the deviation of the rows' decision values."""
@@ -49,7 +49,7 @@ class RawUnits(NamedTuple):
     slacks: Floats | None
 
     @classmethod
-    def of(cls, grid: Grid, centres: npt.NDArray[np.int64], options: SolverOptions, choices_of_c: Floats) -> RawUnits:
+    def of(cls, grid: Grid, centres: Int64s, options: SolverOptions, choices_of_c: Floats) -> RawUnits:
         """The units of rows inside that are about ``centres`` int64[n, D], in grid steps."""
         raw = np.ones(centres.shape)
         raw[:, :-1] = grid.offsets + grid.steps * centres[:, :-1]
@@ -81,7 +81,7 @@ def refusal(name: str, condition: float, C: float) -> str:
 
 
 @np.errstate(all="ignore")  # What is not finite is refused.
-def solve_all(grams: Floats, right_sides: Floats, units: RawUnits) -> tuple[cholesky.Solutions, npt.NDArray[np.bool_]]:
+def solve_all(grams: Floats, right_sides: Floats, units: RawUnits) -> tuple[cholesky.Solutions, Flags]:
     """Planes [w; b] in raw units from ``grams`` float64[n, D, D] of rows [q - centre, -1], in grid steps.
 
     ``right_sides`` float64[n, D, p]. The ``values`` of what is returned, float64[n, m, D, p], are in raw units, too.
@@ -188,9 +188,7 @@ def _solve_with_bias(
     return solved, _reflected(turned_values, unit, normal, factor, axis, sign), biases
 
 
-def _reflected(
-    columns: Floats, unit: Floats, normal: Floats, factor: Floats, axis: npt.NDArray[np.int64], sign: Floats
-) -> Floats:
+def _reflected(columns: Floats, unit: Floats, normal: Floats, factor: Floats, axis: Int64s, sign: Floats) -> Floats:
     """Columns float64[n, m, D, p] reflected; what is along the axis is summed up anew, and not as a difference."""
     reflected = columns - normal[..., None] * (factor * (normal[..., None, :] @ columns))
     along = -sign[..., None] * (unit[..., None, :] @ columns)

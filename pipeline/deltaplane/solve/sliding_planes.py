@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s
 from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
@@ -26,10 +26,7 @@ from deltaplane.solve.last_rows import Rows
 from deltaplane.solve.solver import Problem
 from deltaplane.solve.solver_options import SolverOptions
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+__all__ = ["Passage", "Planes", "decide", "fits", "planes_before"]
 
 _BLOCK_ENTRIES = 2**17
 """Entries of all Gram matrices of a block, a megabyte."""

@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.errors import DefinitionMismatch, SolveRefused
 from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
@@ -33,8 +33,8 @@ from deltaplane.solve import cholesky, raw_units
 from deltaplane.solve.decision_values import decision_values
 from deltaplane.solve.solver_options import SolverOptions
 
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
+__all__ = ["Grams", "Plane", "Problem", "Solved", "contest", "live_counts", "solve"]
+
 Grams = Mapping[str, Moments]
 
 
@@ -62,11 +62,11 @@ class Plane:
         """Decision values float64[n, p] of raw rows float64[n, d] (paper 1, eq. 14), added in a fixed order."""
         return decision_values(rows, self.weights, self.biases)
 
-    def predict(self, rows: Floats) -> Integers:
+    def predict(self, rows: Floats) -> Int64s:
         """Indices int64[n] into ``classes`` for raw rows float64[n, d]: :meth:`choose` from :meth:`decide`."""
         return self.choose(self.decide(rows))
 
-    def choose(self, decisions: Floats) -> Integers:
+    def choose(self, decisions: Floats) -> Int64s:
         """Indices int64[n] into ``classes`` for decision values float64[n, p].
 
         One plane: its class where the value is above zero. Several: the largest value, the first among equals.
@@ -99,7 +99,7 @@ class Solved(NamedTuple):
     biases: Floats
     conditions: Floats
     sigmas: dict[str, Floats]
-    refused: npt.NDArray[np.bool_]
+    refused: Flags
     refusals: dict[tuple[int, int], str]
 
 
@@ -431,7 +431,7 @@ def _solve_system(gram: Floats, right_sides: Floats, units: _Units) -> cholesky.
     return solutions
 
 
-def _places(flags: npt.NDArray[np.bool_]) -> list[list[int]]:
+def _places(flags: Flags) -> list[list[int]]:
     """Where flags [n, m] are true, as they rarely are."""
     return np.argwhere(flags).tolist() if flags.any() else []
 

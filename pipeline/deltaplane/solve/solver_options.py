@@ -9,6 +9,8 @@ from typing import Literal
 
 from deltaplane.errors import DefinitionError
 
+__all__ = ["Bias", "Kind", "SolverOptions", "Weighting"]
+
 Kind = Literal["wlpsvm", "lpsvm", "lssvm"]
 Weighting = Literal["default", "inverse", "none", "balanced"] | Mapping[str, float]
 Bias = Literal["default", "regularised", "free", "none"]

@@ -12,14 +12,28 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
-from deltaplane.maps.feature_maps import UNITS, FeatureMap, Floats, default_sigma, fit_standards
+from deltaplane.maps.feature_maps import UNITS, FeatureMap, default_sigma, fit_standards
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, Window, WindowLadder
 from deltaplane.stream.table_values import Tables, flag, label, list_of, number, numbers, strings, whole
+
+__all__ = [
+    "KEYS",
+    "choices_of",
+    "feature_map_of",
+    "feature_map_table",
+    "fit_feature_map",
+    "ladder_of",
+    "prior_of",
+    "prior_table",
+    "solver_of",
+    "weightings_of",
+]
 
 KEYS: dict[str, frozenset[str]] = {
     "": frozenset(

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
@@ -53,9 +53,8 @@ from deltaplane.stream.table_values import (
     whole,
 )
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Int64s = npt.NDArray[np.int64]
+__all__ = ["FINGERPRINT_BYTES", "NAME", "ClassDefinition", "StreamDefinition"]
+
 FINGERPRINT_BYTES = 16
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 

@@ -8,12 +8,11 @@ late all the same, or counted: genuine times of 1970 are as good as any others.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Int64s
 
-Int64s = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
+__all__ = ["likely_unit", "look_like_seconds", "unit_in_words"]
 
 _NEAR = limits.PLAUSIBLE_AGE_MILLISECONDS
 

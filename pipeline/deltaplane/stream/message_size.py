@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
 
+__all__ = ["MessageSize"]
+
 
 @dataclass(frozen=True)
 class MessageSize:

@@ -19,6 +19,23 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 
+__all__ = [
+    "ANNOUNCEMENT_BYTES",
+    "COMPARE",
+    "FORMER_DEFAULTS",
+    "MOST_KEYS",
+    "NOT_SET",
+    "VALUE_CHARACTERS",
+    "Announced",
+    "Settings",
+    "announcement",
+    "data_differences",
+    "differences",
+    "explained",
+    "read_announcement",
+    "settings_of",
+]
+
 Settings = Mapping[str, str]
 """Keys of a definition file to their values as texts; long ones are shown by their number and a hash."""
 

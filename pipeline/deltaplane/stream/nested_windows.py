@@ -10,6 +10,8 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.table_values import UNIT_MILLISECONDS, amount, span_text
 
+__all__ = ["AUTOMATIC_LONGEST", "AUTOMATIC_ROWS", "AUTOMATIC_SHARE", "Window", "WindowKind", "WindowLadder"]
+
 WindowKind = Literal["count", "time", "all"]
 
 AUTOMATIC_ROWS = 100

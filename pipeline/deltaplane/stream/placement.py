@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
-UInt32s = npt.NDArray[np.uint32]
+from deltaplane.arrays import Int64s, UInt32s
+
+__all__ = ["PARTITIONERS", "Partitioner", "murmur2", "murmur2_each", "partition_of", "partitions_of"]
 
 Partitioner = Literal["murmur2", "crc32"]
 """``murmur2``: Kafka's default. ``crc32``: librdkafka's ``consistent``, the rule of streams that were begun before."""

@@ -12,18 +12,28 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.exact.grid import Placed
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Placed
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
 from deltaplane.stream.placement import partition_of
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
+__all__ = [
+    "TOO_MANY_CLASSES",
+    "WRONG_PARTITION",
+    "AdmittedSamples",
+    "Refusal",
+    "Retirement",
+    "Samples",
+    "admit",
+    "misplaced",
+    "refused_for_its_place",
+    "usable",
+    "usable_each",
+    "why_misplaced",
+]
 
 TOO_MANY_CLASSES = "too many classes"
 """The kind of refusal of a row whose label is one more than a stream of open classes tells apart."""
@@ -154,9 +164,9 @@ class AdmittedSamples:
         return ((piece, self.feature_map.values(mapped)) for piece, mapped in self.mapped())
 
 
-def misplaced(ids: Sequence[str], partition: int, definition: StreamDefinition) -> npt.NDArray[np.bool_]:
+def misplaced(ids: Sequence[str], partition: int, definition: StreamDefinition) -> Flags:
     """bool[n]: which of n ids lie in a partition that is not theirs, whether or not the stream refuses such."""
-    wrong: npt.NDArray[np.bool_] = definition.partitions_of(ids) != partition
+    wrong: Flags = definition.partitions_of(ids) != partition
     return wrong
 
 
@@ -241,8 +251,8 @@ def admit(
 
 
 def _in_a_wrong_partition(
-    ids: Sequence[str], named: npt.NDArray[np.bool_], partition: int | None, definition: StreamDefinition
-) -> npt.NDArray[np.bool_] | None:
+    ids: Sequence[str], named: Flags, partition: int | None, definition: StreamDefinition
+) -> Flags | None:
     """bool[n]: which rows with a usable id are refused for their place; None where there are none."""
     if partition is None or not definition.checks_places:
         return None
@@ -268,13 +278,11 @@ class _Room(NamedTuple):
 
     labels: list[str]
     codes: Int32s
-    beyond: npt.NDArray[np.bool_] | None
+    beyond: Flags | None
     new: tuple[str, ...]
 
 
-def _room_for(
-    labels: list[str], codes: Int32s, good: npt.NDArray[np.bool_], known: Collection[str], most: int
-) -> _Room:
+def _room_for(labels: list[str], codes: Int32s, good: Flags, known: Collection[str], most: int) -> _Room:
     """Which open classes of a batch's rows there is room for. A label that no good row has does not count."""
     if all(label in known for label in labels):
         return _Room(labels, codes, None, ())
@@ -317,7 +325,7 @@ def usable(text: str, limit_bytes: int) -> bool:
     return len(text) > 0 and (4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes)
 
 
-def usable_each(texts: Sequence[str], limit_bytes: int) -> npt.NDArray[np.bool_]:
+def usable_each(texts: Sequence[str], limit_bytes: int) -> Flags:
     """bool[n]: which of n texts are :func:`usable`."""
     lengths = set(map(len, texts))
     if 0 not in lengths and 4 * max(lengths, default=0) <= limit_bytes:
@@ -329,7 +337,7 @@ def _refusal(
     samples: Samples,
     row: int,
     codes: Int32s,
-    fits: npt.NDArray[np.bool_],
+    fits: Flags,
     features: Floats,
     definition: StreamDefinition,
 ) -> Refusal:

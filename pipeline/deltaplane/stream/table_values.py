@@ -13,6 +13,25 @@ from typing import Any
 
 from deltaplane.errors import DefinitionError
 
+__all__ = [
+    "UNIT_MILLISECONDS",
+    "Tables",
+    "amount",
+    "canonical_json",
+    "check_keys",
+    "check_text",
+    "flag",
+    "label",
+    "list_of",
+    "number",
+    "numbers",
+    "span",
+    "span_text",
+    "strings",
+    "text",
+    "whole",
+]
+
 Tables = Mapping[str, Any]
 """A parsed definition file: section name to keys."""
 

@@ -12,14 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Int16s, Int32s, Int64s, Positions
 from deltaplane.window.ids import IdIndex
 from deltaplane.window.offsets import OffsetRuns
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Int16s = npt.NDArray[np.int16]
-Flags = npt.NDArray[np.bool_]
+__all__ = ["SEGMENT_ROWS", "RowBuffer"]
 
 SEGMENT_ROWS = 1024
 """Slots of a segment; up to so many rows are held longer than they must be."""
@@ -226,7 +223,7 @@ class RowBuffer:
         parts[0], parts[-1] = parts[0][begin % SEGMENT_ROWS :], parts[-1][: end - last * SEGMENT_ROWS]
         return np.concatenate(parts)
 
-    def _by_segment(self, at: Int64s) -> list[tuple[_Segment, npt.NDArray[np.intp], npt.NDArray[np.int64]]]:
+    def _by_segment(self, at: Int64s) -> list[tuple[_Segment, Positions, Int64s]]:
         """Some places, segment by segment: the segment, which of them are in it, and where."""
         numbers, places = at // SEGMENT_ROWS, at % SEGMENT_ROWS
         order = np.argsort(numbers, kind="stable")

@@ -22,8 +22,9 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-UInt32s = npt.NDArray[np.uint32]
-Int64s = npt.NDArray[np.int64]
+from deltaplane.arrays import Int64s, UInt32s
+
+__all__ = ["PIECE_ROWS", "IdIndex"]
 
 PIECE_ROWS = 1024
 """Slots of one piece of texts."""

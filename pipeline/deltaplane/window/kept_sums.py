@@ -16,14 +16,13 @@ import bisect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from deltaplane import limits
+from deltaplane.arrays import Int64s
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import added, without
 
-Int64s = npt.NDArray[np.int64]
+__all__ = ["KnownSums", "Product", "Sums"]
+
 Sums = dict[str, Moments]
 """Class label to Gram matrix. Those that are kept are handed out as they are, and never changed."""
 

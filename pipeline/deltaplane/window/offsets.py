@@ -15,9 +15,10 @@ from array import array
 from bisect import bisect_right
 
 import numpy as np
-import numpy.typing as npt
 
-Int64s = npt.NDArray[np.int64]
+from deltaplane.arrays import Int64s
+
+__all__ = ["OffsetRuns"]
 
 _GONE = 8
 """Runs are taken out when one in so many, at least, is held no longer: each then moves few others."""

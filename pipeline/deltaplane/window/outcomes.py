@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+__all__ = ["LETTERS_DUE", "RetirementNote", "RetirementOutcome", "SampleNote", "SampleOutcome"]
+
 LETTERS_DUE = "letters due "
 """How the counts of a delta begin that carry on at what pace dead letters are written; they count no rows."""
 

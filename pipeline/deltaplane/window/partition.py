@@ -29,9 +29,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Int32s, Int64s
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.statistics import Statistics, moments_of_pieces
 from deltaplane.stream.definition import StreamDefinition
@@ -42,9 +42,7 @@ from deltaplane.window.retirements import RetirementMemory
 from deltaplane.window.sliding import NO_WATERMARK, Arrivals, WindowEdges
 from deltaplane.window.sums import WindowSums
 
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+__all__ = ["Partition", "Step"]
 
 
 @dataclass(frozen=True)

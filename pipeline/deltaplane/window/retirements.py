@@ -14,6 +14,8 @@ from collections.abc import Iterable, KeysView
 from deltaplane import limits
 from deltaplane.stream.sample import Retirement
 
+__all__ = ["RetirementMemory"]
+
 
 class RetirementMemory:
     """The end of a log of retirements: every one since the oldest remembered, repeats included."""

@@ -20,17 +20,14 @@ import heapq
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Int32s, Int64s
 from deltaplane.stream.nested_windows import Window, WindowLadder
 from deltaplane.stream.sample import AdmittedSamples
 from deltaplane.window.buffer import RowBuffer
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
+__all__ = ["NO_WATERMARK", "SHORTEST_RUN", "Arrivals", "WindowEdges"]
 
 NO_WATERMARK = -(2**63)
 """The watermark of a stream that has seen no sample, in milliseconds."""

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Int64s
 from deltaplane.exact.statistics import Statistics, added, moments_of_pieces
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples
@@ -20,7 +20,7 @@ from deltaplane.window.buffer import RowBuffer
 from deltaplane.window.kept_sums import KnownSums, Sums
 from deltaplane.window.sliding import WindowEdges
 
-Int64s = npt.NDArray[np.int64]
+__all__ = ["WindowSums"]
 
 
 class WindowSums:

@@ -17,7 +17,7 @@ from deltaplane.errors import WireError
 from deltaplane.solve.candidates import CUTS, Blend, Candidates, Choice, Trials
 from deltaplane.wire.frame import Fields
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["blend_fields", "blend_of", "trials_fields", "trials_of"]
 
 
 def trials_fields(trials: Trials | None) -> Fields | None:

@@ -10,6 +10,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+__all__ = [
+    "LEAVE_PACKING",
+    "LOOK_BYTES",
+    "REGISTRY_HEADER_BYTES",
+    "SEND_BYTES",
+    "SEND_OURS",
+    "is_text",
+    "registry_framing",
+    "what_came",
+]
+
 LOOK_BYTES = 4096
 """Bytes at the beginning of a message that are looked at."""
 

@@ -20,6 +20,8 @@ from deltaplane.errors import DefinitionMismatch, LimitExceeded, WireError
 from deltaplane.wire.foreign import LOOK_BYTES, REGISTRY_HEADER_BYTES, is_text, registry_framing, what_came
 from deltaplane.wire.items import list_skipper
 
+__all__ = ["HEADER_BYTES", "Fields", "check_fingerprint", "header", "read_record", "write_record"]
+
 Fields: TypeAlias = dict[str, Any]
 """A decoded record: field name to value."""
 

@@ -10,13 +10,25 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.errors import LimitExceeded, WireError
 from deltaplane.log.records import Query
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire.frame import Fields, check_fingerprint, header, read_record, write_record
 from deltaplane.wire.singles import SingleSamples, encoded_bytes, encoded_long, encoded_sample
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "FINGERPRINT_BYTES",
+    "query_id",
+    "read_query",
+    "read_retirement",
+    "read_samples",
+    "single_samples",
+    "write_query",
+    "write_retirement",
+    "write_sample",
+    "write_sample_batch",
+]
 
 _COLUMN_TYPES: dict[str, str] = {"float32": "<f4", "float64": "<f8"}
 _FEATURE_TYPES = tuple(_COLUMN_TYPES)
@@ -182,7 +194,7 @@ def read_samples(data: bytes | None, features: int, data_fingerprint: bytes, off
     )
 
 
-def _met(table: tuple[str, ...], codes: npt.NDArray[np.int32]) -> tuple[tuple[str, ...], npt.NDArray[np.int32]]:
+def _met(table: tuple[str, ...], codes: Int32s) -> tuple[tuple[str, ...], Int32s]:
     """The labels that rows have, and the codes int32[n] that point to these.
 
     Batches wait beside each other until all of a poll are decoded. Labels that nobody has need not wait with them.

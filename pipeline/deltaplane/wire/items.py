@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 from deltaplane import limits
 from deltaplane.errors import WireError
 
+__all__ = ["LABELS_OF_A_BATCH", "Skip", "list_skipper"]
+
 Skip: TypeAlias = Callable[[bytes, int], int]
 """Where a value of some type ends that begins at a place of some bytes. Raises IndexError beyond their end."""
 

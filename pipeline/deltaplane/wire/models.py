@@ -17,6 +17,8 @@ from deltaplane.wire.blends import blend_fields, blend_of
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of
 
+__all__ = ["read_model", "write_model"]
+
 
 def write_model(model: Model) -> bytes:
     """One ``Model`` message."""

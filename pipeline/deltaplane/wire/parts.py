@@ -16,6 +16,20 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Rebuild, Source
 from deltaplane.wire.frame import Fields
 
+__all__ = [
+    "check_name",
+    "check_positions",
+    "counts_of",
+    "labels_of",
+    "rebuild_of",
+    "score_fields",
+    "scores_of",
+    "source_fields",
+    "source_of",
+    "statistics_fields",
+    "statistics_of",
+]
+
 
 def source_fields(source: Source) -> Fields:
     """Fields ``site`` and ``partition``."""

@@ -7,6 +7,18 @@ from deltaplane.log.records import DeadLetter, Prediction, Receipt, Unanswered
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import source_fields, source_of
 
+__all__ = [
+    "read_answer",
+    "read_dead_letter",
+    "read_prediction",
+    "read_receipt",
+    "read_unanswered",
+    "write_dead_letter",
+    "write_prediction",
+    "write_receipt",
+    "write_unanswered",
+]
+
 
 def write_prediction(prediction: Prediction) -> bytes:
     """One ``Prediction`` message."""

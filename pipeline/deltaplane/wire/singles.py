@@ -19,6 +19,8 @@ import numpy as np
 
 from deltaplane.stream.sample import Samples
 
+__all__ = ["SingleSamples", "encoded_bytes", "encoded_long", "encoded_sample"]
+
 _SHORT = 0x81
 """Bits that the first byte of a short text's length does not have: no sign, and no second byte."""
 

@@ -23,6 +23,15 @@ from deltaplane.wire.parts import (
     statistics_of,
 )
 
+__all__ = [
+    "read_checkpoint",
+    "read_claim_or_delta",
+    "write_checkpoint",
+    "write_claim",
+    "write_delta",
+    "write_source_order",
+]
+
 
 def _write_labelled(labels: Sequence[str], message: bytes) -> bytes:
     """A message, in the company of labels where there are any: most have none, and are what they are without."""

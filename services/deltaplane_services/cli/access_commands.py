@@ -9,6 +9,8 @@ import typer
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import SiteOptions
 
+__all__ = ["Principals", "topics_acls"]
+
 Principals = Annotated[
     list[str] | None,
     typer.Option("--principal", metavar="ROLE=User:NAME", help="Who has which role; may be repeated."),

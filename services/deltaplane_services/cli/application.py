@@ -31,6 +31,8 @@ from deltaplane_services.system.printable import plain
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+__all__ = ["app", "main", "top"]
+
 app = typer.Typer(
     name="deltaplane",
     help="Exact, un-learnable, sliding-window classification of streams.",

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+__all__ = ["compare"]
+
 
 def compare(
     files: Annotated[list[Path], typer.Argument(help="Files that replay --json has written, two or more.")],

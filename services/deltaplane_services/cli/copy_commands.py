@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from deltaplane_services.definition_file.settings import ServiceSettings
     from deltaplane_services.operations.copying import Copied
 
+__all__ = ["Copying", "Target", "Wait", "backup", "copy", "register", "repartition", "restore"]
+
 Wait = Annotated[
     float, typer.Option(callback=SECONDS, help="Seconds to wait for the new stream's model to have the same digest.")
 ]

@@ -9,6 +9,8 @@ import typer
 from deltaplane_services.cli.shared_options import DefinitionFile
 from deltaplane_services.system.printable import echo, json_text
 
+__all__ = ["definition_app", "show"]
+
 definition_app = typer.Typer(help="Look at a stream's definition.", no_args_is_help=True)
 
 

@@ -10,6 +10,8 @@ import typer
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import IdleSeconds, SiteOptions, check, tell_secrets
 
+__all__ = ["grid_app", "refit"]
+
 grid_app = typer.Typer(help="The grid that a stream's values are placed on.", no_args_is_help=True)
 
 

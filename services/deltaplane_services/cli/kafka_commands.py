@@ -28,6 +28,19 @@ from deltaplane_services.cli.topic_commands import topics_app
 from deltaplane_services.system.arenas import keep_few_arenas
 from deltaplane_services.system.printable import echo, json_text
 
+__all__ = [
+    "audit",
+    "merger",
+    "model_app",
+    "model_export",
+    "model_show",
+    "model_watch",
+    "produce",
+    "register",
+    "scorer",
+    "worker",
+]
+
 model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=True)
 
 

@@ -20,6 +20,8 @@ import inspect
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, get_args, get_type_hints
 
+__all__ = ["Command", "declared", "parameters_of", "with_groups"]
+
 Command = Callable[..., None]
 
 

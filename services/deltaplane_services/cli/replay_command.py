@@ -21,6 +21,8 @@ from deltaplane_services.cli.shared_options import (
     within,
 )
 
+__all__ = ["InputOptions", "KafkaOptions", "PlaneOptions", "RunOptions", "WindowOptions", "replay"]
+
 
 @dataclass(frozen=True)
 class InputOptions:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from deltaplane.stream.definition import StreamDefinition
     from deltaplane_services.operations.verify_receipt import Verified
 
+__all__ = ["register", "retire", "verify_receipt"]
+
 _COLORS = {ExitCode.OUT: typer.colors.GREEN, ExitCode.NOT_YET: typer.colors.RED}
 
 

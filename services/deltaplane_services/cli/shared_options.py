@@ -24,6 +24,31 @@ from deltaplane_services.system.printable import PlainFormatter, echo
 if TYPE_CHECKING:
     from deltaplane_services.definition_file.settings import ServiceSettings
 
+__all__ = [
+    "MOST_SECONDS",
+    "SECONDS",
+    "SPEED",
+    "AsJson",
+    "DataFile",
+    "DefinitionFile",
+    "Flags",
+    "IdleSeconds",
+    "KafkaProperty",
+    "Reason",
+    "RetireFraction",
+    "RowsPerSecond",
+    "Seed",
+    "SiteOptions",
+    "StreamOptions",
+    "check",
+    "log_at",
+    "process",
+    "resolve",
+    "tell_secrets",
+    "with_settings",
+    "within",
+]
+
 Flags = Mapping[str, Any]
 """Settings given as flags, by name: see :func:`with_settings`."""
 

@@ -13,6 +13,8 @@ from deltaplane_services.system.printable import echo
 if TYPE_CHECKING:
     from deltaplane.log.model import Model
 
+__all__ = ["Force", "Target", "Wait", "source_admit", "source_app", "source_list", "source_remove"]
+
 source_app = typer.Typer(help="List a stream's sources, remove one exactly, let one in again.", no_args_is_help=True)
 
 Target = Annotated[str, typer.Argument(help="SITE/PARTITION, or SITE for all of a site.", metavar="SOURCE")]

@@ -10,6 +10,8 @@ import typer
 
 from deltaplane_services.cli.shared_options import AsJson, within
 
+__all__ = ["live"]
+
 
 def live(
     at: Annotated[

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from deltaplane_services.operations.topics import Finding
     from deltaplane_services.operations.trim import TrimPlan
 
+__all__ = ["topics_app", "topics_check", "topics_create", "topics_trim"]
+
 topics_app = typer.Typer(help="Make, check and trim a stream's topics.", no_args_is_help=True)
 
 

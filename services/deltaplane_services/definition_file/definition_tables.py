@@ -13,6 +13,8 @@ from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.stream.table_values import check_keys, flag, label, list_of, number, strings, text, whole
 
+__all__ = ["INPUT_KEYS", "Tables", "lay_over", "load_tables", "read_prior"]
+
 INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
 Tables = dict[str, Any]
 

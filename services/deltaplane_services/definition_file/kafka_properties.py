@@ -22,6 +22,40 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 
+__all__ = [
+    "ALIASES",
+    "CONSUMER_ONLY",
+    "FETCH_BYTES",
+    "HIDDEN",
+    "INPUT_BYTES",
+    "KILOBYTE",
+    "LINGER_MILLISECONDS",
+    "MEGABYTE",
+    "PINNED",
+    "PRODUCER_ONLY",
+    "PRODUCER_QUEUE_BYTES",
+    "SHOWN",
+    "ClusterName",
+    "KafkaProperties",
+    "Membership",
+    "Pin",
+    "admin",
+    "check_property",
+    "client_refused",
+    "compression",
+    "consumer",
+    "delta_bytes",
+    "floors",
+    "largest_record_bytes",
+    "may_be_property",
+    "may_be_shown",
+    "producer",
+    "property_name",
+    "redacted",
+    "statistics_record_bytes",
+    "without_secrets",
+]
+
 ClusterName = Literal["site", "central"]
 
 HIDDEN = "(hidden)"

@@ -14,6 +14,8 @@ from typing import Any
 
 from deltaplane.errors import DefinitionError
 
+__all__ = ["ANYTHING", "HOST_AND_PORT", "LOG_LEVELS", "MEMBERS", "SERVICES", "TOPICS", "Bounds", "Knobs", "check_range"]
+
 LOG_LEVELS = ("debug", "info", "warning", "error")
 SERVICES = ("worker", "merger", "scorer")
 MEMBERS = ("worker", "scorer")

@@ -37,6 +37,18 @@ from deltaplane_services.definition_file import kafka_properties as kafka
 from deltaplane_services.definition_file.kafka_properties import ClusterName, KafkaProperties, Membership
 from deltaplane_services.definition_file.knobs import HOST_AND_PORT, Knobs, check_range
 
+__all__ = [
+    "PREFIX",
+    "SERVICE_TABLES",
+    "SETTING_NAMES",
+    "Cluster",
+    "ServiceSettings",
+    "definition_of",
+    "resolve_knob",
+    "resolve_settings",
+    "without_secrets_of",
+]
+
 PREFIX = "DELTAPLANE_"
 SERVICE_TABLES = ("service", "kafka")
 """Tables of ``deltaplane.toml`` that are read here and are no part of the stream's definition."""

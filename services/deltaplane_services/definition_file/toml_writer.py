@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+__all__ = ["as_toml"]
+
 
 def as_toml(tables: Mapping[str, Any]) -> str:
     """Keys of the top first, then a section for each table."""

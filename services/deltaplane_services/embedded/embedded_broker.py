@@ -13,6 +13,8 @@ from operator import attrgetter
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.processors.messages import TOPICS, Content, Headers, Outgoing, Record
 
+__all__ = ["COMPACT_ABOVE", "COMPACT_ABOVE_BYTES", "EmbeddedBroker", "OffsetOutOfRange"]
+
 COMPACT_ABOVE = 64
 """Records beyond the number of keys after which a compacted log is compacted again."""
 

@@ -11,8 +11,8 @@ import random
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats
 from deltaplane.log.delta import UNKNOWN_TOPICS, Source, TopicIds
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model
@@ -32,7 +32,15 @@ from deltaplane_services.processors.recovery import accepted_state, newest_check
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "DELTAS_BYTES",
+    "MERGERS_CHECKPOINT_EVERY_ROUNDS",
+    "EmbeddedRunner",
+    "RunnerOptions",
+    "start_merger",
+    "take_source",
+]
+
 MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
 DELTAS_BYTES = 2**23
 """Deltas that take more than this, and more than the statistics themselves, are let go of at once, by a checkpoint."""

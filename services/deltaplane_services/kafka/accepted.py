@@ -17,6 +17,18 @@ from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
 from deltaplane_services.processors.recovery import readable_checkpoint
 
+__all__ = [
+    "POLL_RECORDS",
+    "WENT_BY_CONTENT",
+    "AcceptedTiles",
+    "checkpoint_before",
+    "dated_checkpoints",
+    "nothing_of",
+    "readable_checkpoints",
+    "rows_went_by_content",
+    "state_at",
+]
+
 POLL_RECORDS = 500
 
 

@@ -37,6 +37,26 @@ from deltaplane_services.processors.messages import (
     SAMPLES,
 )
 
+__all__ = [
+    "ADMINISTER",
+    "MERGERS",
+    "READ",
+    "READ_AND_WRITE",
+    "ROLES",
+    "SCORERS",
+    "WORKERS",
+    "WRITE",
+    "Acl",
+    "Operation",
+    "Resource",
+    "Right",
+    "Role",
+    "acls",
+    "group_name",
+    "principals_named",
+    "rights_table",
+]
+
 Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs", "AlterConfigs"]
 Resource = Literal["topic", "group"]
 

@@ -13,6 +13,8 @@ from confluent_kafka import Message
 from deltaplane.stream.mismatch import ANNOUNCEMENT_BYTES
 from deltaplane_services.processors.messages import CHECKPOINTS, MODELS, RETIREMENTS, SAMPLES
 
+__all__ = ["EVERY_SECONDS", "HEADER", "Announcements", "Headers", "announced_by"]
+
 HEADER = "deltaplane-definition"
 
 EVERY_SECONDS = 60.0

@@ -15,6 +15,8 @@ from deltaplane_services.kafka.membership import NotAllowed, Party, refuse_fatal
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 
+__all__ = ["Arrivals", "Poll", "sorted_poll"]
+
 logger = logging.getLogger(__name__)
 
 

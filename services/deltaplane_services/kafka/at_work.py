@@ -23,6 +23,8 @@ from deltaplane_services.kafka.unpacking import not_read
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
+__all__ = ["SourceAtWork"]
+
 
 @dataclass
 class SourceAtWork:

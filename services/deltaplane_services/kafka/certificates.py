@@ -12,6 +12,8 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+__all__ = ["ANSWER_SECONDS", "with_cause"]
+
 ANSWER_SECONDS = 2.0
 
 _SERVER = re.compile(r"ssl://(\[[0-9a-fA-F:.]+\]|[^/:\s]+):([0-9]{1,5})/")

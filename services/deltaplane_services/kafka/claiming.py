@@ -21,6 +21,8 @@ from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RETIREM
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
+__all__ = ["Claims", "check_deltas_are_there"]
+
 logger = logging.getLogger(__name__)
 
 

@@ -9,6 +9,8 @@ from enum import Enum
 
 from confluent_kafka import KafkaError
 
+__all__ = ["ANSWERS", "Answer", "codes"]
+
 
 class Answer(Enum):
     """What is done."""

@@ -27,6 +27,20 @@ from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
 
+__all__ = [
+    "CRITICAL",
+    "MOST_REMEMBERED",
+    "SILENT_SECONDS",
+    "merger_clients",
+    "publisher",
+    "reader",
+    "sample_publisher",
+    "scorer_clients",
+    "topic_watch",
+    "worker_clients",
+    "writer_name",
+]
+
 logger = logging.getLogger(__name__)
 Client = TypeVar("Client")
 

@@ -10,6 +10,8 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.table_values import span_text
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
+__all__ = ["BETWEEN_SECONDS", "ClockWarnings"]
+
 logger = logging.getLogger(__name__)
 BETWEEN_SECONDS = 60.0
 

@@ -26,6 +26,8 @@ from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.announced import explained_mismatch
 from deltaplane_services.processors.messages import MODELS, Record
 
+__all__ = ["LOOK_BACK_RECORDS", "TRY_AGAIN_SECONDS", "ModelFollower", "readable_model"]
+
 logger = logging.getLogger(__name__)
 LOOK_BACK_RECORDS = 16
 """How many of the last records are looked at first for the newest model; more, where none of them is one."""

@@ -26,6 +26,18 @@ from deltaplane_services.kafka.silence import Listening, Silence
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, not_read, once, stand_in
 from deltaplane_services.processors.messages import Record
 
+__all__ = [
+    "ALONE_SECONDS",
+    "ATTEMPT_SECONDS",
+    "LOOK_SECONDS",
+    "RETRY_SECONDS",
+    "LogReader",
+    "Properties",
+    "in_batches",
+    "known_lags",
+    "record_of",
+]
+
 logger = logging.getLogger(__name__)
 Properties = Mapping[str, object]
 RETRY_SECONDS = 0.25

@@ -8,6 +8,19 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.client_errors import Answer, codes
 from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
 
+__all__ = [
+    "REQUEST_TIMEOUT_SECONDS",
+    "SETTLING_SECONDS",
+    "UNKNOWN",
+    "LogUnavailable",
+    "is_end",
+    "is_of_group",
+    "is_passing",
+    "patience",
+    "raise_if_error",
+    "text_of",
+]
+
 REQUEST_TIMEOUT_SECONDS = 30.0
 SETTLING_SECONDS = 5.0
 """How long a topic that was just made may be unknown to a broker."""

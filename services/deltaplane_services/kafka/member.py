@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+__all__ = ["JOIN_SECONDS", "Change", "Member"]
+
 logger = logging.getLogger(__name__)
 
 JOIN_SECONDS = 30.0

@@ -14,6 +14,8 @@ from confluent_kafka import KafkaError
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.client_errors import Answer, codes
 
+__all__ = ["ANYBODY", "REFUSALS", "MembershipLost", "NotAllowed", "Party", "is_refusal", "refuse_fatal"]
+
 REFUSALS = codes(Answer.ENDS_REFUSED)
 """Codes of the errors by which brokers say that somebody may not do something. The last is what a client hears that
 may write no topic at all."""

@@ -36,6 +36,8 @@ from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, Outgoing, Output, Record
 from deltaplane_services.processors.recovery import readable_checkpoint
 
+__all__ = ["QUIET_SECONDS", "MergerClients", "MergerPace", "MergerService"]
+
 logger = logging.getLogger(__name__)
 QUIET_SECONDS = 5.0
 """The end of a log may be the mark of somebody's transaction, which is no record: so long it is waited for."""

@@ -21,6 +21,17 @@ from deltaplane_services.kafka.log_errors import (
 from deltaplane_services.kafka.membership import Party, is_refusal
 from deltaplane_services.processors.messages import Outgoing
 
+__all__ = [
+    "MOST_UNACKNOWLEDGED",
+    "MOST_UNACKNOWLEDGED_SAMPLES",
+    "Answered",
+    "Delivered",
+    "DeliveryFailed",
+    "Properties",
+    "Publisher",
+    "nobody",
+]
+
 logger = logging.getLogger(__name__)
 Properties = Mapping[str, object]
 Delivered = Callable[[str, float], None]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from deltaplane.log.record_order import check_order
 from deltaplane_services.processors.messages import Record
 
+__all__ = ["Reading"]
+
 
 @dataclass
 class Reading:

@@ -17,6 +17,8 @@ MAY_PASS = (DeliveryFailed, LogUnavailable, KafkaException)
 FAILURES_IN_A_ROW = 10
 """Failed turns of a merger or a scorer without a success between them, after which it gives up and exits."""
 
+__all__ = ["CALM_SECONDS", "FAILURES_IN_A_ROW", "MAY_PASS", "RECOVERIES_IN_A_ROW", "Recoveries"]
+
 RECOVERIES_IN_A_ROW = 30
 """Failures of a worker without a calm minute between them, after which it gives up and exits: about ten minutes."""
 

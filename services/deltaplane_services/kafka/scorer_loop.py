@@ -30,6 +30,8 @@ from deltaplane_services.observe.metrics import ScorerMetrics
 from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, PREDICTIONS, QUERIES, Headers, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 
+__all__ = ["UNREADABLE", "WATCHED", "ScorerClients", "ScorerService", "headers_of"]
+
 logger = logging.getLogger(__name__)
 
 

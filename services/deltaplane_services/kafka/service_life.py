@@ -20,6 +20,8 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.system.interrupts import STOP_SIGNALS
 
+__all__ = ["EXIT_BY_FORCE", "Service", "run"]
+
 logger = logging.getLogger(__name__)
 
 EXIT_BY_FORCE = 3

@@ -14,6 +14,8 @@ from typing import Generic, TypeVar
 
 from deltaplane.log.delta import Source
 
+__all__ = ["CALM_SECONDS", "FIRST_PAUSE_SECONDS", "LONGEST_PAUSE_SECONDS", "SHORT_PAUSE_SECONDS", "SetAside"]
+
 Place = TypeVar("Place", int, Source)
 """What a service knows its sources by: a worker of one site by their partitions, a merger by site and partition."""
 

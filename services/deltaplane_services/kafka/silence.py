@@ -22,6 +22,21 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from deltaplane_services.kafka.log_errors import is_end
 
+__all__ = [
+    "ENDS_ASKED_FOR",
+    "LOOKED_THROUGH",
+    "PROBES_AT_ONCE",
+    "PROBE_SECONDS",
+    "SILENCE_SECONDS",
+    "Found",
+    "Listening",
+    "Logs",
+    "Place",
+    "Silence",
+    "SilenceWatch",
+    "behind_silence",
+]
+
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 20.0

@@ -14,6 +14,8 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, TOPICS
 
+__all__ = ["SourceTopics"]
+
 
 class SourceTopics:
     """Topics of one stream, seen through ``watches``, one a cluster; ``topics`` are their names without the prefix."""

@@ -24,6 +24,8 @@ from deltaplane_services.kafka.membership import NotAllowed, Party, is_refusal
 from deltaplane_services.kafka.topic_plans import topic_name
 from deltaplane_services.processors.messages import MODELS, TOPICS
 
+__all__ = ["ANSWER_SECONDS", "ATTEMPTS", "CLUSTERS", "check_stream", "check_topics"]
+
 ANSWER_SECONDS = 4.0
 ATTEMPTS = 5
 """How long a broker may take to answer the first question, and how often it is asked. The client may put it to a broker

@@ -54,6 +54,31 @@ from deltaplane_services.processors.messages import (
     TOPICS,
 )
 
+__all__ = [
+    "BROKER_SETTINGS",
+    "CENTRAL_TOPICS",
+    "INPUT_CODEC",
+    "INPUT_TOPICS",
+    "KAFKA_DEFAULTS",
+    "LARGEST_BATCH_BYTES",
+    "LEAST_SEGMENT_BYTES",
+    "LONGEST",
+    "LONGEST_SEGMENT_BYTES",
+    "OTHER_CODECS",
+    "RECORD_BYTES_BESIDE",
+    "ROW_BYTES_BESIDE",
+    "SEGMENT_BYTES",
+    "SITE_TOPICS",
+    "SMALL_RECORD_BYTES",
+    "STATE",
+    "UNLIMITED",
+    "Rule",
+    "TopicPlan",
+    "least_in_sync",
+    "plan_topics",
+    "topic_name",
+]
+
 SITE_TOPICS = (SAMPLES, RETIREMENTS, RECEIPTS, DEAD_LETTERS)
 INPUT_TOPICS = (SAMPLES, RETIREMENTS, QUERIES)
 """Topics that others write: producers, retirers, clients."""

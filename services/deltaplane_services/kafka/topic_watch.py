@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+__all__ = ["ANSWER_SECONDS", "ASK_SECONDS", "TopicWatch"]
+
 ASK_SECONDS = 2.0
 """From an answer to the next question."""
 

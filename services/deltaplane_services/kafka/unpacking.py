@@ -19,6 +19,19 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from deltaplane_services.kafka.silence import SILENCE_SECONDS, SilenceWatch, behind_silence
 from deltaplane_services.processors.messages import Record
 
+__all__ = [
+    "MOST_REMEMBERED",
+    "NOT_READ",
+    "PATIENCE_SECONDS",
+    "STAND_IN",
+    "BatchEnds",
+    "Place",
+    "does_not_unpack",
+    "not_read",
+    "once",
+    "stand_in",
+]
+
 logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 30.0

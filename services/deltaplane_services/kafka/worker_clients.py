@@ -12,6 +12,8 @@ from deltaplane_services.kafka.membership import ANYBODY, Party
 from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.kafka.topic_watch import TopicWatch
 
+__all__ = ["WorkerClients"]
+
 
 @dataclass(frozen=True)
 class WorkerClients:

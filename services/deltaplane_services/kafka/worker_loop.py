@@ -44,13 +44,13 @@ from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.system.arenas import give_back_what_is_free
 
+__all__ = ["BYTES_AT_ONCE", "REVOCATION_FLUSH_SECONDS", "SLEPT_SECONDS", "Worker"]
+
 logger = logging.getLogger(__name__)
 REVOCATION_FLUSH_SECONDS = 3.0
 """The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
-
 SLEPT_SECONDS = 2.0
 """A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more."""
-
 BYTES_AT_ONCE = 2 * 2**20
 """About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
 

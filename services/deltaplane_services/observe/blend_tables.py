@@ -10,6 +10,8 @@ from deltaplane.log.model import Model
 from deltaplane.solve.candidates import CUTS, Leaning
 from deltaplane.stream.definition import StreamDefinition
 
+__all__ = ["blend_shares", "candidates_table"]
+
 
 def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
     """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes."""

@@ -29,6 +29,18 @@ from prometheus_client.registry import Collector
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.definition_file.knobs import Knobs
 
+__all__ = [
+    "MOST_REQUESTS",
+    "PLAIN",
+    "REQUEST_SECONDS",
+    "ROOM_SECONDS",
+    "AddressTaken",
+    "Answers",
+    "HealthServer",
+    "State",
+    "serving",
+]
+
 logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 5.0

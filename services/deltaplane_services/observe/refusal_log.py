@@ -11,6 +11,8 @@ from collections.abc import Iterable
 
 from deltaplane.log.records import DeadLetter
 
+__all__ = ["EXAMPLE_CHARACTERS", "LINE_SECONDS", "RefusalLog"]
+
 LINE_SECONDS = 10.0
 """The shortest time between two lines, but for kinds that have not been said yet."""
 

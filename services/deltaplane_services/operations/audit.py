@@ -30,6 +30,8 @@ from deltaplane_services.processors.messages import DELTAS, Record
 from deltaplane_services.processors.model_account import NothingToAudit, account_of_model
 from deltaplane_services.system.printable import sayable
 
+__all__ = ["NOT_CHECKED", "Audit", "SourceAudit", "audit", "unprovable"]
+
 NOT_CHECKED = (
     "what workers say of scores, outcomes and trials, beyond that the model adds it up",
     "when the model was made, by the merger's clock",

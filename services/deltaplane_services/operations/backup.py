@@ -26,6 +26,8 @@ from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.regroup import Labels
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
 
+__all__ = ["DEFINITION", "END", "LABELS", "MAGIC", "SCHEMA", "Backup", "BackupWriter", "BadBackup"]
+
 SCHEMA: Any = fastavro.parse_schema(
     {
         "type": "record",

@@ -24,6 +24,19 @@ from deltaplane_services.kafka.log import LogReader, in_batches
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 from deltaplane_services.processors.regroup import Labels, Regroup
 
+__all__ = [
+    "BATCH_RECORDS",
+    "MODEL_WAIT_SECONDS",
+    "POLL_SECONDS",
+    "CannotCopy",
+    "Copied",
+    "Place",
+    "copy_stream",
+    "pass_live_log",
+    "publish_all",
+    "wait_for_digest",
+]
+
 BATCH_RECORDS = 500
 POLL_SECONDS = 0.1
 MODEL_WAIT_SECONDS = 30.0

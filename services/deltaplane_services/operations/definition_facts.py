@@ -10,6 +10,8 @@ from deltaplane.stream.table_values import canonical_json
 from deltaplane.wire.frame import header
 from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES
 
+__all__ = ["EXAMPLE_IDS", "facts_of"]
+
 _WRITTEN = {"sample": SAMPLES, "sample_batch": SAMPLES, "retirement": RETIREMENTS, "query": QUERIES}
 _KEYS = {SAMPLES: "sample id", RETIREMENTS: "sample id", QUERIES: "query id"}
 EXAMPLE_IDS = ("a", "order-17", "é")

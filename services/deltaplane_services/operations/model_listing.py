@@ -22,6 +22,17 @@ from deltaplane_services.observe.blend_tables import blend_shares, candidates_ta
 from deltaplane_services.processors.messages import MODELS
 from deltaplane_services.system.printable import plain, sayable
 
+__all__ = [
+    "POLL_SECONDS",
+    "NoModel",
+    "follow_models",
+    "model_as_json",
+    "model_if_any",
+    "model_line",
+    "newest_model",
+    "print_model",
+]
+
 POLL_SECONDS = 0.2
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError, DefinitionMismatch, WireError
 from deltaplane.exact.refit import Refit, refit_grid
 from deltaplane.maps.feature_maps import SCALE_LARGEST, SCALE_SMALLEST
@@ -17,7 +17,8 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_samples
 from deltaplane_services.processors.messages import SAMPLES, Record
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["MOST_ROWS", "RowsSeen", "check_new", "refitted_tables", "rows_of_file"]
+
 MOST_ROWS = limits.GRID_FIT_ROWS
 """Rows that are held of those that fit, and of those that do not; of the former also the extremes of all."""
 

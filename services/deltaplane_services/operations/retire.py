@@ -20,6 +20,8 @@ from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.operations.retirement_words import ExitCode, exit_code_of, receipt_as_json, what_became
 from deltaplane_services.processors.messages import RECEIPTS, RETIREMENTS, Outgoing, Record
 
+__all__ = ["Answer", "retire"]
+
 
 @dataclass(frozen=True)
 class Answer:

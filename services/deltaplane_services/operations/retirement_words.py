@@ -13,6 +13,18 @@ from deltaplane.log.records import Receipt
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome
 
+__all__ = [
+    "RETIRE_EXIT_CODES",
+    "VERIFY_EXIT_CODES",
+    "ExitCode",
+    "exit_code_of",
+    "exit_code_of_one_id",
+    "first_that_applies",
+    "outcome_of",
+    "receipt_as_json",
+    "what_became",
+]
+
 
 class ExitCode(IntEnum):
     """How ``retire`` and ``verify-receipt`` end. 2 is for what any command refuses, or cannot do."""

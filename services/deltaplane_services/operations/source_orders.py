@@ -14,6 +14,8 @@ from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.operations.model_listing import follow_models
 from deltaplane_services.processors.messages import DELTAS, Outgoing, source_key
 
+__all__ = ["MOST_LISTED", "NotInModel", "order_sources", "refuse_unheard_of", "sources_named"]
+
 MOST_LISTED = 12
 
 

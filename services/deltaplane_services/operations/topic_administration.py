@@ -24,6 +24,8 @@ from deltaplane_services.kafka.topic_plans import (
     least_in_sync,
 )
 
+__all__ = ["SETTLING_SECONDS", "Administration", "Finding", "NotTold", "error_of", "text_of"]
+
 SETTLING_SECONDS = 10.0
 """How long what was just made may look otherwise to a broker that has not heard of it yet."""
 

@@ -28,6 +28,8 @@ from deltaplane_services.kafka.membership import Party, is_refusal
 from deltaplane_services.kafka.topic_plans import TopicPlan
 from deltaplane_services.operations.topic_administration import Administration, Finding, error_of
 
+__all__ = ["ORDINARY_REPLICAS", "THROTTLED_PAUSE_SECONDS", "Made", "TopicMaking"]
+
 THROTTLED_PAUSE_SECONDS = 1.0
 ORDINARY_REPLICAS = 3
 """Replicas that are tried where a policy refuses as many as the brokers would have chosen."""

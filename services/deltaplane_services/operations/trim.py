@@ -28,6 +28,8 @@ from deltaplane_services.kafka.topic_plans import topic_name
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 from deltaplane_services.system.background import again_and_again
 
+__all__ = ["ANSWER_SECONDS", "CannotTrim", "LogTrim", "Place", "TrimPlan", "Trimming", "let_go", "plan_trim", "trimmed"]
+
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 20.0

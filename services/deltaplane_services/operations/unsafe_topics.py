@@ -16,6 +16,8 @@ from deltaplane_services.kafka.topic_plans import TopicPlan, plan_topics, topic_
 from deltaplane_services.operations.topic_administration import Administration, Finding, NotTold
 from deltaplane_services.system.background import again_and_again
 
+__all__ = ["ANSWER_SECONDS", "WATCH_SECONDS", "UnsafeSettings", "topics_watched"]
+
 logger = logging.getLogger(__name__)
 
 WATCH_SECONDS = 300.0

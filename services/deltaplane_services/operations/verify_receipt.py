@@ -31,6 +31,8 @@ from deltaplane_services.processors.messages import DELTAS, RECEIPTS, RETIREMENT
 from deltaplane_services.processors.model_account import NothingToAudit
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
+__all__ = ["NoReceipt", "Verified", "verify_receipts"]
+
 
 class NoReceipt(DeltaplaneError):
     """There is no receipt of an id, or none whose tile was accepted."""

@@ -16,6 +16,8 @@ from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState,
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.messages import Record, read_change
 
+__all__ = ["Change", "Fault", "Judged", "SourceHistory", "judged", "next_state", "nothing_of"]
+
 Change = Claim | Delta | SourceOrder
 Fault = WireError | DefinitionMismatch | StateMismatch
 

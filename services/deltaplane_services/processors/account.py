@@ -27,6 +27,8 @@ from deltaplane_services.processors.intake import Intake
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
+__all__ = ["Account", "Bygone", "SiteLog", "account_of", "account_of_site"]
+
 
 class SiteLog(Protocol):
     """The samples and retirements of one site."""

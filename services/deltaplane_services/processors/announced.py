@@ -13,6 +13,15 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import Announced, explained, read_announcement
 from deltaplane_services.processors.messages import Record
 
+__all__ = [
+    "BAD_RECORD",
+    "MOST_REMEMBERED",
+    "OTHER_DEFINITION",
+    "OtherDefinitions",
+    "explained_mismatch",
+    "other_definition",
+]
+
 BAD_RECORD, OTHER_DEFINITION = "bad record", "other definition"
 """Kinds of dead letters."""
 

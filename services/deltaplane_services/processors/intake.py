@@ -41,6 +41,8 @@ from deltaplane_services.processors.messages import (
     refused_rows,
 )
 
+__all__ = ["NO_ROWS", "Batch", "EventClock", "Intake", "refused_rows_of"]
+
 NO_ROWS = "no rows kept"
 """The kind of a retirement that cannot be, since the stream keeps no rows. It is answered, too: ``unknown``."""
 

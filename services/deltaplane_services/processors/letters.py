@@ -19,6 +19,8 @@ from deltaplane import limits
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane_services.processors.messages import Outgoing, Record, shared_letter
 
+__all__ = ["EVERY_MILLISECONDS", "LetterBudget", "Refused"]
+
 EVERY_MILLISECONDS = 1000
 """Milliseconds of the log in which a source's log earns another letter."""
 

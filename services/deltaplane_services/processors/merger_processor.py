@@ -31,6 +31,8 @@ from deltaplane_services.processors.messages import (
 )
 from deltaplane_services.processors.solving import solver_changed
 
+__all__ = ["NEVER", "MergerProcessor"]
+
 NEVER = (-1, -1)
 """The sequence and the next offset of no checkpoint."""
 

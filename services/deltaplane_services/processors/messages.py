@@ -15,6 +15,40 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Refusal, Samples
 from deltaplane.wire import read_claim_or_delta, read_model, read_samples, write_dead_letter
 
+__all__ = [
+    "CHECKPOINTS",
+    "DEAD_LETTERS",
+    "DELTAS",
+    "MODELS",
+    "MORE_RECORDS",
+    "MORE_ROWS",
+    "PREDICTIONS",
+    "QUERIES",
+    "RECEIPTS",
+    "RETIREMENTS",
+    "SAMPLES",
+    "SHOWN_ID",
+    "TOPICS",
+    "Content",
+    "Encoding",
+    "Headers",
+    "Outgoing",
+    "Output",
+    "Record",
+    "TopicSettings",
+    "answer_key",
+    "dead_letter",
+    "origin_key",
+    "read_change",
+    "read_published_model",
+    "read_published_samples",
+    "receipt_key",
+    "refused_rows",
+    "shared_letter",
+    "shortened",
+    "source_key",
+]
+
 SAMPLES = "samples"
 RETIREMENTS = "retirements"
 DELTAS = "deltas"

@@ -23,6 +23,16 @@ from deltaplane.wire import read_model
 from deltaplane_services.processors.acceptance import Change, judged, next_state
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 
+__all__ = [
+    "EARLIER_MODELS",
+    "LATE_SECONDS",
+    "CentralLog",
+    "DatedCheckpoint",
+    "ModelAccount",
+    "NothingToAudit",
+    "account_of_model",
+]
+
 EARLIER_MODELS = 64
 """How many records of the models topic before the newest model are looked at: the model goes on from one of them."""
 

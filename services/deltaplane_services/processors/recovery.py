@@ -13,6 +13,8 @@ from deltaplane.wire import read_checkpoint
 from deltaplane_services.processors.acceptance import SourceHistory, nothing_of
 from deltaplane_services.processors.messages import Record
 
+__all__ = ["accepted_state", "newest_checkpoint", "readable_checkpoint"]
+
 
 def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapping[int, int]) -> Checkpoint | None:
     """The checkpoint in a record of the checkpoints topic.

@@ -25,6 +25,8 @@ from deltaplane.stream.sample import Samples, admit, misplaced, refused_for_its_
 from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 
+__all__ = ["Labels", "Regroup", "admission_rules"]
+
 Labels = Mapping[int, Sequence[str]]
 """Partition to the labels of open classes that it has admitted, in that order; nothing where classes are declared."""
 

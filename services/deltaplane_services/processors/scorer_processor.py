@@ -31,6 +31,8 @@ from deltaplane_services.processors.messages import (
     shortened,
 )
 
+__all__ = ["BAD_ID", "BAD_VALUE", "LEFT_OUT", "ScorerProcessor"]
+
 BAD_ID, BAD_VALUE = "bad id", "bad value"
 
 LEFT_OUT = "deltaplane-headers-left-out"

@@ -17,6 +17,8 @@ from deltaplane.solve.candidates import Choice
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 
+__all__ = ["DIGEST_CHARACTERS", "solver_changed", "solver_digest"]
+
 DIGEST_CHARACTERS = 8
 
 

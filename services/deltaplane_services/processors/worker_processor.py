@@ -14,9 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
+from deltaplane.arrays import Floats
 from deltaplane.errors import DeltaGap, LogReplaced, SourceBarred
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import UNKNOWN_TOPICS, Claim, Delta, Rebuild, Source, SourceState, Tile, TopicIds
@@ -46,7 +44,7 @@ from deltaplane_services.processors.messages import (
     source_key,
 )
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["DEAD_LETTERED", "ResumeFrom", "WorkerProcessor"]
 
 DEAD_LETTERED = {
     SampleOutcome.LATE: "its event time lies outside the window; send it before the window has passed",

@@ -18,13 +18,14 @@ from dataclasses import replace
 from itertools import chain, pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Int64s, Positions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.readers import RefusedRow, RowBlock
 
-Times = npt.NDArray[np.int64]
+__all__ = ["WITNESSES", "longest_step", "refuse_bogus_times", "select"]
+
 WITNESSES = 10
 """Rows behind a jump that are asked whether time has really moved."""
 
@@ -51,13 +52,13 @@ def refuse_bogus_times(blocks: Iterable[RowBlock], max_skew_milliseconds: int) -
         yield _without(block, bogus, max_skew_milliseconds) if bogus else block
 
 
-def _times(block: RowBlock) -> Times:
+def _times(block: RowBlock) -> Int64s:
     if block.event_times_milliseconds is None:
         raise AssertionError("a clock was asked about rows without event times")
     return block.event_times_milliseconds
 
 
-def _judge(times: Times, ahead: Times, clock: int, max_skew: int) -> tuple[list[int], int]:
+def _judge(times: Int64s, ahead: Int64s, clock: int, max_skew: int) -> tuple[list[int], int]:
     """Rows of ``times`` that are bogus, and the clock after them; ``ahead`` are the times that follow."""
     latest = np.maximum.accumulate(np.concatenate(([clock], times)))
     if (times - latest[:-1] <= max_skew).all():
@@ -92,7 +93,7 @@ def _without(block: RowBlock, bogus: list[int], max_skew: int) -> RowBlock:
     return replace(select(block, kept), refused=every)
 
 
-def select(block: RowBlock, rows: npt.NDArray[np.intp]) -> RowBlock:
+def select(block: RowBlock, rows: Positions) -> RowBlock:
     """Some rows of a block, with all of its refused ones."""
     times = block.event_times_milliseconds
     return RowBlock(

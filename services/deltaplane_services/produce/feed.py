@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Int64s
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import write_retirement, write_sample_batch
@@ -21,7 +21,8 @@ from deltaplane_services.produce.event_clock import select
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 from deltaplane_services.readers import RowBlock
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["LATEST_RETIREMENT_ROWS", "Feed", "Published", "PublishedBatch"]
+
 LATEST_RETIREMENT_ROWS = 10_000
 
 
@@ -31,7 +32,7 @@ class PublishedBatch:
 
     partition: int
     samples: Samples
-    line_numbers: npt.NDArray[np.int64]
+    line_numbers: Int64s
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ class _Thinning:
         # One imagined row of each class keeps the estimate defined before both have been seen.
         self._seen = np.ones(2)
 
-    def keep(self, labels: list[str], random: np.random.Generator) -> npt.NDArray[np.bool_]:
+    def keep(self, labels: list[str], random: np.random.Generator) -> Flags:
         """bool[n]: rows to keep. The ratio that the file itself has is estimated from the rows seen so far."""
         positive = np.fromiter((label == self._positive for label in labels), dtype=np.bool_, count=len(labels))
         self._seen += (np.count_nonzero(~positive), np.count_nonzero(positive))
@@ -147,7 +148,7 @@ class _Thinning:
         wanted = np.exp(np.interp(at, self._schedule.rows, np.log(self._schedule.ratios)))
         natural = self._seen[0] / self._seen[1]
         chance = np.where(positive, np.minimum(1.0, natural / wanted), np.minimum(1.0, wanted / natural))
-        kept: npt.NDArray[np.bool_] = random.random(len(labels)) < chance
+        kept: Flags = random.random(len(labels)) < chance
         return kept
 
 

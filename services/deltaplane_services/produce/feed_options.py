@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.stream.component_tables import fit_feature_map
@@ -17,6 +17,8 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.table_values import numbers, strings
 from deltaplane_services.definition_file.definition_tables import Tables, lay_over
 from deltaplane_services.readers import ReaderOptions
+
+__all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_first_rows", "reader_options"]
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ def needs_first_rows(options: ReplayOptions) -> bool:
     return "steps" not in options.tables.get("grid", {}) or not complete
 
 
-def _fitted(tables: Tables, first: npt.NDArray[np.float64]) -> Tables:
+def _fitted(tables: Tables, first: Floats) -> Tables:
     if "steps" not in tables.get("grid", {}):
         grid = fit_grid(first)
         tables = lay_over(tables, "grid", steps=grid.steps.tolist(), offsets=grid.offsets.tolist())
@@ -120,9 +122,7 @@ def _fitted(tables: Tables, first: npt.NDArray[np.float64]) -> Tables:
     return lay_over(tables, "feature_map", **fit_feature_map(tables.get("feature_map", {}), grid, first))
 
 
-def complete_definition(
-    options: ReplayOptions, features: tuple[str, ...], first: npt.NDArray[np.float64] | None
-) -> StreamDefinition:
+def complete_definition(options: ReplayOptions, features: tuple[str, ...], first: Floats | None) -> StreamDefinition:
     """The stream definition of a replay: what the tables leave open is taken from the file.
 
     ``first`` are its first rows float64[n, d], where :func:`needs_first_rows`: what is missing is fitted on them.

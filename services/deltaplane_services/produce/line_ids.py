@@ -15,6 +15,8 @@ from pathlib import PurePath
 from deltaplane_services.readers import RowBlock
 from deltaplane_services.system.printable import plain
 
+__all__ = ["HASH_BYTES", "NAME_CHARACTERS", "LineIds"]
+
 HASH_BYTES = 8
 NAME_CHARACTERS = 60
 """More of a long name is in the hash alone."""

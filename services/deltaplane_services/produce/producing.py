@@ -19,6 +19,8 @@ from deltaplane_services.produce.refused_rows import Listed, Refusals
 from deltaplane_services.readers import LivePipe, ReadAhead, ReaderError, RowBlock, is_live, open_rows, rechunk
 from deltaplane_services.system.interrupts import Interrupts
 
+__all__ = ["LEAVE_SECONDS", "TURN_SECONDS", "Produced", "produce"]
+
 TURN_SECONDS = 0.1
 """How often a command that waits for rows looks whether it was interrupted, and whether a delivery has failed."""
 

@@ -10,6 +10,8 @@ from deltaplane.log.records import DeadLetter
 from deltaplane_services.processors.messages import MORE_RECORDS
 from deltaplane_services.readers import RefusedRow
 
+__all__ = ["LISTED", "Listed", "Refusals"]
+
 LISTED = 20
 """Refused rows listed in a summary; all are counted."""
 

@@ -15,6 +15,8 @@ from typing import Self
 
 from deltaplane_services.readers.row_blocks import RowBlock
 
+__all__ = ["BLOCKS_AHEAD", "ReadAhead"]
+
 BLOCKS_AHEAD = 2
 """More would only take memory: both sides are busy with fewer."""
 

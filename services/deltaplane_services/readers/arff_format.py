@@ -22,6 +22,8 @@ from deltaplane_services.readers.lines import LineCutter
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
 
+__all__ = ["ArffDialect", "open_arff"]
+
 _COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")
 
 

@@ -11,6 +11,8 @@ from deltaplane_services.readers.cells import clip
 from deltaplane_services.readers.lines import LineCutter, OverlongLine
 from deltaplane_services.readers.row_blocks import ReaderError
 
+__all__ = ["Attribute", "read_header", "split_values", "words_of_sparse_row"]
+
 _QUOTED = r"""'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)\""""
 _NAME = re.compile(rf"\s*(?:{_QUOTED}|(?P<bare>[^\s{{]+))\s*")
 _BETWEEN_COMMAS = re.compile(rf"\s*(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from deltaplane import limits
 
+__all__ = [
+    "BLOCK_BYTES",
+    "BLOCK_ROWS",
+    "LEAF_ROWS",
+    "LINE_BYTES",
+    "MATRIX_BYTES",
+    "RECORD_BYTES",
+    "REFUSED_TEXT",
+    "SNIFF_BYTES",
+    "rows_of_a_block",
+]
+
 BLOCK_BYTES = 2**20
 """Bytes of text read at once. Longer blocks were no faster when measured, and every reader holds a few of them."""
 

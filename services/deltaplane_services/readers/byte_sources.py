@@ -20,6 +20,8 @@ from deltaplane_services.readers.bounds import BLOCK_BYTES
 from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.row_blocks import ReaderError
 
+__all__ = ["GZIP_MAGIC", "ByteSource", "Bytes", "open_source"]
+
 GZIP_MAGIC = b"\x1f\x8b"
 _OTHER_ARCHIVES = (
     (re.compile(rb"PK\x03\x04"), "a zip archive", "unzip"),

@@ -11,6 +11,8 @@ import re
 
 from deltaplane_services.readers.bounds import REFUSED_TEXT
 
+__all__ = ["MISSING", "canonical_label", "clip", "excerpt", "printable", "read_number"]
+
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NULL", "null", "None")
 """Cells that stand for a missing number, besides NaN in any spelling."""
 

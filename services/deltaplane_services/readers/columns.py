@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.cells import MISSING, read_number
 from deltaplane_services.readers.layout import Layout
@@ -25,6 +26,8 @@ from deltaplane_services.readers.row_blocks import ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 from deltaplane_services.readers.time_text import read_time, times_of_text
 from deltaplane_services.readers.whole_numbers import WholeNumberParser, WholeNumbers
+
+__all__ = ["ColumnParser", "MostRows"]
 
 _ROWS_AT_ONCE = 512
 
@@ -176,7 +179,7 @@ class _Conversion:
         self._layout = layout
         self.odd_rows: set[int] = set()
 
-    def block(self, table: Any, line_numbers: npt.NDArray[np.int64]) -> RowBlock:
+    def block(self, table: Any, line_numbers: Int64s) -> RowBlock:
         layout = self._layout
         labels = self.labels(table.column(str(layout.label)).to_pylist())
         ids = None if layout.id is None else self.ids(table.column(str(layout.id)).to_pylist())
@@ -202,16 +205,16 @@ class _Conversion:
         """What each cell of the id column says."""
         return [text.strip() for text in texts]
 
-    def times(self, column: Any) -> npt.NDArray[np.int64]:
+    def times(self, column: Any) -> Int64s:
         """int64[n] milliseconds since the epoch of an Arrow column of strings."""
         times = times_of_text(column)
         return self._one_by_one(column, read_time, np.int64) if times is None else times
 
-    def _numbers(self, column: Any) -> npt.NDArray[np.float64]:
+    def _numbers(self, column: Any) -> Floats:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        numbers: npt.NDArray[np.float64]
+        numbers: Floats
         with suppress(pa.ArrowInvalid):
             numbers = (column if column.type == pa.float64() else pc.cast(column, pa.float64())).to_numpy()
             return numbers
@@ -222,13 +225,13 @@ class _Conversion:
             return numbers
         return self._one_by_one(column, read_number, np.float64)
 
-    def _coded(self, column: Any, codes: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    def _coded(self, column: Any, codes: Mapping[str, float]) -> Floats:
         return self._one_by_one(column, lambda text: codes[text.strip()], np.float64)
 
     def _one_by_one(self, column: Any, read: Callable[[str], float], kind: type[_Scalar]) -> npt.NDArray[_Scalar]:
         """What each cell reads as, each different text being read once."""
         encoded = column.combine_chunks().dictionary_encode()
-        indices: npt.NDArray[np.int64] = encoded.indices.to_numpy()
+        indices: Int64s = encoded.indices.to_numpy()
         values: npt.NDArray[_Scalar] = np.zeros(len(encoded.dictionary), dtype=kind)
         unreadable = np.zeros(len(encoded.dictionary), dtype=np.bool_)
         for index, text in enumerate(encoded.dictionary.to_pylist()):
@@ -240,7 +243,7 @@ class _Conversion:
         return values[indices]
 
 
-def _side_by_side(columns: Sequence[npt.NDArray[np.float64]], rows: int) -> npt.NDArray[np.float64]:
+def _side_by_side(columns: Sequence[Floats], rows: int) -> Floats:
     """float64[n, d] of d columns float64[n]: a few rows at a time, so that what is written stays in the cache."""
     features = np.empty((rows, len(columns)))
     for begin in range(0, rows if columns else 0, _ROWS_AT_ONCE):
@@ -249,7 +252,7 @@ def _side_by_side(columns: Sequence[npt.NDArray[np.float64]], rows: int) -> npt.
     return features
 
 
-def _lines_with_rows(data: bytes, first_line_number: int, rows: int) -> npt.NDArray[np.int64] | None:
+def _lines_with_rows(data: bytes, first_line_number: int, rows: int) -> Int64s | None:
     """Line numbers of the rows, blank lines having none; None where rows are not lines after all."""
     lines = count_newlines(data) + (not data.endswith(b"\n"))
     if rows == lines:

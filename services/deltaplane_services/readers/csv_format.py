@@ -20,6 +20,17 @@ from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBloc
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
 
+__all__ = [
+    "NEVER_CLOSED",
+    "NOT_UTF8",
+    "TEXT_AFTER_QUOTE",
+    "CsvDialect",
+    "ends_lines_with_newlines",
+    "is_utf8",
+    "open_csv",
+    "quotes_enclose_cells",
+]
+
 NOT_UTF8 = "the row is not UTF-8 text"
 NEVER_CLOSED = "a quote is opened and not closed"
 TEXT_AFTER_QUOTE = "text follows a closing quote"

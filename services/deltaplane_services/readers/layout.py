@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from deltaplane import limits
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 
+__all__ = ["Layout", "choose_columns", "choose_features", "find_column", "ignoring", "listed", "refuse_duplicates"]
+
 
 @dataclass(frozen=True)
 class Layout:

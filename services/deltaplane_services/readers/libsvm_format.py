@@ -20,6 +20,8 @@ from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBloc
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 
+__all__ = ["LABEL", "open_libsvm"]
+
 LABEL = "label"
 """The name that the label of a LIBSVM row answers to, so that one can be given where all formats are treated alike."""
 

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int64s, UInt8s
 from deltaplane_services.readers.cells import canonical_label, clip, excerpt, read_number
 from deltaplane_services.readers.row_blocks import RefusedRow
+
+__all__ = ["COLON", "NEWLINE", "SPACE", "SparseRows", "read_lines", "read_regular_lines"]
 
 SPACE, NEWLINE, COLON = ord(" "), ord("\n"), ord(":")
 _IS_SEPARATOR = np.zeros(256, dtype=np.bool_)
@@ -29,10 +31,10 @@ class SparseRows:
     """n rows of a block: row i has ``indices`` (from 1) and ``values`` from ``starts[i]`` to ``starts[i + 1]``."""
 
     labels: list[str]
-    line_numbers: npt.NDArray[np.int64]
-    starts: npt.NDArray[np.int64]
-    indices: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]
+    line_numbers: Int64s
+    starts: Int64s
+    indices: Int64s
+    values: Floats
     refused: tuple[RefusedRow, ...]
     text: bytes
     first_line_number: int
@@ -50,12 +52,12 @@ class _Tokens:
     line.
     """
 
-    starts: npt.NDArray[np.int64]
-    lengths: npt.NDArray[np.int64]
-    separators: npt.NDArray[np.uint8]
-    opens_line: npt.NDArray[np.bool_]
+    starts: Int64s
+    lengths: Int64s
+    separators: UInt8s
+    opens_line: Flags
 
-    def take(self, which: npt.NDArray[np.bool_] | slice) -> _Tokens:
+    def take(self, which: Flags | slice) -> _Tokens:
         return _Tokens(self.starts[which], self.lengths[which], self.separators[which], self.opens_line[which])
 
 
@@ -105,7 +107,7 @@ def _with_single_separators(data: bytes) -> bytes | None:
     return text if text.endswith(b"\n") else text + b"\n"
 
 
-def _tokens(characters: npt.NDArray[np.uint8]) -> _Tokens:
+def _tokens(characters: UInt8s) -> _Tokens:
     ends = np.flatnonzero(_IS_SEPARATOR[characters])
     starts = np.concatenate(([0], ends[:-1] + 1))
     separators = characters[ends]
@@ -128,7 +130,7 @@ def _labels(text: bytes, tokens: _Tokens) -> list[str] | None:
     return labels
 
 
-def _indices(characters: npt.NDArray[np.uint8], tokens: _Tokens) -> npt.NDArray[np.int64] | None:
+def _indices(characters: UInt8s, tokens: _Tokens) -> Int64s | None:
     """Indices of at least 1 from their decimal digits."""
     indices = np.zeros(len(tokens.starts), dtype=np.int64)
     longest = int(tokens.lengths.max(initial=0))
@@ -144,7 +146,7 @@ def _indices(characters: npt.NDArray[np.uint8], tokens: _Tokens) -> npt.NDArray[
     return indices if np.all(indices > 0) else None
 
 
-def _values(characters: npt.NDArray[np.uint8], tokens: _Tokens) -> npt.NDArray[np.float64] | None:
+def _values(characters: UInt8s, tokens: _Tokens) -> Floats | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -155,13 +157,13 @@ def _values(characters: npt.NDArray[np.uint8], tokens: _Tokens) -> npt.NDArray[n
     offsets = np.concatenate(([0], np.cumsum(tokens.lengths))).astype(np.int32)
     texts = pa.StringArray.from_buffers(len(tokens.starts), pa.py_buffer(offsets), pa.py_buffer(kept))
     try:
-        values: npt.NDArray[np.float64] = pc.cast(texts, pa.float64()).to_numpy()
+        values: Floats = pc.cast(texts, pa.float64()).to_numpy()
     except pa.ArrowInvalid:
         return None
     return values
 
 
-def _rise_within_rows(indices: npt.NDArray[np.int64], starts: npt.NDArray[np.int64]) -> bool:
+def _rise_within_rows(indices: Int64s, starts: Int64s) -> bool:
     rises = np.diff(indices, prepend=0) > 0
     rises[starts[:-1][np.diff(starts) > 0]] = True
     return bool(rises.all())

@@ -17,6 +17,8 @@ from deltaplane_services.readers import bounds
 from deltaplane_services.readers.byte_sources import Bytes, ByteSource
 from deltaplane_services.readers.row_blocks import ReaderError
 
+__all__ = ["LineCutter", "OverlongLine", "TextBlock", "count_newlines"]
+
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:

@@ -15,6 +15,8 @@ from typing import Self
 
 from deltaplane_services.readers.row_blocks import ReaderError
 
+__all__ = ["STANDARD_INPUT", "LivePipe", "is_live"]
+
 STANDARD_INPUT = 0
 
 

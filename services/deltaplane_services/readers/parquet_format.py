@@ -13,8 +13,8 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import canonical_label, clip, printable
@@ -28,6 +28,8 @@ from deltaplane_services.readers.time_text import (
     times_of_seconds,
     times_of_text,
 )
+
+__all__ = ["MAGIC", "open_parquet"]
 
 MAGIC = b"PAR1"
 _TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -147,11 +149,11 @@ def _holds_numbers(kind: Any) -> bool:
     return bool(kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind))
 
 
-def _numbers(column: Any) -> npt.NDArray[np.float64]:
+def _numbers(column: Any) -> Floats:
     """The column as float64, each value the nearest one, NaN where it is null."""
     import pyarrow as pa
 
-    numbers: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     return numbers
 
 
@@ -189,7 +191,7 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
-def _times(column: Any) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+def _times(column: Any) -> tuple[Int64s, dict[int, str]]:
     """int64[n] milliseconds, and by row why there is none; what stands in its place then does not matter."""
     import pyarrow as pa
 
@@ -207,20 +209,20 @@ def _times(column: Any) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
     return milliseconds, dict.fromkeys(missing, TIME_MISSING)
 
 
-def _times_of_texts(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+def _times_of_texts(texts: list[str]) -> tuple[Int64s, dict[int, str]]:
     import pyarrow as pa
 
     times = times_of_text(pa.array(texts, pa.string()))
     return _one_by_one(texts) if times is None else (times, {})
 
 
-def _times_of_seconds(column: Any) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+def _times_of_seconds(column: Any) -> tuple[Int64s, dict[int, str]]:
     times = times_of_seconds(_numbers(column))
     # Whole numbers are spelled as such, so that none is rounded on the way.
     return _one_by_one([str(value) for value in column.to_pylist()]) if times is None else (times, {})
 
 
-def _one_by_one(texts: list[str]) -> tuple[npt.NDArray[np.int64], dict[int, str]]:
+def _one_by_one(texts: list[str]) -> tuple[Int64s, dict[int, str]]:
     times = np.zeros(len(texts), dtype=np.int64)
     faults = {}
     for row, text in enumerate(texts):

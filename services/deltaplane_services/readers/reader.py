@@ -23,6 +23,8 @@ from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
 from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RowBlock
 
+__all__ = ["RowReader", "open_rows"]
+
 _Opened = tuple[tuple[str, ...], Iterator[RowBlock]]
 _OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {
     "csv": open_csv,

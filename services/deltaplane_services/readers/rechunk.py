@@ -11,6 +11,8 @@ import numpy as np
 from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.row_blocks import RefusedRow, RowBlock
 
+__all__ = ["rechunk"]
+
 
 def rechunk(blocks: Iterable[RowBlock | None], rows: int) -> Iterator[RowBlock]:
     """Blocks of exactly ``rows`` rows, the last one shorter; raises ValueError unless ``rows`` is positive.

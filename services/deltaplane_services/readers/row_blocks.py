@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.errors import DeltaplaneError
+
+__all__ = ["FORMATS", "ReaderError", "ReaderOptions", "RefusedRow", "RowBlock", "by_line", "merged"]
 
 FORMATS = ("csv", "parquet", "libsvm", "arff")
 
@@ -40,17 +42,17 @@ class RowBlock:
     the first being 1. ``refused`` rows carry the same numbers. n may be zero.
     """
 
-    features: npt.NDArray[np.float64]
+    features: Floats
     labels: list[str]
     ids: list[str] | None
-    event_times_milliseconds: npt.NDArray[np.int64] | None
-    line_numbers: npt.NDArray[np.int64]
+    event_times_milliseconds: Int64s | None
+    line_numbers: Int64s
     refused: tuple[RefusedRow, ...] = ()
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def where(self, kept: npt.NDArray[np.bool_]) -> RowBlock:
+    def where(self, kept: Flags) -> RowBlock:
         """The rows where ``kept`` (bool[n]) holds, copied; all refused rows stay."""
         if kept.all():
             return self

@@ -18,6 +18,8 @@ from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, Ro
 from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
 from deltaplane_services.readers.time_text import read_time
 
+__all__ = ["RowByRow", "TextInFeatures", "wrong_count"]
+
 
 @dataclass(frozen=True, slots=True)
 class TextInFeatures:

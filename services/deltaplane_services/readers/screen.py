@@ -10,12 +10,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Int64s
 from deltaplane.stream.sample import usable_each
 from deltaplane_services.readers.cells import excerpt
 from deltaplane_services.readers.row_blocks import RefusedRow, RowBlock, by_line
+
+__all__ = [
+    "ID_MISSING",
+    "LABEL_MISSING",
+    "TextOfLines",
+    "feature_missing",
+    "id_unusable",
+    "reasons_to_refuse",
+    "without_refused",
+]
 
 LABEL_MISSING = "the label is empty"
 ID_MISSING = "the id is empty"
@@ -60,7 +70,7 @@ def without_refused(block: RowBlock, reasons: Mapping[int, str], text_of: Callab
     """The block less the rows that have a reason, these being among its refused rows with the text of their line."""
     if not reasons:
         return block
-    kept: npt.NDArray[np.bool_] = np.ones(len(block), dtype=np.bool_)
+    kept: Flags = np.ones(len(block), dtype=np.bool_)
     kept[list(reasons)] = False
     refused = [
         RefusedRow(line_number, reasons[row], text_of(line_number))
@@ -75,7 +85,7 @@ class TextOfLines:
     def __init__(self, data: bytes, first_line_number: int) -> None:
         self._data = data
         self._first_line_number = first_line_number
-        self._starts: npt.NDArray[np.int64] | None = None
+        self._starts: Int64s | None = None
 
     def __call__(self, line_number: int) -> str:
         """The excerpt of one line."""

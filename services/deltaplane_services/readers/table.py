@@ -19,6 +19,8 @@ from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, R
 from deltaplane_services.readers.row_by_row_path import RowByRow, wrong_count
 from deltaplane_services.readers.screen import TextOfLines
 
+__all__ = ["Dialect", "Record", "TableReader"]
+
 
 @dataclass(frozen=True, slots=True)
 class Record:

@@ -13,9 +13,19 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane_services.readers.cells import MISSING, clip, read_number
+
+__all__ = [
+    "EXACT_SECONDS",
+    "LONGEST",
+    "TIME_MISSING",
+    "milliseconds_of_ticks",
+    "read_time",
+    "times_of_seconds",
+    "times_of_text",
+]
 
 TIME_MISSING = "the time is missing"
 
@@ -85,32 +95,32 @@ def _read_iso(text: str) -> int:
     return milliseconds + round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
 
 
-def times_of_text(column: Any) -> npt.NDArray[np.int64] | None:
+def times_of_text(column: Any) -> Int64s | None:
     """int64[n] milliseconds of a whole Arrow column of strings, or None where a cell must be looked at by itself."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     try:
-        seconds: npt.NDArray[np.float64] = pc.cast(column, pa.float64()).to_numpy()
+        seconds: Floats = pc.cast(column, pa.float64()).to_numpy()
     except pa.ArrowInvalid:
         return _iso_times(column)
     return times_of_seconds(seconds)
 
 
-def times_of_seconds(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.int64] | None:
+def times_of_seconds(seconds: Floats) -> Int64s | None:
     """int64[n] milliseconds of float64[n] seconds, or None where a cell must be looked at by itself."""
     if not np.all(np.abs(seconds) < EXACT_SECONDS):
         return None
     return np.rint(seconds * 1000).astype(np.int64)
 
 
-def _iso_times(column: Any) -> npt.NDArray[np.int64] | None:
+def _iso_times(column: Any) -> Int64s | None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
     for kind in (pa.timestamp("ms"), pa.timestamp("ms", "UTC")):
         try:
-            milliseconds: npt.NDArray[np.int64] = pc.cast(column, kind).cast(pa.int64()).to_numpy()
+            milliseconds: Int64s = pc.cast(column, kind).cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid:
             continue
         # Arrow knows a year 0; the calendar that decides does not.
@@ -118,9 +128,9 @@ def _iso_times(column: Any) -> npt.NDArray[np.int64] | None:
     return None
 
 
-def milliseconds_of_ticks(ticks: npt.NDArray[np.int64], ticks_per_millisecond: int) -> npt.NDArray[np.int64]:
+def milliseconds_of_ticks(ticks: Int64s, ticks_per_millisecond: int) -> Int64s:
     """int64[n] milliseconds of int64[n] ticks since the epoch."""
     whole, rest = np.divmod(ticks, ticks_per_millisecond)
     up = (2 * rest > ticks_per_millisecond) | ((2 * rest == ticks_per_millisecond) & (whole % 2 == 1))
-    milliseconds: npt.NDArray[np.int64] = whole + up
+    milliseconds: Int64s = whole + up
     return milliseconds

@@ -10,10 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Flags, Floats, Integers, Positions, UInt8s
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.lines import count_newlines
+
+__all__ = ["WholeNumberParser", "WholeNumbers"]
 
 _BYTES_AT_ONCE = 2**19
 """What is worked out about less would stay in the cache, and be a little faster alone. But this happens while another
@@ -21,16 +23,12 @@ thread works on earlier rows, and there should be few operations, each of which 
 
 _NEWLINE, _MINUS, _ZERO = b"\n-0"
 
-_Bytes = npt.NDArray[np.uint8]
-_Bools = npt.NDArray[np.bool_]
-_Places = npt.NDArray[np.intp]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeNumbers:
     """A block's ``features``, float64[n, d], and by position the n cells of its text columns, as they are written."""
 
-    features: npt.NDArray[np.float64]
+    features: Floats
     texts: dict[int, list[str]]
 
 
@@ -69,7 +67,7 @@ class WholeNumberParser:
             row, at = row + len(last), end
         return WholeNumbers(features, texts)
 
-    def _parse_lines(self, lines: bytes, features: npt.NDArray[np.float64]) -> _Places | None:
+    def _parse_lines(self, lines: bytes, features: Floats) -> Positions | None:
         """Fill as many rows of float64[·, d] as there are lines, n. Where the last byte of each cell is, intp[n,
         columns]; None where they cannot be read.
         """
@@ -102,7 +100,7 @@ class WholeNumberParser:
         return last
 
 
-def _numbers_ending_at(digits: _Bytes, is_digit: _Bools) -> tuple[npt.NDArray[np.integer], _Bools]:
+def _numbers_ending_at(digits: UInt8s, is_digit: Flags) -> tuple[Integers, Flags]:
     """The number of up to eight digits that ends with each digit, and bool[n] where there are more digits before these.
 
     ``digits`` is uint8[n], 0 where a byte is no digit. Numbers are joined from two halves: of one digit each, of two,
@@ -124,7 +122,7 @@ def _numbers_ending_at(digits: _Bytes, is_digit: _Bools) -> tuple[npt.NDArray[np
     return eights, too_long
 
 
-def _texts(lines: bytes, starts: _Places, stops: _Places) -> list[str]:
+def _texts(lines: bytes, starts: Positions, stops: Positions) -> list[str]:
     """The cells between places of ASCII text, of which none holds a newline: copied out as lines, and cut at once."""
     sizes = stops - starts + 1
     ends = np.cumsum(sizes)

@@ -18,6 +18,17 @@ from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
+__all__ = [
+    "INSTEAD",
+    "ROWS_ALONE",
+    "ROWS_AT_ONCE",
+    "SLOW",
+    "ByRowPipeline",
+    "by_row",
+    "hindrances",
+    "slow_from_the_start",
+]
+
 ROWS_AT_ONCE = 100
 
 

@@ -19,6 +19,8 @@ from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 from deltaplane_services.system.printable import echo, plain
 
+__all__ = ["REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
+
 REFRESH_SECONDS = 0.1
 SMALLEST_SHARE_SHOWN = 0.05
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}

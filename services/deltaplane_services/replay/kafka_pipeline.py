@@ -18,6 +18,8 @@ from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.messages import DEAD_LETTERS, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.processors.worker_processor import DEAD_LETTERED
 
+__all__ = ["WAIT_SECONDS", "KafkaPipeline", "PipelineStalled", "Service"]
+
 WAIT_SECONDS = 60.0
 """How long a chunk may take to reach a model, a rebuild of the window included, before a replay gives up."""
 

@@ -30,6 +30,8 @@ from deltaplane_services.processors.messages import TOPICS
 from deltaplane_services.replay.kafka_pipeline import KafkaPipeline, Service
 from deltaplane_services.replay.run import OpenPipeline
 
+__all__ = ["KafkaRun", "delete_topics", "on_kafka", "start_services", "stop_services"]
+
 logger = logging.getLogger(__name__)
 
 

@@ -13,6 +13,8 @@ from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.produce.feed import Published
 
+__all__ = ["Oracle", "Verification"]
+
 
 @dataclass(frozen=True)
 class Verification:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
-
+from deltaplane.arrays import Floats
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
@@ -15,7 +13,7 @@ from deltaplane.wire import read_dead_letter
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import DEAD_LETTERS, RECEIPTS, Outgoing
 
-Floats = npt.NDArray[np.float64]
+__all__ = ["EmbeddedPipeline", "Pipeline"]
 
 
 class Pipeline(Protocol):

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import IO
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.confusion import Confusion
@@ -42,6 +42,8 @@ from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
 from deltaplane_services.system.interrupts import Interrupts
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
+
+__all__ = ["OpenPipeline", "Progress", "ReplayError", "ReplayResult", "Snapshot", "embedded", "replay"]
 
 
 class ReplayError(DeltaplaneError):
@@ -76,7 +78,7 @@ class ReplayResult:
     points: list[Point]
     refusals: Refusals
     thinned: int
-    rounding_error: npt.NDArray[np.float64] | None
+    rounding_error: Floats | None
     verification: Verification | None
     ended_early: str | None
 

@@ -18,6 +18,8 @@ from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.system.output_files import write_text
 from deltaplane_services.system.printable import json_text, sayable
 
+__all__ = ["SPANS_LATELY", "as_json", "definition_text", "plain_summary", "positive_class", "write_json"]
+
 SPANS_LATELY = 40
 """What has been lately, in the series, is what has been over this part of all spans."""
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
+__all__ = ["ARENAS", "give_back_what_is_free", "keep_few_arenas"]
+
 _M_ARENA_MAX = -8
 """The option's number in glibc's malloc.h."""
 

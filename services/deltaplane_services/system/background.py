@@ -11,6 +11,8 @@ from confluent_kafka import KafkaException
 
 from deltaplane.errors import DeltaplaneError
 
+__all__ = ["LEAVE_SECONDS", "again_and_again"]
+
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 2.0

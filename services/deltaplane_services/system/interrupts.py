@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from types import FrameType, TracebackType
 from typing import Any, Self
 
+__all__ = ["STOP_SIGNALS", "Interrupts"]
+
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 

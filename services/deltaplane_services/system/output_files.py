@@ -17,6 +17,8 @@ from typing import IO, Self
 
 from deltaplane.errors import DeltaplaneError
 
+__all__ = ["NO_ROOM", "PRIVATE", "OutputFile", "OutputRefused", "check_output", "mode_of", "write_text"]
+
 PRIVATE = 0o600
 """Mode of files with raw rows, ids or secrets."""
 

@@ -17,6 +17,8 @@ from typing import Any
 
 import typer
 
+__all__ = ["STRANGE", "PlainFormatter", "echo", "json_text", "plain", "sayable"]
+
 STRANGE = "\N{REPLACEMENT CHARACTER}"
 
 

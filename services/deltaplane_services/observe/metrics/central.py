@@ -25,6 +25,8 @@ from deltaplane_services.processors.messages import Output
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.solving import solver_digest
 
+__all__ = ["WAITING_SECONDS", "MergerMetrics", "ScorerMetrics"]
+
 
 class MergerMetrics(ServiceMetrics):
     """Metrics of one merger process, and of the stream while it is elected; ``site`` is that whose logs it trims."""

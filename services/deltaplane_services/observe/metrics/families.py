@@ -16,6 +16,8 @@ from prometheus_client.metrics_core import Metric as Family
 
 from deltaplane_services.observe.metrics.metric_names import MOST_CLASSES, OTHER, Metric
 
+__all__ = ["ClassNames", "Labels", "family", "histogram", "label_text", "single"]
+
 Labels = tuple[str, ...]
 
 # The time at which a counter was made would be one more series for each; Prometheus has no use for it.

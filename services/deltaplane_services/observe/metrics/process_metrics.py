@@ -33,6 +33,8 @@ from deltaplane_services.processors.messages import (
     Outgoing,
 )
 
+__all__ = ["READS", "SILENCE_SECONDS", "ServiceMetrics"]
+
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 120.0

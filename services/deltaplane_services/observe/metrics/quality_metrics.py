@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from deltaplane.log.confusion import Confusion
 
+__all__ = ["Cell", "RecentScores"]
+
 Cell = tuple[str, str]
 
 

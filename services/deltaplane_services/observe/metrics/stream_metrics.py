@@ -40,6 +40,8 @@ from deltaplane_services.observe.metrics.metric_names import Metric
 from deltaplane_services.observe.metrics.quality_metrics import RecentScores
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 
+__all__ = ["OF_ONE_CLASS", "StreamView", "Totals", "positive_class"]
+
 Totals = dict[tuple[Metric, Labels], int]
 
 OF_ONE_CLASS = {

@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 from prometheus_client.metrics_core import Metric as Family
 
+from deltaplane.arrays import Floats
 from deltaplane.log.delta import Delta, Source
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
@@ -28,6 +28,8 @@ from deltaplane_services.observe.metrics.families import Labels, family, histogr
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 from deltaplane_services.processors.messages import DELTAS, Output, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
+
+__all__ = ["MOST_WAITED_FOR", "WorkerMetrics"]
 
 _TAKEN = (
     *(str(outcome) for outcome in (SampleOutcome.APPLIED, SampleOutcome.DUPLICATE, SampleOutcome.ANNIHILATED)),
@@ -55,7 +57,7 @@ class _Held:
     serving: frozenset[int] = frozenset()
     rows: Mapping[int, int] = field(default_factory=dict)
     ahead: Mapping[int, float] = field(default_factory=dict)
-    rounding: Sequence[npt.NDArray[np.float64]] = ()
+    rounding: Sequence[Floats] = ()
     aside: Mapping[int, bool] = field(default_factory=dict)
 
 

@@ -14,15 +14,37 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
+from deltaplane.arrays import Floats
 from deltaplane_services.observe.report.style import Ink, light
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "LABEL_CHARACTERS",
+    "LEGEND_LINE",
+    "MOST_ON_A_LINEAR_AXIS",
+    "NARROW",
+    "TOP",
+    "WIDE",
+    "Axis",
+    "Frame",
+    "Line",
+    "class_column",
+    "column",
+    "draw_line",
+    "label_of",
+    "legend_lines",
+    "mark_spans",
+    "scale_counts",
+    "short",
+    "stream_axes",
+    "strips",
+    "time_text",
+]
+
 LABEL_CHARACTERS = 28
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from deltaplane.arrays import Floats
 from deltaplane_services.observe.report.canvas import (
     Axis,
-    Floats,
     Frame,
     Line,
     class_column,
@@ -27,6 +27,19 @@ from deltaplane_services.observe.report.matrix import draw_matrix, matrix_table
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.style import Ink, inks, light
 from deltaplane_services.observe.report.value_tables import Table, cell
+
+__all__ = [
+    "CLASSES_IN_ONE_PLOT",
+    "MOST_CLASSES",
+    "MOST_FEATURES",
+    "SHARE_OF",
+    "Chart",
+    "axis_of",
+    "charts_of",
+    "gmeans",
+    "stream_table",
+    "vanished",
+]
 
 MOST_CLASSES = 12
 """Classes that pictures show; the others are in the JSON."""

@@ -9,6 +9,8 @@ from pathlib import Path
 from deltaplane_services.observe.report.record import ReportError, Run, read_run
 from deltaplane_services.observe.report.value_tables import Table, cell
 
+__all__ = ["BEST_IS_LARGEST", "MOST_RUNS", "NAMES", "Runs", "best", "comparison", "read_runs"]
+
 MOST_RUNS = 12
 """Curves in one picture that can still be followed, and columns of a table that can still be read."""
 

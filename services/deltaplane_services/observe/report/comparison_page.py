@@ -8,13 +8,16 @@ from collections.abc import Mapping
 import numpy as np
 from matplotlib.figure import Figure
 
-from deltaplane_services.observe.report.canvas import Axis, Floats, Frame, Line, column, scale_counts, stream_axes
+from deltaplane.arrays import Floats
+from deltaplane_services.observe.report.canvas import Axis, Frame, Line, column, scale_counts, stream_axes
 from deltaplane_services.observe.report.charts import Chart, gmeans
 from deltaplane_services.observe.report.compare import Runs, best, comparison
 from deltaplane_services.observe.report.elements import document, element, table
 from deltaplane_services.observe.report.page import figure, header
 from deltaplane_services.observe.report.style import inks
 from deltaplane_services.observe.report.value_tables import Table, cell
+
+__all__ = ["comparison_page"]
 
 
 def comparison_page(runs: Runs) -> str:

@@ -17,6 +17,8 @@ from deltaplane import __version__
 from deltaplane_services.observe.report.style import css_variables
 from deltaplane_services.observe.report.value_tables import Table
 
+__all__ = ["Element", "clean", "document", "element", "table"]
+
 Element = ET.Element
 _NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 

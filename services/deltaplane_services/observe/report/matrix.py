@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
+from deltaplane.arrays import Int64s
 from deltaplane_services.observe.report.canvas import Frame, label_of, short
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.style import light
 from deltaplane_services.observe.report.value_tables import Table
+
+__all__ = ["DARKEST", "OTHERS", "SMALLEST_CELL_WITH_TEXT", "draw_matrix", "matrix_table"]
 
 OTHERS = "all other classes"
 DARKEST = 0.62
@@ -90,7 +92,7 @@ def matrix_table(run: Run, most_classes: int) -> Table:
     return Table(("true \\ predicted", *labels, "rows", "recall"), tuple(rows))
 
 
-def _matrix(run: Run, most_classes: int) -> tuple[list[str], npt.NDArray[np.int64]]:
+def _matrix(run: Run, most_classes: int) -> tuple[list[str], Int64s]:
     """Labels and counts int64[n, n]; classes beyond the most frequent are one, the last."""
     in_confusion = {label for pair in run.confusion for label in pair}
     labels = [label for label in run.main_classes(most_classes) if label in in_confusion]

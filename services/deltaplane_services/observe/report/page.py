@@ -12,6 +12,8 @@ from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.svg import inline_svg
 from deltaplane_services.observe.report.value_tables import cell, outcomes_table, rejections_table, settings_table
 
+__all__ = ["figure", "header", "run_page"]
+
 
 def run_page(run: Run) -> str:
     """Everything about one replay as one HTML file that needs nothing besides."""

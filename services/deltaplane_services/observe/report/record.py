@@ -20,6 +20,8 @@ from typing import Any, TypeVar
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.prequential import MOST_POINTS
 
+__all__ = ["MEASURES", "NAN", "Rejection", "ReportError", "Run", "Span", "read_run", "run_of"]
+
 MEASURES = ("gmean", "sensitivity", "specificity", "f_measure", "relative_sensitivity", "accuracy")
 NAN = math.nan
 V = TypeVar("V")

@@ -9,6 +9,8 @@ from deltaplane_services.observe.report.compare import Runs
 from deltaplane_services.observe.report.record import ReportError, Run
 from deltaplane_services.system.output_files import check_output, write_text
 
+__all__ = ["check_outputs", "draw", "write_comparison", "write_plots", "write_report"]
+
 
 def check_outputs(report: Path | None, plots: Path | None = None) -> None:
     """Raise :class:`ReportError` or :class:`OutputRefused` where something is missing that these need.

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+__all__ = ["COLOURS", "DASHES", "SETTINGS", "Ink", "css_variables", "ink", "inks", "light"]
+
 # Name to (light, dark). No two names may share a light colour: it is what a figure is recognised by.
 COLOURS = {
     "ink": ("#1b2330", "#e7ebf1"),

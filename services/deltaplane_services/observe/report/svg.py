@@ -18,6 +18,8 @@ from deltaplane_services.observe.report.canvas import Frame
 from deltaplane_services.observe.report.style import COLOURS, SETTINGS
 from deltaplane_services.system.output_files import OutputFile
 
+__all__ = ["NO_METADATA", "PNG_DOTS_PER_INCH", "Draw", "drawing", "inline_svg", "write_figure"]
+
 Draw = Callable[[Frame], Figure]
 NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 PNG_DOTS_PER_INCH = 160

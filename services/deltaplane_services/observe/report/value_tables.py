@@ -9,6 +9,8 @@ from typing import Any
 
 from deltaplane_services.observe.report.record import Run
 
+__all__ = ["LONGEST_VALUE", "Table", "cell", "outcomes_table", "rejections_table", "settings_table"]
+
 LONGEST_VALUE = 160
 """Characters of one setting that are shown."""
 

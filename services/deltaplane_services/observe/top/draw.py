@@ -16,6 +16,20 @@ from rich.text import Text
 from deltaplane_services.observe.top.history import History
 from deltaplane_services.observe.top.snapshot import ClassState, Frame, Service, State
 
+__all__ = [
+    "BARS",
+    "LEANING",
+    "LEAST_SPAN",
+    "LINES_OF_THE_REST",
+    "MOST_CHOICES",
+    "STYLES",
+    "UNKNOWN",
+    "WIDE_COLUMNS",
+    "draw",
+    "duration",
+    "sparkline",
+]
+
 WIDE_COLUMNS = 110
 LINES_OF_THE_REST = 18
 """Of a picture without its notes, services and classes."""

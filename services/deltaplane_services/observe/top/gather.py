@@ -25,6 +25,22 @@ from deltaplane.errors import DefinitionError
 from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.system.printable import plain
 
+__all__ = [
+    "MOST_BYTES",
+    "MOST_THREADS",
+    "MOST_WORDS",
+    "OURS",
+    "TIMEOUT_SECONDS",
+    "Address",
+    "Gatherer",
+    "Gathering",
+    "Scrape",
+    "Series",
+    "Silence",
+    "parse",
+    "read_metrics",
+]
+
 TIMEOUT_SECONDS = 2.0
 """How long a service may take to answer before it counts as silent."""
 

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.observe.top.gather import Address, Gathering, Scrape
 
+__all__ = ["MOST_POINTS", "RATE_SECONDS", "History", "Key", "Pick", "quantile"]
+
 RATE_SECONDS = 10.0
 MOST_POINTS = 120
 """Points that are remembered of each trend; more than any terminal draws."""

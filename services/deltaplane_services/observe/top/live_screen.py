@@ -13,6 +13,8 @@ from deltaplane_services.observe.top.gather import Gatherer
 from deltaplane_services.observe.top.history import History
 from deltaplane_services.observe.top.snapshot import Frame, frame_of
 
+__all__ = ["watch"]
+
 
 def watch(gatherer: Gatherer, history: History, stream: str | None, interval_seconds: float, console: Console) -> None:
     """Gather and draw until Ctrl-C. The next round begins when the interval is over, or the round before it."""

@@ -17,6 +17,19 @@ from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.observe.top.gather import Address, Gathering, Scrape, Silence
 from deltaplane_services.observe.top.history import History, Key, quantile
 
+__all__ = [
+    "STILL_SECONDS",
+    "ClassState",
+    "Counts",
+    "Flow",
+    "Frame",
+    "ModelState",
+    "Rebuilds",
+    "Service",
+    "State",
+    "frame_of",
+]
+
 State = Literal["ready", "not ready", "standing still", "silent", "stranger"]
 
 STILL_SECONDS = 5.0
