@@ -208,7 +208,7 @@ def test_numbers_of_any_type_are_answered_and_what_are_none_is_refused(
     assert told(answer(plane, definition, narrow)) == told(answer(plane, definition, narrow.astype(np.float64)))
     for wrong in (rows[:, :-1], rows[None], [["a"] * rows.shape[1]], [[1.0], [1.0, 2.0]], None):
         with pytest.raises(DefinitionError, match=r"rows: expected numbers \[n, "):
-            answer(plane, definition, wrong)
+            answer(plane, definition, wrong)  # type: ignore[arg-type]
 
 
 @given(strategies.definitions(), st.data(), st.integers(17, 3000))
