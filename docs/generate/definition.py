@@ -30,6 +30,13 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "How far a row's event time may be ahead of the log ([why](../how-to/event-time.md)).",
         ),
     },
+    "columns": {
+        "missing": ("list of texts", "What stands for a missing value, in every column."),
+        "rules": (
+            "list of tables",
+            "How each column of a table becomes features. None: rows are numbers already.",
+        ),
+    },
     "features": {
         "names": ("list of texts", "The features, in the order in which messages have them."),
         "missing": ("refuse, offset", "A missing value: the row is refused, or the grid's offset is filled in."),

@@ -52,6 +52,10 @@ class DefinitionMismatch(DeltaplaneError):
         self.came = came
 
 
+class TableMismatch(DeltaplaneError):
+    """A table has not the columns that its encoder reads, or not as many cells in each."""
+
+
 class WireError(DeltaplaneError):
     """Bytes on a topic are not the record they should be."""
 

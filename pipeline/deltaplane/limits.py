@@ -55,6 +55,25 @@ MAPPED_ENTRIES = 2**23
 FEATURE_NAME_BYTES = 256
 """Bytes of a feature's name in UTF-8. Names are in every report and refusal."""
 
+COLUMNS = FEATURES
+"""Columns that are encoded: one that becomes no feature is left out, and needs no rule."""
+
+LEVELS = 1000
+"""Levels of a category. Each is a feature, and statistics grow with their square: more are hashed into buckets."""
+
+LEVEL_BYTES = 200
+"""Bytes of a level in UTF-8: it is part of the name of a feature, beside that of its column."""
+
+TEXT_BYTES = 4096
+"""Bytes of a text that is hashed: addresses and user agents are shorter, and a row must not cost what a document does.
+"""
+
+MISSING_WORDS = 64
+"""Texts that stand for a missing value."""
+
+ZONE_MINUTES = 18 * 60
+"""How far a zone may be from UTC; the farthest there is has 14 hours."""
+
 CLASSES = 1024
 """Classes of a stream. Each has its own Gram matrix, in every window. Where classes are open, a partition admits so
 many labels or, if that is fewer, as many as fit a message."""
@@ -201,6 +220,8 @@ assert 2 * STEP_LARGEST * GRID_RANGE <= 2.0**1023, "the range of the largest ste
 assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole numbers must have headroom at a step of 1"
 assert BLOCK_ROWS * GRID_RANGE < EXACT_PRODUCT, "a block's sums must be exact"
 assert BLOCK_ROWS * 2 * 2 ** (2 * SPLIT_BITS) < EXACT_PRODUCT, "a split block's partial sums must be exact"
+assert LEVELS < FEATURES, "the levels of one category must fit a stream"
+assert LEVEL_BYTES < FEATURE_NAME_BYTES, "the name of a feature must have room for a level"
 assert EVENT_TIME_MILLISECONDS + WINDOW_LENGTH < 2**63, "event time plus the longest window must fit int64"
 assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 6 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (
     MESSAGE_BYTES

@@ -37,9 +37,10 @@ __all__ = [
 
 KEYS: dict[str, frozenset[str]] = {
     "": frozenset(
-        {"name", "partitions", "partitioner", "max_skew", "features", "grid", "feature_map", "prior", "classes"}
-        | {"window", "solver", "input", "service", "kafka"}
+        {"name", "partitions", "partitioner", "max_skew", "columns", "features", "grid", "feature_map", "prior"}
+        | {"classes", "window", "solver", "input", "service", "kafka"}
     ),
+    "columns": frozenset({"missing", "rules"}),
     "features": frozenset({"names", "missing"}),
     "grid": frozenset({"steps", "offsets"}),
     "feature_map": frozenset({"kind", "units", "seed", "sigma", "centers", "scales"}),

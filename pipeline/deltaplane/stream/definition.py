@@ -19,12 +19,14 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Flags, Floats, Int64s
+from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS, Choice
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.column_tables import encoder_of, encoder_table
 from deltaplane.stream.component_tables import (
     KEYS,
     choices_of,
@@ -121,6 +123,8 @@ class StreamDefinition:
     ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
     weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``partitioner``: the rule by
     which ids have their partitions; it is part of the stream's fingerprint where it is not that of earlier versions.
+    ``columns``: how rows of a table become the features; None where rows come as numbers. It is part of the data
+    fingerprint where there is one.
     """
 
     name: str
@@ -137,6 +141,7 @@ class StreamDefinition:
     weightings: tuple[str, ...] = ()
     feature_map: FeatureMap = NO_MAP
     prior: Plane | None = None
+    columns: Encoder | None = None
     data_fingerprint: bytes = field(init=False, repr=False)
     stream_fingerprint: bytes = field(init=False, repr=False)
 
@@ -154,6 +159,8 @@ class StreamDefinition:
             raise DefinitionError(f"grid: expected {len(self.features)} steps, one a feature, got {self.grid.features}")
         if self.missing not in ("refuse", "offset"):
             raise DefinitionError(f"features: missing must be 'refuse' or 'offset', got {self.missing!r}")
+        if self.columns is not None:
+            self._check_columns(self.columns)
         if not 0 <= self.max_skew_milliseconds < limits.EVENT_TIME_MILLISECONDS:
             raise DefinitionError(
                 f"max_skew: expected 0 to {limits.EVENT_TIME_MILLISECONDS - 1} ms, got {self.max_skew_milliseconds} ms"
@@ -258,6 +265,17 @@ class StreamDefinition:
                     " every partition needs one"
                 )
 
+    def _check_columns(self, columns: Encoder) -> None:
+        if self.features != columns.features:
+            pairs = zip(self.features, columns.features, strict=False)
+            at = next((place for place, (one, other) in enumerate(pairs) if one != other), len(columns.features))
+            raise DefinitionError(
+                f"features.names: expected the {len(columns.features)} features that [columns] makes, got"
+                f" {len(self.features)}, other from number {at} on; leave features.names out, and fit the grid anew"
+            )
+        if self.missing != "refuse":
+            raise DefinitionError("features.missing: with [columns] each rule says what becomes of a missing value")
+
     def _check_feature_map(self) -> None:
         mapped, features = len(self.feature_map.centers), len(self.features)
         if self.feature_map.kind != "none" and mapped != features:
@@ -304,6 +322,7 @@ class StreamDefinition:
             "offsets": [offset.hex() for offset in self.grid.offsets.tolist()],
             "missing": self.missing,
             "map": self.feature_map.identity,
+            **({} if self.columns is None else {"columns": self.columns.identity}),
         }
 
     def _stream_settings(self) -> dict[str, Any]:
@@ -326,7 +345,9 @@ class StreamDefinition:
         check_keys(tables, KEYS)
         features = tables.get("features", {})
         grid = tables.get("grid", {})
-        names = tuple(strings(features.get("names", ()), "features.names"))
+        columns = encoder_of(tables.get("columns", {}))
+        made = () if columns is None else columns.features
+        names = tuple(strings(features.get("names", made), "features.names"))
         if not names:
             raise DefinitionError("features: expected names = [...], got none")
         if "steps" not in grid:
@@ -364,6 +385,7 @@ class StreamDefinition:
             weightings=weightings_of(tables.get("solver", {}), several=several),
             feature_map=feature_map,
             prior=prior_of(tables.get("prior", {}), feature_map.names(names)),
+            columns=columns,
         )
 
     def to_tables(self) -> dict[str, Any]:
@@ -380,6 +402,7 @@ class StreamDefinition:
             "partitions": self.partitions,
             "partitioner": self.partitioner,
             "max_skew": span_text(self.max_skew_milliseconds),
+            **({} if self.columns is None else {"columns": encoder_table(self.columns)}),
             "features": {"names": list(self.features), "missing": self.missing},
             "grid": {"steps": self.grid.steps.tolist(), "offsets": self.grid.offsets.tolist()},
             "feature_map": feature_map_table(self.feature_map),

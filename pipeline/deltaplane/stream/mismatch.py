@@ -45,7 +45,7 @@ MOST_KEYS = 64
 NOT_SET = "not set"
 
 _NOT_FINGERPRINTED = ("solver", "prior")
-_OF_DATA = ("features", "grid", "feature_map")
+_OF_DATA = ("columns", "features", "grid", "feature_map")
 """Tables that the data fingerprint covers, and with it every sample and query."""
 
 FORMER_DEFAULTS: tuple[tuple[str, Any], ...] = (

@@ -20,7 +20,9 @@ def as_toml(tables: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
-    """A value in TOML; strings, numbers, booleans and lists are written as in JSON, which allows one character more."""
+    """A value in TOML; strings, numbers and booleans are written as in JSON, which allows one character more."""
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{_value(str(key))} = {_value(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list) and any(isinstance(item, Mapping) for item in value):
+        return "[\n" + "".join(f"  {_value(item)},\n" for item in value) + "]"
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

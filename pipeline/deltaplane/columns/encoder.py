@@ -1,0 +1,260 @@
+"""The encoder: rows of a table, as people have it, to rows of numbers, by a rule for each column.
+
+It is a pure function of one row: alone, in a block, or in another order a row has the same features, bit for bit. What
+a row holds that its rules cannot read refuses that row, and no other.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.columns.cells import BLANKS, MISSING, MissingWords, is_nothing, plain_cell, shown
+from deltaplane.columns.rules import ColumnRule, NumberRule, utf8_bytes
+from deltaplane.errors import DefinitionError, TableMismatch
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+Places = npt.NDArray[np.intp]
+
+_KNOWN = (str, int, float, Decimal, date, np.generic)
+"""Types of cells that rules can read; a datetime is a date."""
+
+VERSION = 1
+"""Of what the rules mean: an encoder that made other features of some row would have another."""
+
+
+@dataclass(frozen=True)
+class CodedCells:
+    """A column by its different cells: row i has ``cells[codes[i]]``. See :func:`coded`."""
+
+    cells: Sequence[Any]
+    codes: Places
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+
+Cells = Sequence[Any] | npt.NDArray[Any] | CodedCells
+"""A column: cells one after another, None or NaN for a missing one."""
+
+
+@dataclass(frozen=True)
+class RefusedCell:
+    """A row that cannot be encoded: its place in the table, and the first of its cells that is the reason."""
+
+    row: int
+    column: str
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Features float64[n, d]; ``fits`` bool[n]; and one reason for each row that does not, whose features are NaN."""
+
+    features: Floats
+    fits: Flags
+    refused: tuple[RefusedCell, ...]
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Rules for the columns of a table, in order; ``missing``: the texts that stand for a missing value in any of them.
+
+    Raises :class:`DefinitionError` where there are too many columns or features, or two of one name.
+    """
+
+    rules: tuple[ColumnRule, ...]
+    missing: tuple[str, ...] = MISSING
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.rules) <= limits.COLUMNS:
+            raise DefinitionError(f"columns.rules: expected 1 to {limits.COLUMNS} columns, got {len(self.rules)}")
+        if len(self.missing) > limits.MISSING_WORDS or len(set(self.missing)) < len(self.missing):
+            raise DefinitionError(
+                f"columns.missing: expected up to {limits.MISSING_WORDS} texts that differ, got {len(self.missing)}"
+            )
+        for word in self.missing:
+            if utf8_bytes(word, "columns.missing") > limits.LEVEL_BYTES or word != word.strip(BLANKS):
+                raise DefinitionError(
+                    f"columns.missing: expected texts of at most {limits.LEVEL_BYTES} bytes without blanks at their"
+                    f" ends, got {word!r:.100}"
+                )
+        self._check_names()
+
+    def _check_names(self) -> None:
+        if len(self.features) > limits.FEATURES:
+            widest = max(self.rules, key=lambda rule: len(rule.features))
+            raise DefinitionError(
+                f"columns: expected at most {limits.FEATURES} features after encoding, got {len(self.features)}, of"
+                f" which column {widest.column!r} has {len(widest.features)}; declare fewer levels or buckets, or leave"
+                " columns out"
+            )
+        for names, what in ((self.columns, "column"), (self.features, "feature")):
+            known: set[str] = set()
+            for name in names:
+                if name in known:
+                    raise DefinitionError(f"columns: two would have the {what} {name!r}; rename or leave out a column")
+                if utf8_bytes(name, "columns") > limits.FEATURE_NAME_BYTES:
+                    raise DefinitionError(
+                        f"columns: the {what} {name[:60]!r}… would have a name of more than"
+                        f" {limits.FEATURE_NAME_BYTES} bytes; rename the column, or leave the level out"
+                    )
+                known.add(name)
+
+    @functools.cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are read, in order."""
+        return tuple(rule.column for rule in self.rules)
+
+    @functools.cached_property
+    def features(self) -> tuple[str, ...]:
+        """Names of the d features."""
+        return tuple(name for rule in self.rules for name in rule.features)
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """All that decides which features a row has, as plain values of JSON, for fingerprints."""
+        rules = [{"column": one.column, "kind": one.KIND, "missing": one.missing, **one.settings} for one in self.rules]
+        return {"version": VERSION, "missing": list(self.missing), "rules": rules}
+
+    def encode(self, table: Mapping[str, Cells], unread: Mapping[int, RefusedCell] | None = None) -> Encoded:
+        """Encode the rows of a table, column by column; columns without a rule are passed over.
+
+        ``unread``: rows that are refused for another reason already. Raises :class:`TableMismatch` where a column is
+        not there, or has not as many cells as the others.
+        """
+        rows = self._check_table(table)
+        features, refused = np.zeros((rows, len(self.features))), dict(unread or {})
+        at = 0
+        for rule in self.rules:
+            numbers, missing, faults = read_column(rule, table[rule.column], self._words)
+            if rule.missing == "refuse":
+                for row in np.flatnonzero(missing).tolist():
+                    faults.setdefault(row, "is missing; leave such rows out, or fill them in: columns.rules, missing")
+            for row, reason in faults.items():
+                refused.setdefault(row, RefusedCell(row, rule.column, f"column {rule.column!r} {reason}"))
+            numbers = np.where(missing, rule.filled, numbers)
+            own = len(rule.own_features)
+            rule.write(numbers, features[:, at : at + own])
+            at += own
+            if rule.missing == "indicator":
+                features[:, at] = missing
+                at += 1
+        fits = np.ones(rows, dtype=np.bool_)
+        if refused:
+            fits[list(refused)] = False
+            features[~fits] = np.nan
+        return Encoded(features, fits, tuple(refused[row] for row in sorted(refused)))
+
+    def encode_records(self, records: Sequence[Mapping[str, Any]]) -> Encoded:
+        """Encode records: column to cell. A column that a record has not is missing there; one too many refuses it."""
+        known, strange = set(self.columns), {}
+        for row, record in enumerate(records):
+            if unknown := [name for name in record if name not in known]:
+                strange[row] = RefusedCell(row, str(unknown[0]), self._unknown(str(unknown[0])))
+        columns = {name: [record.get(name) for record in records] for name in self.columns}
+        return self.encode(columns, strange)
+
+    def _unknown(self, name: str) -> str:
+        near = difflib.get_close_matches(name, self.columns, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else "leave it out"
+        return f"column {name!r:.100} has no rule in columns.rules; {hint}"
+
+    @functools.cached_property
+    def _words(self) -> MissingWords:
+        return MissingWords(self.missing)
+
+    def _check_table(self, table: Mapping[str, Cells]) -> int:
+        absent = [name for name in self.columns if name not in table]
+        if absent:
+            near = difflib.get_close_matches(absent[0], list(map(str, table)), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(map(str, list(table)[:12]))}"
+            raise TableMismatch(f"the table has no column {absent[0]!r}, which columns.rules has a rule for{hint}")
+        lengths = {name: len(table[name]) for name in self.columns}
+        rows = lengths[self.columns[0]]
+        for name, length in lengths.items():
+            if length != rows:
+                raise TableMismatch(
+                    f"the table has {rows} cells in column {self.columns[0]!r} and {length} in {name!r}; give as many"
+                    " in each"
+                )
+        return rows
+
+
+def coded(cells: Iterable[Any]) -> CodedCells:
+    """A column of cells of any types by its different ones. 1, 1.0 and True are different here."""
+    places: dict[Any, int] = {}
+    codes = [places.setdefault(cell if type(cell) is str else _told_apart(cell), len(places)) for cell in cells]
+    different = [place if type(place) is str else place[1] for place in places]
+    return CodedCells(different, np.array(codes, dtype=np.intp))
+
+
+@dataclass(frozen=True)
+class _Strange:
+    """A cell of a type that no rule can read, such as a list."""
+
+    text: str
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def _told_apart(cell: Any) -> tuple[type, Any, str]:
+    if is_nothing(cell):
+        return (type(None), None, "")
+    if not isinstance(cell, _KNOWN):
+        return (_Strange, _Strange(shown(cell)), "")
+    # A zero with a sign is another text than one without, and 1.0 of Decimal another than 1.00.
+    return (type(cell), cell, str(cell) if isinstance(cell, float | Decimal) else "")
+
+
+def read_column(rule: ColumnRule, cells: Cells, words: MissingWords) -> tuple[Floats, Flags, dict[int, str]]:
+    """Numbers float64[n] of a column, bool[n] where it is missing, and what is wrong with the cells of some rows.
+
+    ``words``: what stands for a missing value. Where a cell is missing or wrong its number means nothing.
+    """
+    if isinstance(cells, np.ndarray) and cells.ndim == 1:
+        if isinstance(rule, NumberRule) and cells.dtype.kind in "fiu":
+            return _read_numbers(rule, cells.astype(np.float64), words)
+        cells = list(cells) if cells.dtype.kind == "M" else cells.tolist()
+    if not isinstance(cells, CodedCells):
+        cells = coded(cells)
+    numbers = np.zeros(len(cells.cells))
+    missing, wrong = np.zeros(len(cells.cells), dtype=np.bool_), np.zeros(len(cells.cells), dtype=np.bool_)
+    faults: dict[int, str] = {}
+    for place, cell in enumerate(cells.cells):
+        plain = plain_cell(cell)
+        if plain is None or plain in words:
+            missing[place] = True
+            continue
+        try:
+            numbers[place] = rule.read(plain)
+        except ValueError as fault:
+            faults[place] = f"{fault}: {shown(plain)}; {rule.cure()}"
+            wrong[place] = True
+    missing |= np.isnan(numbers)
+    if isinstance(rule, NumberRule):
+        missing |= np.isin(numbers, words.numbers) & ~wrong
+    numbers[missing] = 0.0
+    codes = np.asarray(cells.codes)
+    rows = np.flatnonzero(wrong[codes]).tolist() if faults else []
+    return numbers[codes], missing[codes], {row: faults[int(codes[row])] for row in rows}
+
+
+def _read_numbers(rule: ColumnRule, numbers: Floats, words: MissingWords) -> tuple[Floats, Flags, dict[int, str]]:
+    infinite = np.isinf(numbers)
+    missing = np.isnan(numbers) | np.isin(numbers, words.numbers)
+    reasons = {
+        row: f"is infinite: {shown(float(numbers[row]))}; {rule.cure()}" for row in np.flatnonzero(infinite).tolist()
+    }
+    return np.where(missing | infinite, 0.0, numbers), missing, reasons

@@ -1,0 +1,134 @@
+"""Times of the calendar as numbers: hour, weekday and day of the year as points of a circle, and days elapsed.
+
+A time is milliseconds since 1970 began in UTC. A zone is a fixed distance from UTC in minutes: the clocks of a place
+that turn with the seasons are changed by law, and a rule that changes is no pure function of a row.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane.columns.cells import number_of
+from deltaplane.maps.portable import RESULT_BITS, cosines_and_sines
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+PARTS = ("hour", "weekday", "day of year", "days")
+"""What a time may become: sine and cosine of the first three, and days since 1970 began, with the part of a day."""
+
+_DAY = 86_400_000
+_EPOCH = date(1970, 1, 1).toordinal()
+_FIRST, _LAST = (date.min.toordinal() - _EPOCH + 1) * _DAY, (date.max.toordinal() - _EPOCH - 1) * _DAY
+"""Times are between these, so that they are days of the calendar in every zone."""
+_ISO = re.compile(
+    r"(\d{4})-(\d{2})-(\d{2})"
+    r"(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,30}))?)?"
+    r" ?(?:([Zz]|UTC)|([+-])(\d{2})(?::?(\d{2}))?)?)?",
+    re.ASCII,
+)
+
+
+def names_of(parts: Sequence[str]) -> tuple[str, ...]:
+    """The features that some of :data:`PARTS` become."""
+    names: list[str] = []
+    for part in parts:
+        names += ["days"] if part == "days" else [f"{part} sine", f"{part} cosine"]
+    return tuple(names)
+
+
+def milliseconds_of(cell: Any, zone_minutes: int) -> float:
+    """Milliseconds since 1970 of a time: ISO 8601, seconds since 1970, or a date or time of Python or NumPy.
+
+    One that names no zone is a time of the zone given. Raises ValueError with what is wrong as the end of a sentence.
+    """
+    behind = zone_minutes * 60_000
+    if isinstance(cell, str) and (match := _ISO.fullmatch(cell)):
+        milliseconds = _of_iso(match, behind)
+    elif isinstance(cell, np.datetime64):
+        milliseconds = _of_ticks(cell) - behind
+    elif isinstance(cell, datetime):
+        since = cell.replace(tzinfo=UTC) if cell.tzinfo is None else cell
+        elapsed = since - datetime(1970, 1, 1, tzinfo=UTC)
+        milliseconds = (elapsed.days * 86_400 + elapsed.seconds) * 1000 + round(Fraction(elapsed.microseconds, 1000))
+        milliseconds -= behind if cell.tzinfo is None else 0
+    elif isinstance(cell, date):
+        milliseconds = (cell.toordinal() - _EPOCH) * _DAY - behind
+    else:
+        milliseconds = _of_seconds(cell)
+    if not _FIRST <= milliseconds <= _LAST:
+        raise ValueError("is a time outside the years 1 to 9999")
+    return float(milliseconds)
+
+
+def _of_ticks(cell: np.datetime64) -> int:
+    ticks = {"us": 1000, "ns": 10**6, "ps": 10**9, "fs": 10**12, "as": 10**15}.get(np.datetime_data(cell)[0])
+    if ticks is None:
+        return int(cell.astype("datetime64[ms]").astype(np.int64))
+    return round(Fraction(int(cell.astype(np.int64)) * np.datetime_data(cell)[1], ticks))
+
+
+def _of_seconds(cell: Any) -> int:
+    exact = cell if isinstance(cell, int | Decimal) and not isinstance(cell, bool) else None
+    try:
+        seconds = number_of(cell)
+    except ValueError:
+        seconds = float("nan")
+    if not abs(seconds) < 2.0**62:
+        raise ValueError("is no time: neither ISO 8601 nor seconds since 1970")
+    return round(Fraction(seconds if exact is None else exact) * 1000)
+
+
+def _of_iso(match: re.Match[str], behind: int) -> int:
+    year, month, day, hour, minute, second, fraction, utc, sign, ahead_hours, ahead_minutes = match.groups(default="")
+    hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
+    try:
+        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
+    except ValueError:
+        raise ValueError("names a day that does not exist") from None
+    if hours > 23 or minutes > 59 or seconds > 59 or int(ahead_hours or 0) > 23 or int(ahead_minutes or 0) > 59:
+        raise ValueError("names an hour, minute, second or offset that does not exist")
+    if sign:
+        behind = (int(ahead_hours) * 60 + int(ahead_minutes or 0)) * (60_000 if sign == "+" else -60_000)
+    elif utc:
+        behind = 0
+    whole = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
+    return whole - behind + round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
+
+
+def write_parts(milliseconds: Floats, zone_minutes: int, parts: Sequence[str], out: Floats) -> None:
+    """Write the features of times float64[n], as :func:`names_of` names them, into float64[n, m]."""
+    local = milliseconds.astype(np.int64) + zone_minutes * 60_000
+    days, at = np.divmod(local, _DAY)
+    column = 0
+    for part in parts:
+        if part == "days":
+            out[:, column] = local / float(_DAY)
+            column += 1
+            continue
+        turns = _turns(part, days, at)
+        circle = np.empty((len(local), 2), dtype=np.int32)
+        cosines_and_sines(turns[:, None], circle)
+        out[:, column] = circle[:, 1] * 2.0**-RESULT_BITS
+        out[:, column + 1] = circle[:, 0] * 2.0**-RESULT_BITS
+        column += 2
+
+
+def _turns(part: str, days: Int64s, at: Int64s) -> Floats:
+    """Where in its circle a time stands, from 0 to 1: float64[n]. Monday, and 1 January, are 0."""
+    if part == "hour":
+        return np.asarray(at / float(_DAY))
+    if part == "weekday":
+        return np.asarray((days + 3) % 7 / 7.0)
+    years = days.astype("datetime64[D]").astype("datetime64[Y]")
+    first = years.astype("datetime64[D]").astype(np.int64)
+    next_first = (years + np.timedelta64(1, "Y")).astype("datetime64[D]").astype(np.int64)
+    return np.asarray((days - first) / (next_first - first).astype(np.float64))
