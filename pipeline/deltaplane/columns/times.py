@@ -101,7 +101,8 @@ def _of_iso(match: re.Match[str], behind: int) -> int:
     elif utc:
         behind = 0
     whole = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
-    return whole - behind + round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
+    part = round(Fraction(int(fraction) * 1000, 10 ** len(fraction))) if fraction else 0
+    return whole - behind + part
 
 
 def write_parts(milliseconds: Floats, zone_minutes: int, parts: Sequence[str], out: Floats) -> None:

@@ -1,0 +1,154 @@
+"""What the first rows show of one column: its different cells, how many rows have each, and which of them are what."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.columns.cells import MissingWords, number_of, plain_cell, text_of
+from deltaplane.columns.encoder import Cells, CodedCells, coded
+from deltaplane.columns.times import milliseconds_of
+
+Floats = npt.NDArray[np.float64]
+Int64s = npt.NDArray[np.int64]
+
+MOST = 0.9
+"""Where so large a part of the rows is a number, or a time, the column is one, and the others are told of."""
+
+_CODE = re.compile(r"[+-]?0[0-9]+")
+"""A number that is written with zeros in front is a code: a postal one, an account."""
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:$|[T ])", re.ASCII)
+_PAIRS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
+
+
+@dataclass(frozen=True)
+class Sight:
+    """A column of the first rows. ``cells``: its different plain cells that are not missing; ``rows`` int64: of each.
+
+    ``places`` int64[n]: which of the cells a row has, -1 where it is missing.
+    """
+
+    column: str
+    cells: Sequence[Any]
+    rows: Int64s
+    places: Int64s
+
+    @classmethod
+    def of(cls, column: str, cells: Cells, words: MissingWords) -> Sight:
+        """Look at a column. ``words``: what stands for a missing value."""
+        given = cells if isinstance(cells, CodedCells) else coded(cells)
+        different: dict[tuple[type, Any], int] = {}
+        place_of_code = np.full(len(given.cells), -1, dtype=np.int64)
+        for code, cell in enumerate(given.cells):
+            plain = plain_cell(cell)
+            if plain is not None and plain not in words and not (isinstance(plain, str) and plain.lower() == "nan"):
+                place_of_code[code] = different.setdefault((type(plain), plain), len(different))
+        places = place_of_code[np.asarray(given.codes)]
+        rows = np.bincount(places[places >= 0], minlength=len(different)).astype(np.int64)
+        return cls(column, [cell for _, cell in different], rows, places)
+
+    @property
+    def present(self) -> int:
+        """Rows with a value."""
+        return int(self.rows.sum())
+
+    @property
+    def missing(self) -> int:
+        """Rows without one."""
+        return len(self.places) - self.present
+
+    @property
+    def is_unique(self) -> bool:
+        """Whether no two rows share a value."""
+        return self.present > 1 and len(self.cells) == self.present
+
+    @functools.cached_property
+    def texts(self) -> list[str]:
+        """The different cells as texts, but for those that are none, which an encoder refuses."""
+        texts = []
+        for cell in self.cells:
+            with suppress(ValueError):
+                texts.append(text_of(cell, limits.TEXT_BYTES))
+        return texts
+
+    @property
+    def are_truths(self) -> bool:
+        """Whether there are true and false, or a pair of words for them, and nothing else."""
+        if all(isinstance(cell, bool) for cell in self.cells):
+            return len(self.cells) == 2
+        words = [text.lower() for text in self.texts]
+        return all(isinstance(cell, str) for cell in self.cells) and set(words) in _PAIRS
+
+    @functools.cached_property
+    def numbers(self) -> Floats:
+        """The different cells as numbers float64[k], NaN for those that are none."""
+        return self._read(_number_and_no_code)
+
+    @functools.cached_property
+    def times(self) -> Floats:
+        """The different cells as milliseconds since 1970 float64[k], NaN for those that are no dates or times."""
+        return self._read(_time_and_no_number)
+
+    def _read(self, read: Callable[[Any], float]) -> Floats:
+        values = np.full(len(self.cells), np.nan)
+        for place, cell in enumerate(self.cells):
+            with suppress(ValueError):
+                values[place] = read(cell)
+        return values
+
+    def share(self, values: Floats) -> float:
+        """The part of the rows whose cell is one of some kind, given what its cells are as one."""
+        return float(self.rows[~np.isnan(values)].sum()) / max(1, self.present)
+
+    def quantile(self, values: Floats, part: float) -> float:
+        """The value float64[k] of the different cells below which, or at which, such a part of the rows lies."""
+        order = np.argsort(values, kind="stable")[: int((~np.isnan(values)).sum())]
+        sums = np.cumsum(self.rows[order])
+        return float(values[order][np.searchsorted(sums, part * sums[-1])])
+
+    @property
+    def runs_in_order(self) -> bool:
+        """Whether whole numbers go up with every row, or down: numbers of rows, or a clock."""
+        numbers = self.numbers[self.places[self.places >= 0]]
+        steps = np.diff(numbers)
+        return bool(len(steps) and (numbers == np.rint(numbers)).all() and ((steps > 0).all() or (steps < 0).all()))
+
+    def gives(self, labels: Int64s) -> bool:
+        """Whether the column alone tells the labels int64[n] of all rows: by its levels, or by bounds on its numbers.
+
+        Of less than five rows of each label, and of columns with few rows a level, nothing is said.
+        """
+        there = self.places >= 0
+        places, labels = self.places[there], labels[there]
+        counts = np.bincount(labels)
+        counts = counts[counts > 0]
+        if len(counts) < 2 or counts.min() < 5:
+            return False
+        pairs = len(np.unique(places * (int(labels.max()) + 1) + labels))
+        if 5 * len(self.cells) <= len(places):
+            return pairs == len(self.cells)
+        if np.isnan(self.numbers).any() or pairs != len(self.cells):
+            return False
+        ordered = labels[np.argsort(self.numbers[places], kind="stable")]
+        return int((np.diff(ordered) != 0).sum()) == len(counts) - 1
+
+
+def _number_and_no_code(cell: Any) -> float:
+    if isinstance(cell, str) and _CODE.fullmatch(cell):
+        raise ValueError
+    return number_of(cell)
+
+
+def _time_and_no_number(cell: Any) -> float:
+    if not isinstance(cell, date | np.datetime64) and not (isinstance(cell, str) and _DATE.match(cell)):
+        raise ValueError
+    return milliseconds_of(cell, 0)
