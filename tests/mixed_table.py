@@ -22,7 +22,7 @@ def mixed_table(rows: int, seed: int, fraud: float = 1 / 200) -> tuple[dict[str,
     amount = np.round(np.exp(random.normal(3.5, 1.6, rows)), 2)
     age_days = np.floor(random.exponential(400, rows))
     country, channel = random.integers(0, len(COUNTRIES), rows), random.integers(0, len(CHANNELS), rows)
-    merchant = np.minimum(random.zipf(1.3, rows) - 1, 4999) if rows < 100 else random.integers(0, 5000, rows)
+    merchant = random.integers(0, 5000, rows)
     known, chip = random.random(rows) < 0.8, random.random(rows) < 0.6
     minutes = np.sort(random.integers(0, 60 * 24 * 90, rows))
     hour = minutes // 60 % 24
@@ -37,7 +37,7 @@ def mixed_table(rows: int, seed: int, fraud: float = 1 / 200) -> tuple[dict[str,
         absent = gone.get(name, np.zeros(rows, dtype=np.bool_)).tolist()
         return [None if missing else value for value, missing in zip(values, absent, strict=True)]
 
-    table = {
+    table: dict[str, list[Any]] = {
         "tx_id": [f"tx{number:08d}" for number in random.permutation(rows)],
         "row": list(range(rows)),
         "amount": cells(amount.tolist(), "amount"),
@@ -50,4 +50,4 @@ def mixed_table(rows: int, seed: int, fraud: float = 1 / 200) -> tuple[dict[str,
         "time": [(BEGIN + timedelta(minutes=int(one))).isoformat() for one in minutes],
         "currency": ["EUR"] * rows,
     }
-    return table, labels.tolist()
+    return table, list(map(str, labels))

@@ -133,14 +133,14 @@ def test_rows_are_refused_where_a_value_is_missing_if_somebody_says_so() -> None
 
 
 def test_columns_are_left_out_or_taken_in_as_somebody_says() -> None:
-    table = {"a": FILLER, "b": FILLER, "tx": [f"t{at}" for at in range(ROWS)]}
+    table: dict[str, list[Any]] = {"a": FILLER, "b": FILLER, "tx": [f"t{at}" for at in range(ROWS)]}
     assert infer(table, None, Overrides(ignore=("a",))).encoder.columns == ("b",)
     assert infer(table, None, Overrides(features=("b", "tx"))).encoder.columns == ("b", "tx")
 
 
 def test_a_column_that_alone_gives_the_label_is_pointed_out() -> None:
     labels = ["fraud" if at % 10 == 0 else "ok" for at in range(ROWS)]
-    table = {
+    table: dict[str, list[Any]] = {
         "reviewed": ["yes" if label == "fraud" else "no" for label in labels],
         "loss": [at + 1.5 if label == "fraud" else -0.5 - at for at, label in enumerate(labels)],
         "honest": [at % 3 for at in range(ROWS)],

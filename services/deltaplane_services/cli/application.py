@@ -18,6 +18,7 @@ from deltaplane_services.cli.compare_commands import compare
 from deltaplane_services.cli.copy_commands import register as register_copy
 from deltaplane_services.cli.definition_commands import definition_app
 from deltaplane_services.cli.grid_commands import grid_app
+from deltaplane_services.cli.inspect_command import inspect
 from deltaplane_services.cli.kafka_commands import register
 from deltaplane_services.cli.replay_command import replay
 from deltaplane_services.cli.retire_commands import register as register_retire
@@ -100,6 +101,7 @@ app.command()(replay)
 register(app)
 topics_app.command("acls")(topics_acls)
 app.command()(compare)
+app.command()(inspect)
 app.command("top")(live)
 register_copy(app)
 register_retire(app)

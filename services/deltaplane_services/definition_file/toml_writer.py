@@ -19,6 +19,11 @@ def as_toml(tables: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def inline_toml(table: Mapping[str, Any]) -> str:
+    """A table on one line; its keys are letters, digits and underscores."""
+    return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in table.items()) + " }"
+
+
 def _value(value: Any) -> str:
     """A value in TOML; strings, numbers and booleans are written as in JSON, which allows one character more."""
     if isinstance(value, Mapping):

@@ -73,6 +73,11 @@ class ReplayOptions:
             raise DefinitionError(f"retire-fraction: expected a number from 0 to 1, got {self.retire_fraction}")
         if self.rows_per_second is not None and not 1e-6 <= self.rows_per_second <= 1e9:
             raise DefinitionError(f"speed: expected 1e-6 to 1e9 rows per second, got {self.rows_per_second}")
+        if self.tables.get("columns"):
+            raise DefinitionError(
+                "columns: files are not read by rules yet, so this definition is of no use for one; encode the rows in"
+                " Python (deltaplane.columns.encoder), or take [columns] out and name features that are numbers"
+            )
         if not 0 <= self.seed < 2**64:
             raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
 

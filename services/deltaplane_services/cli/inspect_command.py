@@ -1,0 +1,71 @@
+"""``deltaplane inspect``: what each column of a file would become, and why, before anything is learned from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deltaplane_services.system.printable import echo
+
+
+def inspect(
+    file: Annotated[str, typer.Argument(help="CSV or Parquet, also .gz; - is standard input.")],
+    label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="Column with unique ids.")] = None,
+    time: Annotated[str | None, typer.Option(help="Column with the event time.")] = None,
+    category: Annotated[
+        list[str] | None, typer.Option(help="Columns that are categories, whatever they look like; with commas.")
+    ] = None,
+    number: Annotated[list[str] | None, typer.Option(help="Columns that are numbers; with commas.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out; with commas.")] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="The only columns to use, ids and constants too; with commas.")
+    ] = None,
+    refuse_missing: Annotated[
+        list[str] | None, typer.Option(help="Columns whose missing values refuse a row; with commas.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, typer.Option(help="Texts that stand for a missing value besides the usual ones; with commas.")
+    ] = None,
+    delimiter: Annotated[str | None, typer.Option(help="What is between two cells; told from the header.")] = None,
+    write_definition: Annotated[
+        Path | None, typer.Option(help="Write the stream definition, with a reason above each rule.")
+    ] = None,
+) -> None:
+    """Look at the first 10,000 rows of a file: which features each column becomes, and why.
+
+    Ids and constants are left out; texts become categories, or are hashed if they are many; what is missing is filled
+    in, and has a feature that says so. A column that alone gives the label is pointed out.
+    """
+    from deltaplane.columns.inference import Overrides
+    from deltaplane_services.operations.inspecting import Roles, definition_text, first_rows, inspect
+    from deltaplane_services.system.output_files import check_output, write_text
+
+    check_output(write_definition, "write-definition")
+    said = Overrides(
+        _names(category), _names(number), _names(ignore), _names(features), _names(refuse_missing), _names(missing)
+    )
+    found = inspect(first_rows(file, delimiter), Roles(label, id_column, time), said)
+    decisions = found.inferred.decisions
+    width = min(40, max(len(one.column) for one in decisions))
+    for one in decisions:
+        echo(f"{one.column:<{width}}  {one.reason}", None if one.rule else typer.colors.BRIGHT_BLACK)
+        if one.warning:
+            echo(f"{'':<{width}}  {one.warning}", typer.colors.YELLOW)
+    used, width = sum(one.rule is not None for one in decisions), len(found.inferred.encoder.features)
+    echo(f"{found.rows:,} rows: {used} of {len(decisions)} columns become {width} features")
+    if found.labels:
+        echo(f"labels: {', '.join(f'{text} {rows:,}' for text, rows in found.labels[:10])}")
+    for rows, what in ((found.inferred.refused_rows, "cannot be encoded"), (found.passed_over, "have other cells")):
+        if rows:
+            echo(f"{rows:,} rows {what} and would be refused", typer.colors.YELLOW)
+    if write_definition is not None:
+        write_text(write_definition, definition_text(found), "write-definition")
+
+
+def _names(given: list[str] | None) -> tuple[str, ...]:
+    """Names given with commas or one by one."""
+    parts = [part.strip() for value in given or () for part in value.split(",")]
+    return tuple(dict.fromkeys(filter(None, parts)))

@@ -1,0 +1,141 @@
+"""``deltaplane inspect``: the table of decisions, the definition that it writes, and files that cannot be read."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from deltaplane.columns.inference import Overrides
+from deltaplane.errors import DeltaplaneError
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.cli.application import app
+from deltaplane_services.operations.inspecting import Roles, definition_text, first_rows, inspect
+from deltaplane_services.readers import ReaderError
+from mixed_table import mixed_table
+
+ROWS = 400
+
+
+def csv_text(table: dict[str, list[Any]], labels: list[str], delimiter: str = ",") -> str:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=delimiter)
+    writer.writerow([*table, "label"])
+    writer.writerows(
+        ["" if cell is None else cell for cell in row] for row in zip(*table.values(), labels, strict=True)
+    )
+    return text.getvalue()
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[dict[str, list[Any]], list[str]]:
+    return mixed_table(ROWS, 0, fraud=1 / 20)
+
+
+def run(*words: str) -> str:
+    done = CliRunner().invoke(app, ["inspect", *words])
+    if done.exception is not None:
+        raise done.exception
+    return done.output
+
+
+def test_inspect_prints_what_becomes_of_each_column_and_writes_a_definition_with_reasons(
+    tmp_path: Path, made: tuple[dict[str, list[Any]], list[str]]
+) -> None:
+    (file := tmp_path / "mixed.csv").write_text(csv_text(*made), "utf-8")
+    out = tmp_path / "deltaplane.toml"
+    said = run(str(file), "--label", "label", "--write-definition", str(out), "--ignore", "chip,time")
+    assert "tx_id             left out, unique in every row" in said
+    assert "chip              left out, as you said" in said
+    assert "400 rows: 5 of 11 columns become" in said
+    assert f"labels: ok {made[1].count('ok')}, fraud {made[1].count('fraud')}" in said
+    text = out.read_text("utf-8")
+    assert "  # tx_id: left out, unique in every row\n" in text
+    definition = StreamDefinition.from_tables(tables := tomllib.loads(text))
+    assert tables["input"] == {"label": "label", "ignore": ["tx_id", "row", "merchant", "chip", "time", "currency"]}
+    assert definition.columns is not None
+    encoded = definition.columns.encode(first_rows(str(file)).columns)
+    assert definition.grid.place(encoded.features)[1].all()
+
+
+def test_a_definition_is_read_back_as_what_was_decided(made: tuple[dict[str, list[Any]], list[str]]) -> None:
+    table, labels = made
+    found = inspect(first_rows_of(csv_text(table, labels)), Roles("label"), Overrides())
+    definition = StreamDefinition.from_tables(tomllib.loads(definition_text(found)))
+    assert definition.columns == found.inferred.encoder
+    assert definition.grid == found.inferred.grid
+
+
+def first_rows_of(text: str) -> Any:
+    class Stream(io.BytesIO):
+        name = "made.csv"
+
+    return first_rows(Stream(text.encode()))  # type: ignore[arg-type]
+
+
+def test_the_same_table_gives_the_same_rules_from_csv_packed_csv_and_parquet(
+    tmp_path: Path, made: tuple[dict[str, list[Any]], list[str]]
+) -> None:
+    table, labels = made
+    text = csv_text(table, labels, ";")
+    (tmp_path / "a.csv").write_text("\ufeff" + text, "utf-8")
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    pq.write_table(pa.table({**table, "label": labels}), tmp_path / "a.parquet")
+    files = ("a.csv", "a.csv.gz", "a.parquet")
+    found = [inspect(first_rows(str(tmp_path / name)), Roles("label"), Overrides()) for name in files]
+    assert found[0].inferred.decisions == found[1].inferred.decisions == found[2].inferred.decisions
+    assert found[0].inferred.grid == found[2].inferred.grid
+
+
+def test_the_first_rows_of_a_longer_file_are_whole_rows() -> None:
+    text = "a,b\n" + '"x\ny",1\n' * 30
+    first = first_rows_of(text)
+    assert first.columns == {"a": ["x\ny"] * 30, "b": ["1"] * 30}
+    assert first_rows_of("a,b\n1,2\n1,2,3\n3,4").passed_over == 1
+
+
+def test_rows_without_a_label_are_left_out_and_an_unknown_column_is_named() -> None:
+    first = first_rows_of("x,y\n1.5,a\n2.5,\n3.5,b\n")
+    assert inspect(first, Roles("y"), Overrides()).rows == 2
+    with pytest.raises(DeltaplaneError, match=r"label: there is no such column 'Y'.*there are x, y"):
+        inspect(first, Roles("Y"), Overrides())
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no rows"),
+        ("a,b\n", "has no rows"),
+        ("a,a\n1,2\n", "two columns named"),
+        ("a,b\n1\n", "no row of as many"),
+    ],
+)
+def test_a_file_without_rows_or_with_twins_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ReaderError, match=said):
+        first_rows_of(text)
+
+
+def test_what_is_no_text_is_refused_with_its_place(tmp_path: Path) -> None:
+    (file := tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\n")
+    with pytest.raises(ReaderError, match="not UTF-8 text at byte 6"):
+        first_rows(str(file))
+    (other := tmp_path / "b.parquet").write_bytes(b"PAR1 and nothing more")
+    with pytest.raises(ReaderError, match="cannot be read as Parquet"):
+        first_rows(str(other))
+
+
+def test_replay_says_that_it_does_not_read_by_rules_yet(tmp_path: Path) -> None:
+    (file := tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n", "utf-8")
+    out = tmp_path / "deltaplane.toml"
+    run(str(file), "--label", "b", "--write-definition", str(out))
+    done = CliRunner().invoke(app, ["replay", str(file), "--definition", str(out)])
+    assert isinstance(done.exception, DeltaplaneError)
+    assert "files are not read by rules yet" in str(done.exception)
