@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from deltaplane.arrays import Floats
+from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError
 from deltaplane.estimators.proximal import ProximalSVM
 from deltaplane.estimators.rows_given import RowSpace
@@ -52,8 +53,9 @@ class ExtremeSVM(ProximalSVM):
         kind: Kind = "wlpsvm",
         grid: Grid | None = None,
         feature_map: FeatureMap | None = None,
+        columns: Literal["auto"] | Encoder | None = None,
     ) -> None:
-        super().__init__(C, weighting=weighting, standardize=standardize, kind=kind, grid=grid)
+        super().__init__(C, weighting=weighting, standardize=standardize, kind=kind, grid=grid, columns=columns)
         self.units = units
         self.seed = seed
         self.layer = layer
@@ -77,4 +79,5 @@ class ExtremeSVM(ProximalSVM):
             raise DefinitionError(
                 f"feature_map: expected one over {features} features, got one over {len(feature_map.centers)}"
             )
-        return RowSpace(self._names(features), grid, FOLDS if self.C == "auto" else 1, feature_map)
+        encoder = None if self.columns is None else self._next_encoder
+        return RowSpace(self._names(features), grid, FOLDS if self.C == "auto" else 1, feature_map, encoder)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from deltaplane.blas_threads import blas_threads
+from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionMismatch, RowsRefused, StateMismatch
 from deltaplane.estimators.rows_given import impossible, several
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
@@ -33,6 +34,10 @@ class ProximalSVM(StatisticsClassifier):
       standardized units. ``coef_`` is in raw units either way.
     - ``grid``: a :class:`deltaplane.exact.grid.Grid`; by default one is fitted on the rows of ``fit``, or of the first
       ``partial_fit``. Estimators that are to merge must be given the same.
+    - ``columns``: ``"auto"`` where rows come as tables of mixed columns (a data frame of pandas, an Arrow table, a
+      dictionary of columns, a list of dictionaries): a rule for each column is decided from the rows of the first call;
+      or an :class:`deltaplane.columns.encoder.Encoder`, such as the ``encoder_`` of another estimator. By default rows
+      are numbers.
 
     More than two classes are told apart one against the rest (paper 4, eq. 4.23 to 4.26). Without ``classes`` in the
     first ``partial_fit`` they come and go with their rows.
@@ -42,7 +47,7 @@ class ProximalSVM(StatisticsClassifier):
     :class:`deltaplane.errors.SolveRefused` where the statistics do not determine a plane.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
         self,
         C: float | Literal["auto"] = "auto",
         *,
@@ -51,6 +56,7 @@ class ProximalSVM(StatisticsClassifier):
         kind: Kind = "wlpsvm",
         bias: Bias = "default",
         grid: Grid | None = None,
+        columns: Literal["auto"] | Encoder | None = None,
     ) -> None:
         self.C = C
         self.weighting = weighting
@@ -58,6 +64,7 @@ class ProximalSVM(StatisticsClassifier):
         self.kind = kind
         self.bias = bias
         self.grid = grid
+        self.columns = columns
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
@@ -100,7 +107,7 @@ class ProximalSVM(StatisticsClassifier):
     def merge(self, other: ProximalSVM) -> Self:
         """Learn all that ``other`` holds; ``other`` stays as it is.
 
-        Raises :class:`deltaplane.errors.DefinitionMismatch` where features, grid, feature map or folds differ.
+        Raises :class:`deltaplane.errors.DefinitionMismatch` where features, grid, feature map, columns or folds differ.
         """
         if type(other) is not type(self):
             raise DefinitionMismatch(f"merge: expected another {type(self).__name__}, got {type(other).__name__}")
@@ -110,7 +117,9 @@ class ProximalSVM(StatisticsClassifier):
         if mine.space.grid != theirs.space.grid:
             raise DefinitionMismatch("merge: expected the same grid, got another; give both estimators one grid")
         if mine.space.fingerprint != theirs.space.fingerprint:
-            raise DefinitionMismatch("merge: expected the same feature map, got another; give both the same seed")
+            raise DefinitionMismatch(
+                "merge: expected the same feature map and columns, got others; give both one of each"
+            )
         if mine.space.folds != theirs.space.folds:
             raise DefinitionMismatch("merge: expected C 'auto' in both or in neither; one has no statistics by fold")
         declared = None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from deltaplane.arrays import Floats, Int32s, Labels, Placed
+from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, RowsRefused
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
@@ -83,7 +84,8 @@ class Labelled:
 class RowSpace:
     """What makes the statistics of two estimators comparable: features by name, grid, feature map, and folds.
 
-    ``folds`` is 1 where C is given. ``fingerprint`` is of all but the folds, and that of a stream of the same.
+    ``folds`` is 1 where C is given. ``encoder``: what makes features of the columns of tables; None where rows are
+    numbers. ``fingerprint`` is of all but the folds, and that of a stream of the same.
     ``mapped_grid`` is the grid that the Gram matrices, and so the plane, are in.
     """
 
@@ -91,13 +93,20 @@ class RowSpace:
     grid: Grid
     folds: int
     feature_map: FeatureMap = NO_MAP
+    encoder: Encoder | None = None
     fingerprint: bytes = field(init=False, repr=False)
     mapped_grid: Grid = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         everything = WindowLadder((Window("all"),))
         definition = StreamDefinition(
-            "estimator", self.names, self.grid, everything, SolverOptions(), feature_map=self.feature_map
+            "estimator",
+            self.names,
+            self.grid,
+            everything,
+            SolverOptions(),
+            feature_map=self.feature_map,
+            columns=self.encoder,
         )
         object.__setattr__(self, "fingerprint", definition.data_fingerprint)
         object.__setattr__(self, "mapped_grid", definition.plane_grid)

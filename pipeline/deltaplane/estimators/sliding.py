@@ -10,6 +10,7 @@ import numpy as np
 
 from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
+from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, text_of
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
@@ -39,6 +40,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         kind: Kind = "wlpsvm",
         bias: Bias = "default",
         grid: Grid | None = None,
+        columns: Literal["auto"] | Encoder | None = None,
     ) -> None:
         self.window = window
         self.C = C
@@ -47,6 +49,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         self.kind = kind
         self.bias = bias
         self.grid = grid
+        self.columns = columns
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:

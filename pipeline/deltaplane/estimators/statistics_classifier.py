@@ -20,8 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
+from deltaplane.columns.encoder import Cells, Encoder
+from deltaplane.columns.inference import infer
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, RowSpace, text_of
+from deltaplane.estimators.tables_given import columns_of
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
@@ -71,6 +74,39 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     kind: Kind
     bias: Bias
     grid: Grid | None
+    columns: Literal["auto"] | Encoder | None
+
+    def _encoder_for(self, table: Mapping[str, Cells], y: Any) -> Encoder:
+        """The encoder given, or one whose rules are decided from all rows of the first call."""
+        columns: object = self.columns
+        if isinstance(columns, Encoder):
+            return columns
+        if columns != "auto":
+            raise DefinitionError(f"columns: expected 'auto', an Encoder or None, got {columns!r:.100}")
+        labels = None if y is None or np.ndim(y) != 1 else [text_of(label) for label in np.asarray(y)]
+        return infer(table, labels).encoder
+
+    def _features_of(self, X: Any, y: Any = None, *, first: bool = False) -> Any:
+        """Rows of features, from a table where ``columns`` says that it is one; others as they are.
+
+        Raises :class:`RowsRefused` where a row cannot be encoded: nothing of the call is taken in.
+        """
+        if self.columns is None:
+            return X
+        table = columns_of(X)
+        encoder = self._encoder_for(table, y) if first else self.encoder_
+        if encoder is None:
+            raise DefinitionError("columns: this estimator was fitted on rows of numbers; set columns before it is fit")
+        # What is being fitted has it only if the whole call succeeds: until then the old encoder is in force.
+        self._next_encoder = encoder
+        encoded = encoder.encode(table)
+        if encoded.refused:
+            one = encoded.refused[0]
+            raise RowsRefused(
+                f"row {one.row} of {len(encoded.fits)}: {one.reason} ({len(encoded.refused)} such rows);"
+                " leave the rows out, or give an encoder with other rules"
+            )
+        return encoded.features
 
     def _grid_for(self, X: Floats) -> Grid:
         """The grid given, or one fitted on all rows of the first call."""
@@ -85,11 +121,15 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _space_for(self, X: Floats) -> RowSpace:
         """What the statistics are over, from the rows of the first call."""
-        return RowSpace(self._names(X.shape[1]), self._grid_for(X), FOLDS if self.C == "auto" else 1)
+        encoder = None if self.columns is None else self._next_encoder
+        folds = FOLDS if self.C == "auto" else 1
+        return RowSpace(self._names(X.shape[1]), self._grid_for(X), folds, encoder=encoder)
 
     # What was given.
 
     def _names(self, features: int) -> tuple[str, ...]:
+        if self.columns is not None:
+            return self._next_encoder.features
         names = getattr(self, "feature_names_in_", None)
         return tuple(f"x{j}" for j in range(features)) if names is None else tuple(names)
 
@@ -106,6 +146,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _given(self, X: Any, y: Any, *, first: bool) -> tuple[Floats, Labelled]:
         """Rows and labels of a call, checked as scikit-learn does."""
         self._options()
+        X = self._features_of(X, y, first=first)
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
         check_classification_targets(labels)
         return rows, Labelled.of(labels)
@@ -181,6 +222,11 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self._fitted().space.grid
 
     @property
+    def encoder_(self) -> Encoder | None:
+        """What makes features of the columns of tables, or None where rows are numbers."""
+        return self._fitted().space.encoder
+
+    @property
     def class_counts_(self) -> dict[Any, int]:
         """Class to number of rows held."""
         live = self._fitted()
@@ -198,7 +244,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def decision_function(self, X: Any) -> Floats:
         """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k]."""
         solution = self._solved()
-        rows = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = validate_data(self, self._features_of(X), dtype=np.float64, reset=False)
         decisions = self._fitted().space.decisions(rows, solution.coef, solution.intercept)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
