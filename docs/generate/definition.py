@@ -34,7 +34,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "missing": ("list of texts", "What stands for a missing value, in every column."),
         "rules": (
             "list of tables",
-            "How each column of a table becomes features. None: rows are numbers already.",
+            "How each column of a table [becomes features](../how-to/mixed-tables.md). None: rows are numbers already.",
         ),
     },
     "features": {

@@ -24,6 +24,7 @@ ALONE = (
     "docs/explanation/exactness.md",
     "docs/how-to/choose-windows.md",
     "docs/how-to/estimators.md",
+    "docs/how-to/mixed-tables.md",
     "docs/how-to/producers.md",
     "docs/how-to/secure.md",
     "docs/install.md",
