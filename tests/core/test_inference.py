@@ -77,7 +77,7 @@ def test_the_same_rows_in_another_order_are_decided_alike() -> None:
             TimeRule("c", "fill", parts=("weekday", "days")),
         ),
         (["2026-11-29T06:00", "2026-11-29 18:00"] * 50, TimeRule("c", "fill", parts=("hour",))),
-        ([f"m{at // 2}" for at in range(600)], HashedRule("c", "fill", 256)),
+        ([f"m{at // 2}" for at in range(600)], HashedRule("c", "fill", 32)),
         ([1.5 + at for at in range(100)], NumberRule("c", "fill", fill=50.5)),
         (np.array([1, 10, 100_000_000] * 30 + [1] * 10), NumberRule("c", "fill", fill=10.0, log=True)),
     ],
@@ -151,10 +151,18 @@ def test_a_column_that_alone_gives_the_label_is_pointed_out() -> None:
 
 
 def test_many_texts_of_many_levels_share_the_features_there_may_be() -> None:
-    table = {f"t{number}": [f"{number} {at // 2}" for at in range(600)] for number in range(20)}
+    table = {f"t{number}": [f"{number} {at // 2}" for at in range(600)] for number in range(40)}
     inferred = infer(table)
-    assert len(inferred.encoder.features) == 20 * 32
-    assert inferred.decisions[0].reason == "text, 300 levels, hashed into 32 buckets"
+    assert len(inferred.encoder.features) == 40 * 16
+    assert inferred.decisions[0].reason == "text, 300 levels, hashed into 16 buckets"
+
+
+@pytest.mark.parametrize(("rare", "buckets"), [(5, 32), (40, 32), (100, 64), (300, 256)])
+def test_a_text_has_as_many_buckets_as_the_rarest_class_has_rows(rare: int, buckets: int) -> None:
+    labels = ["fraud" if at < rare else "ok" for at in range(600)]
+    rule = infer({"c": [f"m{at // 2}" for at in range(600)]}, labels).encoder.rules[0]
+    assert isinstance(rule, HashedRule)
+    assert rule.buckets == buckets
 
 
 def test_a_word_about_a_column_that_is_not_there_or_leaves_none_is_refused() -> None:
