@@ -21,6 +21,7 @@ __all__ = [
     "SolveRefused",
     "SourceBarred",
     "StateMismatch",
+    "TableMismatch",
     "WireError",
 ]
 

@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+__all__ = ["BLANKS", "MISSING", "MissingWords", "is_nothing", "number_of", "plain_cell", "shown", "text_of", "truth_of"]
+
 BLANKS = " \t\r\n\f\v"
 """What is cut off both ends of a text. No other character is: which are blank would change with Unicode."""
 

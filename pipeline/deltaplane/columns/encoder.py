@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Floats, Positions
 from deltaplane.columns.cells import BLANKS, MISSING, MissingWords, is_nothing, plain_cell, shown
 from deltaplane.columns.rules import ColumnRule, NumberRule, utf8_bytes
 from deltaplane.errors import DefinitionError, TableMismatch
 
-Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.intp]
+__all__ = ["VERSION", "Cells", "CodedCells", "Encoded", "Encoder", "RefusedCell", "coded", "read_column"]
+
 
 _KNOWN = (str, int, float, Decimal, date, np.generic)
 """Types of cells that rules can read; a datetime is a date."""
@@ -38,7 +38,7 @@ class CodedCells:
     """A column by its different cells: row i has ``cells[codes[i]]``. See :func:`coded`."""
 
     cells: Sequence[Any]
-    codes: Places
+    codes: Positions
 
     def __len__(self) -> int:
         return len(self.codes)

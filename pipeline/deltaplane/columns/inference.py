@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Flags, Int64s
 from deltaplane.columns.cells import MISSING, MissingWords, shown
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.rules import (
@@ -29,7 +29,19 @@ from deltaplane.columns.sight import MOST, Sight
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "BUCKETS",
+    "FEATURES_PROPOSED",
+    "FEW_ROWS",
+    "LEVELS_DECLARED",
+    "LONG_TAIL",
+    "MOST_BUCKETS",
+    "Decision",
+    "Inferred",
+    "Overrides",
+    "infer",
+]
+
 
 LEVELS_DECLARED = 200
 """A text with more levels is hashed: few rows have any one of them, and each would be a feature."""
@@ -243,7 +255,7 @@ def _time(sight: Sight, said: Overrides) -> Decision:
     return Decision(sight.column, rule, reason, _odd(sight, ~np.isnan(sight.times), "times"))
 
 
-def _odd(sight: Sight, known: npt.NDArray[np.bool_], kind: str) -> str:
+def _odd(sight: Sight, known: Flags, kind: str) -> str:
     odd = np.flatnonzero(~known).tolist()
     if not odd:
         return ""
@@ -266,7 +278,7 @@ def _category(sight: Sight, said: Overrides) -> Decision:
     return Decision(column, rule, _with_missing(reason, rule, sight))
 
 
-def _buckets_for(labels: npt.NDArray[np.int64] | None) -> int:
+def _buckets_for(labels: Int64s | None) -> int:
     rarest = BUCKETS if labels is None or not len(labels) else int(np.bincount(labels).min())
     return min(MOST_BUCKETS, max(BUCKETS, 1 << (rarest.bit_length() - 1)))
 

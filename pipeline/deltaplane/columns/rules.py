@@ -15,15 +15,27 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.columns import times
 from deltaplane.columns.cells import number_of, text_of, truth_of
 from deltaplane.errors import DefinitionError
 from deltaplane.maps.logarithm import signed_logarithms
 
-Floats = npt.NDArray[np.float64]
+__all__ = [
+    "HASH",
+    "RULES",
+    "BooleanRule",
+    "CategoryRule",
+    "ColumnRule",
+    "HashedRule",
+    "Missing",
+    "NumberRule",
+    "TimeRule",
+    "utf8_bytes",
+]
+
 
 Missing = Literal["indicator", "fill", "refuse"]
 """A missing value: filled in with a feature of its own that says so, filled in alone, or the row is refused."""

@@ -11,15 +11,15 @@ from datetime import date
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane import limits
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.cells import MissingWords, number_of, plain_cell, text_of
 from deltaplane.columns.encoder import Cells, CodedCells, coded
 from deltaplane.columns.times import milliseconds_of
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+__all__ = ["MOST", "Sight"]
+
 
 MOST = 0.9
 """Where so large a part of the rows is a number, or a time, the column is one, and the others are told of."""

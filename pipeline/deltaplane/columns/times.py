@@ -14,13 +14,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.cells import number_of
 from deltaplane.maps.portable import RESULT_BITS, cosines_and_sines
 
-Floats = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+__all__ = ["PARTS", "milliseconds_of", "names_of", "write_parts"]
+
 
 PARTS = ("hour", "weekday", "day of year", "days")
 """What a time may become: sine and cosine of the first three, and days since 1970 began, with the part of a day."""

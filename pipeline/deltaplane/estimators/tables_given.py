@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from deltaplane.columns.encoder import Cells
-from deltaplane.estimators.rows_given import RowsRefused
+from deltaplane.errors import RowsRefused
+
+__all__ = ["columns_of"]
 
 
 def columns_of(table: Any) -> dict[str, Cells]:

@@ -12,9 +12,11 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from deltaplane.arrays import Floats
+
+__all__ = ["LOGARITHM_BITS", "signed_logarithms"]
+
 
 LOGARITHM_BITS = 32
 """Values are multiples of 2**-32: beside it, the step of a fitted grid is coarse. Below 1e-10 they are zero."""

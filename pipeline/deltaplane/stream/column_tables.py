@@ -21,6 +21,8 @@ from deltaplane.columns.rules import RULES, ColumnRule
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.table_values import Tables, flag, list_of, number, strings, text, whole
 
+__all__ = ["encoder_of", "encoder_table"]
+
 _SETTINGS: Mapping[str, Callable[[Any, str], Any]] = {
     "column": text,
     "missing": text,

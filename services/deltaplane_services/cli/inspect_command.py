@@ -9,6 +9,8 @@ import typer
 
 from deltaplane_services.system.printable import echo
 
+__all__ = ["inspect"]
+
 
 def inspect(
     file: Annotated[str, typer.Argument(help="CSV or Parquet, also .gz; - is standard input.")],

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["as_toml"]
+__all__ = ["as_toml", "inline_toml"]
 
 
 def as_toml(tables: Mapping[str, Any]) -> str:

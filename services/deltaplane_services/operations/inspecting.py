@@ -22,6 +22,8 @@ from deltaplane_services.readers.layout import refuse_duplicates
 from deltaplane_services.readers.parquet_format import MAGIC
 from deltaplane_services.system.printable import plain
 
+__all__ = ["FIRST_BYTES", "FirstRows", "Inspected", "Roles", "definition_text", "first_rows", "inspect"]
+
 FIRST_BYTES = 64 * BLOCK_BYTES
 """Bytes of text that are read at most: longer rows make fewer of them."""
 
