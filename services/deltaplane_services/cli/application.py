@@ -17,6 +17,7 @@ from deltaplane_services.cli.access_commands import topics_acls
 from deltaplane_services.cli.compare_commands import compare
 from deltaplane_services.cli.copy_commands import register as register_copy
 from deltaplane_services.cli.definition_commands import definition_app
+from deltaplane_services.cli.file_options import INPUT, TimeFormat, TimeUnit, TimeZone, with_times
 from deltaplane_services.cli.grid_commands import grid_app
 from deltaplane_services.cli.kafka_commands import register
 from deltaplane_services.cli.retire_commands import register as register_retire
@@ -39,7 +40,6 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
-INPUT = "What the file holds"
 STREAM = "The stream"
 SOLVER = "The plane"
 RUN = "The run"
@@ -74,8 +74,11 @@ def replay(
     ] = None,
     time: Annotated[
         str | None,
-        typer.Option(help="Column with the event time (ISO 8601, or seconds since 1970).", rich_help_panel=INPUT),
+        typer.Option(help="Column with the event time: ISO 8601, or a number since 1970.", rich_help_panel=INPUT),
     ] = None,
+    time_unit: TimeUnit = None,
+    time_format: TimeFormat = None,
+    time_zone: TimeZone = None,
     id_column: Annotated[
         str | None, typer.Option("--id", help="Column with unique ids; line numbers by default.", rich_help_panel=INPUT)
     ] = None,
@@ -236,6 +239,7 @@ def replay(
         check_output(None if asked is None or asked == "-" else Path(asked), what)
     tables = load_tables(definition)
     tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
+    tables = with_times(tables, time_unit, time_format, time_zone)
     tables = lay_over(tables, "classes", positive=positive)
     tables = lay_over(tables, "features", missing=missing)
     tables = lay_over(tables, "window", length=_window(window), max=max_window)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deltaplane import limits
+from deltaplane_services.cli.file_options import TimeFormat, TimeUnit, TimeZone, with_times
 from deltaplane_services.cli.shared_options import (
     SECONDS,
     SEED,
@@ -156,6 +157,9 @@ def produce(
     batch: Annotated[
         int, typer.Option(callback=within(1, limits.BATCH_ROWS), help="Rows of one SampleBatch message.")
     ] = 500,
+    time_unit: TimeUnit = None,
+    time_format: TimeFormat = None,
+    time_zone: TimeZone = None,
     retire_fraction: Annotated[
         float, typer.Option(callback=within(0, 1), help="Part of the samples to retire at random later moments.")
     ] = 0.0,
@@ -184,7 +188,7 @@ def produce(
         check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
-        tables=load_tables(definition),
+        tables=with_times(load_tables(definition), time_unit, time_format, time_zone),
         chunk=batch,
         rows_per_second=speed,
         retire_fraction=retire_fraction,

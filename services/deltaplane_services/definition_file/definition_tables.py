@@ -13,7 +13,10 @@ from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.stream.table_values import check_keys, flag, label, list_of, number, strings, text, whole
 
-INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
+INPUT_KEYS = (
+    *("label", "id", "time", "time_unit", "time_format", "time_zone", "ignore", "format", "delimiter", "header"),
+    *("number_of_features", "nominal"),
+)
 Tables = dict[str, Any]
 
 

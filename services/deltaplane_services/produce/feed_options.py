@@ -98,6 +98,10 @@ def reader_options(options: ReplayOptions) -> ReaderOptions:
         number_of_features=table.get("number_of_features"),
         delimiter=table.get("delimiter"),
         header=table.get("header", True),
+        nominal=table.get("nominal", "one-hot"),
+        time_unit=table.get("time_unit"),
+        time_format=table.get("time_format"),
+        time_zone=table.get("time_zone"),
     )
 
 

@@ -162,7 +162,7 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
             f"The header of {source.name} gives no name to {name.replace('column', 'column ')}, which is often a "
             f"saved row number. Leave it out with `{ignoring([name])}`, or name the features to use."
         )
-    return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source.name).blocks()
+    return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source).blocks()
 
 
 def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple[list[str], str]:

@@ -8,16 +8,18 @@ and the whole block goes record by record; a record that is unfinished at its en
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deltaplane_services.readers.bounds import LINE_BYTES
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
 from deltaplane_services.readers.row_by_row_path import RowByRow, wrong_count
 from deltaplane_services.readers.screen import TextOfLines
+from deltaplane_services.readers.time_rule import FIRST_ROWS, rule_of_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +52,25 @@ class Dialect(Protocol):
 class TableReader:
     """Row blocks of a table of text, from where the line cutter stands."""
 
-    def __init__(self, cutter: LineCutter, layout: Layout, dialect: Dialect, options: ReaderOptions, name: str) -> None:
+    def __init__(
+        self, cutter: LineCutter, layout: Layout, dialect: Dialect, options: ReaderOptions, source: ByteSource
+    ) -> None:
         self._cutter = cutter
-        self._layout = layout
         self._dialect = dialect
-        self._name = name
+        self._name = source.name
+        self._begun: TextBlock | OverlongLine | None = None
+        if layout.time is not None and layout.times is None:
+            rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
+            layout = replace(layout, times=rule)
+            source.notes += [note] if note else []
+        self._layout = layout
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
         self._rows = RowByRow(layout, options)
 
     def blocks(self) -> Iterator[RowBlock]:
         """All rows in file order. Raises ReaderError where there are none or the first block's all hold text."""
         beginning: list[RowBlock] = []
-        while not beginning and (piece := self._cutter.next_piece()) is not None:
+        while not beginning and (piece := self._next_piece()) is not None:
             beginning = list(self._blocks_of(piece))
         if not beginning:
             raise ReaderError(f"{self._name} has a header and no rows; at least one row was expected after it.")
@@ -70,6 +79,28 @@ class TableReader:
         del beginning
         while (piece := self._cutter.next_piece()) is not None:
             yield from self._blocks_of(piece)
+
+    def _next_piece(self) -> TextBlock | OverlongLine | None:
+        piece, self._begun = self._begun, None
+        return piece or self._cutter.next_piece()
+
+    def first_cells(self, position: int) -> list[str]:
+        """The cells of one column in the first rows, before any blocks were asked for."""
+        return self._cells(self._layout, position)
+
+    def _cells(self, layout: Layout, position: int) -> list[str]:
+        self._begun = self._next_piece()
+        data = self._begun.data if isinstance(self._begun, TextBlock) else b""
+        cells: list[str] = []
+        at = 0
+        while at < len(data) and len(cells) < FIRST_ROWS:
+            record = self._dialect.record(data, at, final=True)
+            if record is None:
+                break
+            if len(record.cells) == len(layout.names):
+                cells.append(record.cells[position])
+            at = record.end
+        return cells
 
     def _refuse_text_columns(self, blocks: list[RowBlock]) -> None:
         text = self._rows.first_text

@@ -62,6 +62,8 @@ class Console:
     def summary(self, result: ReplayResult) -> None:
         """The closing tables."""
         self._console.print(_overview(result))
+        for note in result.notes:
+            self._console.print(Text(f"note: {plain(note)}", "yellow"))
         if result.refusals.total:
             self._console.print(_refusals(result))
         self._console.print(_digest(result), soft_wrap=True)

@@ -64,7 +64,8 @@ class Snapshot:
 class ReplayResult:
     """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
 
-    ``ended_early`` is None, or why the file was not read to its end.
+    ``ended_early`` is None, or why the file was not read to its end. ``notes``: what was found out about the file, or
+    taken for granted.
     """
 
     source: str
@@ -79,6 +80,7 @@ class ReplayResult:
     rounding_error: npt.NDArray[np.float64] | None
     verification: Verification | None
     ended_early: str | None
+    notes: tuple[str, ...] = ()
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -215,6 +217,7 @@ class _Run:
             rounding_error=self._pipeline.rounding_error(),
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
+            notes=self._reader.notes,
         )
 
     def _round(self, records: list[Outgoing], published: Published) -> None:
