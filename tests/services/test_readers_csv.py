@@ -276,7 +276,7 @@ def test_columns_that_do_not_go_together_are_a_fault(options: ReaderOptions, exp
         (b"a,y\n\n\r\n", "has a header and no rows"),
         (b"a,a,y\n1,2,p\n", "two columns named `a`: column 1 and column 2"),
         (
-            b",x,y\n0,1,p\n",
+            b",x,y\n0,1,p\n0,2,q\n",
             "gives no name to column 1, which is often a saved row number. Leave it out with `--ignore col",
         ),
         (b"y\np\n", "has one column only, 'y', when cut at ','"),

@@ -18,6 +18,7 @@ from deltaplane_services.readers.cells import read_number
 from deltaplane_services.readers.layout import choose_columns, ignoring
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.saved_index import with_row_names, without_saved_index
 from deltaplane_services.readers.table import Record, TableReader
 
 NOT_UTF8 = "the row is not UTF-8 text"
@@ -147,8 +148,11 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
     """Names of the features, and the row blocks; raises ReaderError where header and options do not go together."""
     cutter = LineCutter(source)
     names, delimiter = _read_names(cutter, options, source.name)
+    names, has_index = with_row_names(names, cutter, CsvDialect(delimiter))
     unnamed = {f"column{position}" for position, name in enumerate(names, start=1) if not name}
     names = [name or f"column{position}" for position, name in enumerate(names, start=1)]
+    options, notes = without_saved_index(names, options, names[:1] if has_index else ())
+    source.notes += notes
     try:
         layout = choose_columns(names, options, source.name)
     except ReaderError as error:

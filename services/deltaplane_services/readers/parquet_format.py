@@ -21,6 +21,7 @@ from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import canonical_label, clip, printable
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.saved_index import without_saved_index
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
 from deltaplane_services.readers.time_rule import FIRST_ROWS, SECONDS_OR_ISO, TimeRule, rule_of_rows
 from deltaplane_services.readers.time_text import TIME_MISSING, milliseconds_of_ticks
@@ -50,6 +51,8 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:  # The last of a name that is not UTF-8.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
+    options, notes = without_saved_index(names, options)
+    source.notes += notes
     layout = choose_columns(names, options, source.name)
     layout = replace(layout, times=_time_rule(file, layout, options, source))
     rows = _ParquetRows(file, layout, options, source)

@@ -6,6 +6,7 @@ with the place it has in the file. Faults of single rows are values; faults of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -152,6 +153,10 @@ class ReaderOptions:
                 f"The delimiter {delimiter!r} cannot separate cells; give one ASCII character other than a quote "
                 "or a line end."
             )
+
+    def with_ignored(self, names: Sequence[str]) -> ReaderOptions:
+        """The same with more columns that are no features."""
+        return replace(self, ignored=(*self.ignored, *names)) if names else self
 
     def _check_times(self) -> None:
         if self.time_unit is not None and self.time_unit not in TIME_UNITS:

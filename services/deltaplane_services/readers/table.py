@@ -49,6 +49,22 @@ class Dialect(Protocol):
         """The record at ``at``; None where it goes on behind ``data``, which it cannot if that is ``final``."""
 
 
+def first_rows(dialect: Dialect, cutter: LineCutter) -> list[list[str]]:
+    """The cells of the first rows of the block that comes next, whatever their number."""
+    piece = cutter.look_ahead()
+    data = piece.data if isinstance(piece, TextBlock) else b""
+    rows: list[list[str]] = []
+    at = 0
+    while at < len(data) and len(rows) < FIRST_ROWS:
+        record = dialect.record(data, at, final=True)
+        if record is None:
+            break
+        if record.cells:
+            rows.append(record.cells)
+        at = record.end
+    return rows
+
+
 class TableReader:
     """Row blocks of a table of text, from where the line cutter stands."""
 
@@ -58,7 +74,6 @@ class TableReader:
         self._cutter = cutter
         self._dialect = dialect
         self._name = source.name
-        self._begun: TextBlock | OverlongLine | None = None
         if layout.time is not None and layout.times is None:
             rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
             layout = replace(layout, times=rule)
@@ -70,7 +85,7 @@ class TableReader:
     def blocks(self) -> Iterator[RowBlock]:
         """All rows in file order. Raises ReaderError where there are none or the first block's all hold text."""
         beginning: list[RowBlock] = []
-        while not beginning and (piece := self._next_piece()) is not None:
+        while not beginning and (piece := self._cutter.next_piece()) is not None:
             beginning = list(self._blocks_of(piece))
         if not beginning:
             raise ReaderError(f"{self._name} has a header and no rows; at least one row was expected after it.")
@@ -80,27 +95,13 @@ class TableReader:
         while (piece := self._cutter.next_piece()) is not None:
             yield from self._blocks_of(piece)
 
-    def _next_piece(self) -> TextBlock | OverlongLine | None:
-        piece, self._begun = self._begun, None
-        return piece or self._cutter.next_piece()
-
     def first_cells(self, position: int) -> list[str]:
         """The cells of one column in the first rows, before any blocks were asked for."""
         return self._cells(self._layout, position)
 
     def _cells(self, layout: Layout, position: int) -> list[str]:
-        self._begun = self._next_piece()
-        data = self._begun.data if isinstance(self._begun, TextBlock) else b""
-        cells: list[str] = []
-        at = 0
-        while at < len(data) and len(cells) < FIRST_ROWS:
-            record = self._dialect.record(data, at, final=True)
-            if record is None:
-                break
-            if len(record.cells) == len(layout.names):
-                cells.append(record.cells[position])
-            at = record.end
-        return cells
+        rows = first_rows(self._dialect, self._cutter)
+        return [row[position] for row in rows if len(row) == len(layout.names)]
 
     def _refuse_text_columns(self, blocks: list[RowBlock]) -> None:
         text = self._rows.first_text
