@@ -31,6 +31,9 @@ from deltaplane_services.system.printable import plain
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
+    from deltaplane_services.replay.run import ReplayResult
+    from deltaplane_services.replay.saved import SavedReplay
+
 app = typer.Typer(
     name="deltaplane",
     help="Exact, un-learnable, sliding-window classification of streams.",
@@ -40,6 +43,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
 )
 
+REPLAY_EXIT_CODES = """Exit codes:
+
+ 0: there are figures, and --verify, where it was asked for, has found the same
+
+ 1: the figures say nothing (rows of some class were never scored, or all are sorted by class), or --verify failed
+
+ 2: the file or the options cannot be used, or the file is damaged from some row on
+"""
 STREAM = "The stream"
 SOLVER = "The plane"
 RUN = "The run"
@@ -61,7 +72,7 @@ def top(
     """Exact, un-learnable, sliding-window classification of streams."""
 
 
-@app.command()
+@app.command(epilog=REPLAY_EXIT_CODES)
 @with_settings("replay")
 def replay(
     file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
@@ -169,6 +180,14 @@ def replay(
         ),
     ] = 0.0,
     seed: Annotated[int, typer.Option(callback=SEED, help="Seed of everything random.", rich_help_panel=RUN)] = 0,
+    shuffle: Annotated[
+        int | None,
+        typer.Option(
+            callback=SEED,
+            help="Take the rows in a random order of this seed, for files that are sorted by class; not with --time.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -206,6 +225,20 @@ def replay(
     plots: Annotated[
         Path | None, typer.Option(help="Write its pictures to a directory, as PNG and SVG.", rich_help_panel=RUN)
     ] = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write what another replay can go on from, with the rows that come next.", rich_help_panel=RUN
+        ),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Go on from what --save has written: FILE holds the rows behind its own. Definition and columns are"
+            " those of the saved replay.",
+            rich_help_panel=RUN,
+        ),
+    ] = None,
     retired_ids: Annotated[
         Path | None,
         typer.Option(
@@ -235,9 +268,15 @@ def replay(
     from deltaplane_services.system.output_files import check_output, write_text
 
     check_outputs(report, plots)
-    for asked, what in ((json_to, "json"), (retired_ids, "retired-ids"), (write_definition, "write-definition")):
+    for asked, what in (
+        (json_to, "json"),
+        (retired_ids, "retired-ids"),
+        (write_definition, "write-definition"),
+        (save, "save"),
+    ):
         check_output(None if asked is None or asked == "-" else Path(asked), what)
-    tables = load_tables(definition)
+    saved = _resumed(resume, definition, broker, save)
+    tables = load_tables(definition) if saved is None else saved.tables
     tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
     tables = with_times(tables, time_unit, time_format, time_zone)
     tables = lay_over(tables, "classes", positive=positive)
@@ -256,12 +295,15 @@ def replay(
         imbalance=None if imbalance is None else ImbalanceSchedule.parse(imbalance),
         retire_fraction=retire_fraction,
         seed=seed,
+        shuffle=shuffle,
+        save=save,
+        continues=saved is not None,
         verify=verify,
         retired_ids=retired_ids,
         blas_threads=resolve_knob("blas_threads", flags["blas_threads"], os.environ, tables),
     )
     console = Console(to_error=json_to == "-")
-    pipeline = embedded(options, console.warn)
+    pipeline = embedded(options, console.warn, saved)
     if broker is not None:
         if chunk == 1:
             console.warn("chunk 1: on Kafka every row waits for its model, several milliseconds; use --chunk 100")
@@ -270,7 +312,7 @@ def replay(
         properties, threads = tuple(kafka or ()), options.blas_threads
         pipeline = on_kafka(KafkaRun(broker, properties, workers, keep_topics, services, tables, threads))
     with console.progress() as show:
-        result = run_replay(options, show, pipeline)
+        result = run_replay(options, show, pipeline, saved)
     console.summary(result)
     if json_to is not None:
         write_json(result, json_to)
@@ -278,10 +320,31 @@ def replay(
         draw(run_of(plain_summary(result), file), report, plots)
     if write_definition is not None:
         write_text(write_definition, definition_text(result), "write-definition")
+    if code := _exit_code(result):
+        raise typer.Exit(code)
+
+
+def _resumed(resume: Path | None, definition: Path | None, broker: str | None, save: Path | None) -> SavedReplay | None:
+    """The saved replay to go on from, None where there is none. Raises DefinitionError for options that do not fit."""
+    if broker is not None and (resume is not None or save is not None):
+        raise DefinitionError(
+            "save, resume: on Kafka a stream is kept by its topics (--keep-topics); leave --broker out"
+        )
+    if resume is None:
+        return None
+    if definition is not None:
+        raise DefinitionError("resume: the saved replay has its own definition; leave --definition out")
+    from deltaplane_services.replay.saved import read_saved
+
+    return read_saved(resume)
+
+
+def _exit_code(result: ReplayResult) -> int:
     if result.verification is not None and not result.verification.passed:
-        raise typer.Exit(1)
+        return 1
     if result.ended_early is not None:
-        raise typer.Exit(130 if result.ended_early == "interrupted" else 2)
+        return 130 if result.ended_early == "interrupted" else 2
+    return 1 if result.verdict.says_nothing else 0
 
 
 def _window(text: str | None) -> Any:
