@@ -96,11 +96,18 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "input": {
         "label": ("text", "Column with the class."),
         "id": ("text", "Column with unique ids. Without it rows of files get ids made of file, line and content."),
-        "time": ("text", "Column with the event time: ISO 8601, or seconds since 1970."),
+        "time": ("text", "Column with the event time ([forms](../how-to/times-of-files.md))."),
+        "time_unit": ("s, ms, us, ns, days", "What times that are numbers count; told by the first rows."),
+        "time_format": ("text", "The form of times that are no ISO 8601, such as `%d/%m/%Y %H:%M`."),
+        "time_zone": ("text", "Zone of local times, such as `Europe/Berlin`. Without it they are taken for UTC."),
         "ignore": ("list of texts", "Columns that are no features."),
         "format": ("csv, parquet, libsvm, arff", "Format of the file; told from the file where this is not given."),
         "delimiter": ("text", "What is between two cells of a CSV file; told from the file where this is not given."),
         "header": ("true, false", "Whether a CSV file begins with the names of its columns."),
+        "nominal": (
+            "one-hot, place",
+            "Nominal features of ARFF: one for each value, or its place in the declaration, as early versions had it.",
+        ),
         "number_of_features": ("whole number", "Features of a LIBSVM file, which names only those that are not zero."),
     },
 }

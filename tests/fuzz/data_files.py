@@ -24,6 +24,9 @@ CSV = (
     * 6,
     b"a;b;label\r\n1;2;x\r\n3;4;y\r\n\r\n5;6;x\r\n",
     b"a,b,label\n" + b"0.1,0.2,x\n0.3,0.4,y\n" * 40,
+    b",when,a,label\n" + b"".join(b"%d,%d,0.5,UP\n" % (n, 1696118400000 + n) for n in range(12)),
+    b"id,when,a,label\n" + b"1,01.10.2023 00:30,0.5,UP\n2,29.10.2023 02:30,1,DOWN\n" * 6,
+    b"id,when,a,label\n" + b"1,45200.5,0.5,UP\n2,45201,1,DOWN\n" * 6,
 )
 ARFF = (
     b"% comment\n@relation r\n@attribute a numeric\n@attribute 'b c' {x, y}\n@attribute d date 'yyyy-MM-dd'\n"
@@ -68,6 +71,10 @@ CELLS = (
         b"0000-01-01",
         b"1e20",
         b"2024-01-01 25:00",
+        b"20231001T24",
+        b"1696118400000000",
+        b"45200.5",
+        b"01.10.2023 00:00",
     ),
     *(b"UP", b"DOWN", b"a" * 300, "\u0660".encode(), "\ud7ff\U0010ffff".encode(), b"2:1", b"1:1", b"0:0", b"# c"),
 )
@@ -97,6 +104,8 @@ ARFF_WORDS = (
     b'"',
     b"%",
     b"numeric",
+    b"{a, 'b}'} % {c}",
+    b"date 'dd.MM.yyyy HH:mm'",
     b"string",
     b"date",
     b",",
@@ -128,10 +137,18 @@ _TABLE_OPTIONS = (
     ReaderOptions(label="label", ignored=_IGNORED, missing="keep"),
     ReaderOptions(label="label", id="id", time="when", features=("a", "b"), missing="keep"),
     ReaderOptions(label="label", id="id", time="when"),
+    ReaderOptions(label="label", id="id", time="when", time_zone="Europe/Berlin"),
+    ReaderOptions(label="label", id="id", time="when", time_unit="ms"),
+    ReaderOptions(label="label", id="id", time="when", time_format="%d.%m.%Y %H:%M"),
 )
 _OPTIONS = {
     "csv": (*_TABLE_OPTIONS, ReaderOptions(label="3", header=False), ReaderOptions(label="label", delimiter=";")),
-    "arff": (*_TABLE_OPTIONS, ReaderOptions(ignored=_IGNORED)),
+    "arff": (
+        *_TABLE_OPTIONS,
+        ReaderOptions(ignored=_IGNORED),
+        ReaderOptions(ignored=_IGNORED, missing="keep"),
+        ReaderOptions(ignored=_IGNORED, nominal="place"),
+    ),
     "libsvm": (
         ReaderOptions(),
         ReaderOptions(missing="keep"),

@@ -180,7 +180,7 @@ def test_a_bad_time_is_refused_with_what_it_was() -> None:
     rows = read(b"t,x,y\n5,1,p\nsoon,1,q\n,1,r\ninf,1,s\n1e300,1,u\n2024-02-30,1,v\n", ReaderOptions("y", time="t"))
     assert rows.labels == ["p"]
     assert rows.reasons == {
-        3: "the time 'soon' is neither seconds since the epoch nor ISO 8601",
+        3: "the time 'soon' is neither seconds since the epoch nor ISO 8601; declare its form with --time-format",
         4: "the time is missing",
         5: "the time 'inf' is not finite",
         6: "the time '1e300' is outside the range of 64-bit milliseconds",
@@ -276,7 +276,7 @@ def test_columns_that_do_not_go_together_are_a_fault(options: ReaderOptions, exp
         (b"a,y\n\n\r\n", "has a header and no rows"),
         (b"a,a,y\n1,2,p\n", "two columns named `a`: column 1 and column 2"),
         (
-            b",x,y\n0,1,p\n",
+            b",x,y\n0,1,p\n0,2,q\n",
             "gives no name to column 1, which is often a saved row number. Leave it out with `--ignore col",
         ),
         (b"y\np\n", "has one column only, 'y', when cut at ','"),

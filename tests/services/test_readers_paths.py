@@ -139,7 +139,9 @@ def test_every_row_comes_out_as_it_was_written_or_is_refused(
             data += fault.encode("latin-1")
         expect(expected, data.count(b"\n") + 1, cells, keep_missing=keep_missing)
         data += (written(cells, quote_all=quote_all) + line_end).encode()
-    options = ReaderOptions("y", id="k", time="t", ignored=("note",), missing="keep" if keep_missing else "refuse")
+    options = ReaderOptions(
+        "y", id="k", time="t", time_unit="s", ignored=("note",), missing="keep" if keep_missing else "refuse"
+    )
     rows = read(bytes(data), options, block_bytes)
     assert rows.line_numbers == [row[0] for row in expected.rows]
     assert rows.ids == [row[1] for row in expected.rows]
@@ -155,7 +157,7 @@ def test_the_fast_path_and_the_exact_path_give_the_same_blocks_and_the_same_reas
 ) -> None:
     lines = ["a,t,b,y", "1,2,3,one", *(",".join(cells) for cells in drawn)]
     data = "\n".join(lines).encode()
-    options = ReaderOptions("y", time="t")
+    options = ReaderOptions("y", time="t", time_unit="s")
     fast = read(data, options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(CsvDialect, "is_plain", lambda _self, _data: False)
@@ -183,6 +185,6 @@ def test_the_fast_path_is_taken_where_it_can_be(monkeypatch: pytest.MonkeyPatch)
         raise AssertionError(final)
 
     data = b"x,t,y\n" + b'1,1996-05-07 00:30,"p"\n\n2,1996-05-07 01:00,q\r\n\r\n,1996-05-07 02:00,r\n' * 50_000
-    with open_rows(io.BytesIO(data), ReaderOptions("y", time="t", missing="keep")) as reader:
+    with open_rows(io.BytesIO(data), ReaderOptions("y", time="t", time_unit="s", missing="keep")) as reader:
         monkeypatch.setattr(CsvDialect, "record", no_record)
         assert len(Rows(reader).labels) == 150_000

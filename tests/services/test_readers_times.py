@@ -10,7 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane_services.readers.time_text import milliseconds_of_ticks, read_time, times_of_text
+from deltaplane_services.readers.time_rule import SECONDS_OR_ISO
+from deltaplane_services.readers.time_text import milliseconds_of_ticks
+
+read_time, times_of_text = SECONDS_OR_ISO.read, SECONDS_OR_ISO.read_text
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,11 @@ from deltaplane_services.readers.time_text import milliseconds_of_ticks, read_ti
         ("1996-05-07T00:30-0130", 831_434_400_000),
         ("1996-05-07 00:30:00 +01", 831_425_400_000),
         ("1996-05-07T003015", 831_429_015_000),
+        ("19960507T003015Z", 831_429_015_000),
+        ("19960507T0030+1000", 831_393_000_000),
+        ("1996-05-07T24:00", 831_513_600_000),
+        ("1996-05-07 24:00:00.000Z", 831_513_600_000),
+        ("1996-05-07 00:30:15 GMT", 831_429_015_000),
         ("1996-05-07 00:30:15.0004999999999", 831_429_015_000),
         ("1996-05-07 00:30:15.0005", 831_429_015_000),
         ("1996-05-07 00:30:15.0015", 831_429_015_002),
@@ -51,7 +59,7 @@ def test_a_time_is_the_nearest_millisecond_in_utc(text: str, milliseconds: int) 
     "text",
     [
         *("", "?", "nan", "inf", "-inf", "1e400", "9223372036854776", "-9223372036854776", "1" * 5000, "1_0", "0x1"),
-        *("today", "1996-5-7", "1996-05", "96-05-07", "1996-02-30", "1996-13-01", "0000-01-01", "1996-05-07T24:00"),
+        *("today", "1996-5-7", "1996-05", "96-05-07", "1996-02-30", "1996-13-01", "0000-01-01", "1996-05-07T24:01"),
         *("1996-05-07T00:60", "1996-05-07T00:00:60", "1996-05-07T", "1996-05-07T00:30+24:00", "1996-05-07T00:30+02:60"),
         *("1996-05-07 00:30 CET", "1996-05-07Z", "07/05/1996", "1996-05-07 00:30:15.", "١٩٩٦-05-07"),
     ],

@@ -20,7 +20,7 @@ from deltaplane_services.cli.definition_commands import definition_app
 from deltaplane_services.cli.grid_commands import grid_app
 from deltaplane_services.cli.inspect_command import inspect
 from deltaplane_services.cli.kafka_commands import register
-from deltaplane_services.cli.replay_command import replay
+from deltaplane_services.cli.replay_command import EXIT_CODES, replay
 from deltaplane_services.cli.retire_commands import register as register_retire
 from deltaplane_services.cli.shared_options import process
 from deltaplane_services.cli.source_commands import source_app
@@ -97,7 +97,7 @@ def _why_not_there(found: EntryPoint, fault: ImportError) -> str:
     return f"{found.name} needs {missing or fault}: in a checkout, pip install -e '.[{found.name}]'"
 
 
-app.command()(replay)
+app.command(epilog=EXIT_CODES)(replay)
 register(app)
 topics_app.command("acls")(topics_acls)
 app.command()(compare)

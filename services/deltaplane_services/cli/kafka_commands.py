@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deltaplane import limits
+from deltaplane_services.cli.file_options import TimeOptions, with_times
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import (
     SECONDS,
@@ -148,6 +149,7 @@ def scorer(
 def produce(
     file: DataFile,
     stream: SiteOptions,
+    times: TimeOptions,
     speed: RowsPerSecond = None,
     batch: Annotated[
         int, typer.Option(callback=within(1, limits.BATCH_ROWS), help="Rows of one SampleBatch message.")
@@ -178,7 +180,7 @@ def produce(
         check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
-        tables=load_tables(stream.definition),
+        tables=with_times(load_tables(stream.definition), times),
         chunk=batch,
         rows_per_second=speed,
         retire_fraction=retire_fraction,

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from deltaplane.errors import DefinitionError
+from deltaplane_services.cli.file_options import INPUT, TimeOptions, with_times
 from deltaplane_services.cli.shared_options import (
     DataFile,
     Flags,
@@ -21,18 +22,31 @@ from deltaplane_services.cli.shared_options import (
     within,
 )
 
-__all__ = ["InputOptions", "KafkaOptions", "PlaneOptions", "RunOptions", "WindowOptions", "replay"]
+if TYPE_CHECKING:
+    from deltaplane_services.replay.run import ReplayResult
+    from deltaplane_services.replay.saved import SavedReplay
+
+__all__ = ["EXIT_CODES", "InputOptions", "KafkaOptions", "PlaneOptions", "RunOptions", "WindowOptions", "replay"]
+
+EXIT_CODES = """Exit codes:
+
+ 0: there are figures, and --verify, where it was asked for, has found the same
+
+ 1: the figures say nothing (rows of some class were never scored, or all are sorted by class), or --verify failed
+
+ 2: the file or the options cannot be used, or the file is damaged from some row on
+"""
 
 
 @dataclass(frozen=True)
 class InputOptions:
     """What the columns of the file are."""
 
-    panel: ClassVar[str] = "What the file holds"
+    panel: ClassVar[str] = INPUT
 
     label: Annotated[str | None, typer.Option(help="Column with the class.")] = None
     positive: Annotated[str | None, typer.Option(help="Label of the positive class; all others become one.")] = None
-    time: Annotated[str | None, typer.Option(help="Column with the event time (ISO 8601, or seconds since 1970).")] = (
+    time: Annotated[str | None, typer.Option(help="Column with the event time: ISO 8601, or a number since 1970.")] = (
         None
     )
     id_column: Annotated[str | None, typer.Option("--id", help="Column with unique ids; line numbers by default.")] = (
@@ -114,6 +128,23 @@ class RunOptions:
     ] = None
     retire_fraction: RetireFraction = 0.0
     seed: Seed = 0
+    shuffle: Annotated[
+        int | None,
+        typer.Option(
+            callback=within(0, 2**64 - 1),
+            help="Take the rows in a random order of this seed, for files that are sorted by class; not with --time.",
+        ),
+    ] = None
+    save: Annotated[
+        Path | None, typer.Option(help="Write what another replay can go on from, with the rows that come next.")
+    ] = None
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="Go on from what --save has written: FILE holds the rows behind its own. Definition and columns are"
+            " those of the saved replay."
+        ),
+    ] = None
     verify: Annotated[
         bool, typer.Option("--verify", help="Refit from the live rows at the end and compare bit for bit.")
     ] = False
@@ -151,6 +182,7 @@ class KafkaOptions:
 def replay(
     file: DataFile,
     columns: InputOptions,
+    times: TimeOptions,
     stream: WindowOptions,
     plane: PlaneOptions,
     run: RunOptions,
@@ -180,7 +212,9 @@ def replay(
     check_output(None if run.json_to in {None, "-"} else Path(str(run.json_to)), "json")
     check_output(run.retired_ids, "retired-ids")
     check_output(run.write_definition, "write-definition")
-    tables = load_tables(definition)
+    check_output(run.save, "save")
+    saved = _resumed(run, definition, on.broker)
+    tables = load_tables(definition) if saved is None else saved.tables
     tables = lay_over(
         tables,
         "input",
@@ -190,6 +224,7 @@ def replay(
         ignore=columns.ignore or None,
         format=columns.file_format,
     )
+    tables = with_times(tables, times)
     tables = lay_over(tables, "classes", positive=columns.positive)
     tables = lay_over(tables, "features", missing=columns.missing)
     tables = lay_over(tables, "window", length=_window(stream.window), max=stream.max_window)
@@ -214,11 +249,14 @@ def replay(
         retire_fraction=run.retire_fraction,
         seed=run.seed,
         verify=run.verify,
+        shuffle=run.shuffle,
+        save=run.save,
+        continues=saved is not None,
         retired_ids=run.retired_ids,
         blas_threads=resolve_knob("blas_threads", flags["blas_threads"], os.environ, tables),
     )
     console = Console(to_error=run.json_to == "-")
-    pipeline = embedded(options, console.warn)
+    pipeline = embedded(options, console.warn, saved)
     if on.broker is not None:
         if run.chunk == 1:
             console.warn("chunk 1: on Kafka every row waits for its model, several milliseconds; use --chunk 100")
@@ -227,7 +265,7 @@ def replay(
         properties, threads = tuple(on.kafka or ()), options.blas_threads
         pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, tables, threads))
     with console.progress() as show:
-        result = run_replay(options, show, pipeline)
+        result = run_replay(options, show, pipeline, saved)
     console.summary(result)
     if run.json_to is not None:
         write_json(result, run.json_to)
@@ -235,10 +273,31 @@ def replay(
         draw(run_of(plain_summary(result), file), run.report, run.plots)
     if run.write_definition is not None:
         write_text(run.write_definition, definition_text(result), "write-definition")
+    if code := _exit_code(result):
+        raise typer.Exit(code)
+
+
+def _resumed(run: RunOptions, definition: Path | None, broker: str | None) -> SavedReplay | None:
+    """The saved replay to go on from, None where there is none. Raises DefinitionError for options that do not fit."""
+    if broker is not None and (run.resume is not None or run.save is not None):
+        raise DefinitionError(
+            "save, resume: on Kafka a stream is kept by its topics (--keep-topics); leave --broker out"
+        )
+    if run.resume is None:
+        return None
+    if definition is not None:
+        raise DefinitionError("resume: the saved replay has its own definition; leave --definition out")
+    from deltaplane_services.replay.saved import read_saved
+
+    return read_saved(run.resume)
+
+
+def _exit_code(result: ReplayResult) -> int:
     if result.verification is not None and not result.verification.passed:
-        raise typer.Exit(1)
+        return 1
     if result.ended_early is not None:
-        raise typer.Exit(130 if result.ended_early == "interrupted" else 2)
+        return 130 if result.ended_early == "interrupted" else 2
+    return 1 if result.verdict.says_nothing else 0
 
 
 def _window(text: str | None) -> Any:

@@ -15,7 +15,10 @@ from deltaplane.stream.table_values import check_keys, flag, label, list_of, num
 
 __all__ = ["INPUT_KEYS", "Tables", "lay_over", "load_tables", "read_prior"]
 
-INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
+INPUT_KEYS = (
+    *("label", "id", "time", "time_unit", "time_format", "time_zone", "ignore", "format", "delimiter", "header"),
+    *("number_of_features", "nominal"),
+)
 Tables = dict[str, Any]
 
 

@@ -7,7 +7,8 @@ by one, are never reused, and survive compaction and trimming; a fetch below the
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from operator import attrgetter
 
 from deltaplane.errors import DeltaplaneError
@@ -77,6 +78,15 @@ class _Log:
         """The place of the first record at an offset or beyond."""
         return bisect_left(self._records, offset, key=attrgetter("offset")) if self._compacted else offset - self.begin
 
+    def take_over(self, begin: int, end: int, records: Sequence[Record]) -> None:
+        offsets = [record.offset for record in records]
+        grow = all(earlier < later for earlier, later in pairwise((begin - 1, *offsets, end)))
+        if self.end or not 0 <= begin <= end or not grow or (not self._compacted and len(offsets) != end - begin):
+            raise ValueError(f"{self.topic}-{self.partition}: records that are no log from {begin} to {end}")
+        self.begin, self.end, self._records = begin, end, list(records)
+        self._keys = {record.key for record in records} if self._compacted else set()
+        self._count_bytes()
+
     def trim(self, before: int) -> None:
         before = min(before, self.end)
         if before <= self.begin:
@@ -136,6 +146,16 @@ class EmbeddedBroker:
     def nbytes(self, topic: str, partition: int) -> int:
         """What the records of a log take in memory, in bytes."""
         return self._logs[topic, partition].nbytes
+
+    def partitions_of(self, topic: str) -> range:
+        """The partitions that a topic has."""
+        return range(1 if TOPICS[topic].single else self.partitions)
+
+    def take_over(self, topic: str, partition: int, begin: int, end: int, records: Sequence[Record]) -> None:
+        """Fill an empty log with what another one held. Raises KeyError where there is none, and ValueError where the
+        records are not those of a log from ``begin`` to ``end``.
+        """
+        self._logs[topic, partition].take_over(begin, end, records)
 
     def trim(self, topic: str, partition: int, before: int) -> None:
         """Delete every record below an offset, as retention does."""

@@ -48,7 +48,8 @@ DELTAS_BYTES = 2**23
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits.
+    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits;
+    ``keep_window`` those that whoever takes a source over must read.
 
     ``decode``: readers decode every record, as they must where a broker lies between; without it they are handed what
     the bytes were encoded from, which is the same.
@@ -57,6 +58,7 @@ class RunnerOptions:
     site: str = "local"
     records_per_poll: int = 500
     keep_log: bool = False
+    keep_window: bool = False
     decode: bool = True
     seed: int = 0
 
@@ -105,23 +107,29 @@ def start_merger(definition: StreamDefinition, broker: EmbeddedBroker) -> tuple[
 
 
 class EmbeddedRunner:
-    """A whole pipeline in one process."""
+    """A whole pipeline in one process; on a ``broker`` that another one has filled it goes on, at its time ``now``."""
 
-    def __init__(self, definition: StreamDefinition, workers: int = 1, options: RunnerOptions | None = None) -> None:
+    def __init__(
+        self,
+        definition: StreamDefinition,
+        workers: int = 1,
+        options: RunnerOptions | None = None,
+        broker: EmbeddedBroker | None = None,
+        now: int = 0,
+    ) -> None:
         self.definition = definition
         self.options = options or RunnerOptions()
-        self.broker = EmbeddedBroker(definition.partitions, keep_meaning=not self.options.decode)
-        self.merger = MergerProcessor(definition)
+        self.broker = broker or EmbeddedBroker(definition.partitions, keep_meaning=not self.options.decode)
+        self.merger, self._delta_positions = start_merger(definition, self.broker)
         self.scorer = ScorerProcessor(definition)
         self._random = random.Random(self.options.seed)  # noqa: S311 - an order to poll in is no secret.
         self._workers = [_Worker(f"worker-{index}") for index in range(workers)]
-        self._delta_positions = dict.fromkeys(range(definition.partitions), 0)
-        self._query_positions = dict.fromkeys(range(definition.partitions), 0)
-        self._model_position = 0
+        self._query_positions = {p: self.broker.end(QUERIES, p) for p in range(definition.partitions)}
+        self._model_position = self.broker.begin(MODELS, 0)
         self._rounds = 0
-        # A writer's name is never used twice, whatever workers come and go.
-        self._lives = 0
-        self.rebalance(0)
+        # A writer's name is never used twice, whatever workers come and go: each life has put a claim on a log.
+        self._lives = sum(self.broker.end(DELTAS, p) for p in range(definition.partitions))
+        self.rebalance(now)
 
     # Assignment ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +186,7 @@ class EmbeddedRunner:
         output = processor.process(samples, retirements)
         self._publish(output, now)
         if not self.options.keep_log:
-            samples_at, retirements_at = processor.position
+            samples_at, retirements_at = processor.needed_from if self.options.keep_window else processor.position
             self.broker.trim(SAMPLES, partition, samples_at)
             self.broker.trim(RETIREMENTS, partition, retirements_at)
         return bool(samples or retirements or output.then)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
@@ -71,16 +71,16 @@ class BackupWriter:
     Raises :class:`OutputRefused` where it cannot be written.
     """
 
-    def __init__(self, path: Path, definition: StreamDefinition) -> None:
-        self._output = OutputFile(path, "backup", PRIVATE)
+    def __init__(self, path: Path, definition: StreamDefinition, what: str = "backup") -> None:
+        self._output = OutputFile(path, what, PRIVATE)
         self._definition = definition
         self._writer: Any = None
         self.records = 0
 
-    def begin(self, labels: Labels) -> None:
-        """Write the header, with the labels of open classes that each partition has admitted."""
+    def begin(self, labels: Labels, more: Mapping[str, str] | None = None) -> None:
+        """Write the header, with the labels of open classes that each partition has admitted, and ``more`` entries."""
         named = {str(partition): list(admitted) for partition, admitted in labels.items() if admitted}
-        metadata = {DEFINITION: json.dumps(self._definition.to_tables())}
+        metadata = {DEFINITION: json.dumps(self._definition.to_tables()), **(more or {})}
         if named:
             metadata[LABELS] = json.dumps(named)
         self._writer = fastavro.write.Writer(self._output.file, SCHEMA, codec="deflate", metadata=metadata)
@@ -111,17 +111,22 @@ class BackupWriter:
 
 
 class Backup:
-    """A backup that is read: definition and labels at once, its ``digest`` when all of its records have been."""
+    """A backup that is read: definition and labels at once, its ``digest`` when all of its records have been.
 
-    def __init__(self, path: Path) -> None:
+    ``topics``: those that its records may be of.
+    """
+
+    def __init__(self, path: Path, topics: Sequence[str] = (SAMPLES, RETIREMENTS)) -> None:
         self.path = path
+        self._topics = (*topics, END)
         self.digest: str | None = None
         try:
             with path.open("rb") as file:
                 beginning = io.BytesIO(file.read(limits.BACKUP_BLOCK_BYTES))
             header: Any = fastavro.schemaless_reader(beginning, _HEADER, None)
             self._sync, self._begin = header["sync"], beginning.tell()
-            meta = header["meta"]
+            self.meta: Mapping[str, bytes] = header["meta"]
+            meta = self.meta
             self._packed = meta.get("avro.codec", b"null") == b"deflate"
             if header["magic"] != MAGIC or meta.get("avro.codec") not in (None, b"null", b"deflate"):
                 raise BadBackup(f"{path}: expected an Avro container, not packed or by deflate, got another file")
@@ -144,7 +149,7 @@ class Backup:
         number, ended = 0, False
         with self.path.open("rb") as file:
             for record in self._decoded(file):
-                if ended or record.topic not in (SAMPLES, RETIREMENTS, END):
+                if ended or record.topic not in self._topics:
                     raise BadBackup(f"{self.path}: expected samples and retirements, got a record of {record.topic!r}")
                 if record.topic == END:
                     ended = True

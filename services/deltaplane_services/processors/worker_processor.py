@@ -143,6 +143,16 @@ class WorkerProcessor:
         return ResumeFrom(samples, rebuild.retirements_window_from)
 
     @property
+    def needed_from(self) -> tuple[int, int]:
+        """Offsets of samples and of retirements from which a worker would read that took the source over now."""
+        if self._refilling:
+            return self.position
+        samples, retirements = self._samples_covered, self._retirements_covered
+        if self.definition.ladder.keep_rows:
+            samples = min(self.partition.memory_from(samples), self.partition.window_from(samples))
+        return samples, self.partition.retirements_window_from(retirements)
+
+    @property
     def fenced(self) -> bool:
         """Whether a model shows that another writer, or nobody, owns the source since this one claimed it.
 

@@ -36,9 +36,13 @@ def longest_step(definition: StreamDefinition) -> int:
     return limits.LONGEST_SKEW_MILLISECONDS if skew == definition.ladder.fitting_skew_milliseconds else skew
 
 
-def refuse_bogus_times(blocks: Iterable[RowBlock], max_skew_milliseconds: int) -> Iterator[RowBlock]:
-    """The same blocks with rows of bogus event times moved to the refused ones. Blocks must have event times."""
-    clock: int | None = None
+def refuse_bogus_times(
+    blocks: Iterable[RowBlock], max_skew_milliseconds: int, clock: int | None = None
+) -> Iterator[RowBlock]:
+    """The same blocks with rows of bogus event times moved to the refused ones. Blocks must have event times.
+
+    ``clock``: how far the rows before these had come, in milliseconds since the epoch, None where there were none.
+    """
     for block, following in pairwise(chain(blocks, (None,))):
         assert block is not None, "only the last of a chain with an end mark is the mark"
         if not len(block):

@@ -56,6 +56,8 @@ class Feed:
         self._options = options
         self._random = np.random.default_rng(options.seed)
         self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, definition)
+        self.line_offset = 0
+        """What is added to the line numbers that stand for ids: the lines of the files before this one."""
         self._due: list[tuple[int, int, str]] = []
         longest = definition.ladder.windows[definition.ladder.longest]
         latest = longest.length if longest.kind == "count" else LATEST_RETIREMENT_ROWS
@@ -89,7 +91,7 @@ class Feed:
             return
         chosen = np.flatnonzero(self._random.random(len(block)) < self._options.retire_fraction)
         delays = self._random.integers(1, self._latest + 1, size=len(chosen))
-        ids = _ids(block)
+        ids = self._ids(block)
         for row, delay in zip(chosen.tolist(), delays.tolist(), strict=True):
             heapq.heappush(self._due, (self.rows + row + delay, self.rows + row, ids[row]))
 
@@ -116,7 +118,7 @@ class Feed:
         table = tuple(dict.fromkeys(block.labels))
         place = {label: code for code, label in enumerate(table)}
         codes = np.fromiter(map(place.__getitem__, block.labels), dtype=np.int32, count=len(block))
-        ids = _ids(block)
+        ids = self._ids(block)
         if self.definition.partitions == 1:
             samples = Samples.of_record(ids, times, table, codes, block.features, self.now)
             yield PublishedBatch(0, samples, block.line_numbers)
@@ -127,6 +129,10 @@ class Feed:
             mine = [ids[row] for row in rows.tolist()]
             samples = Samples.of_record(mine, times[rows], table, codes[rows], block.features[rows], self.now)
             yield PublishedBatch(partition, samples, block.line_numbers[rows])
+
+    def _ids(self, block: RowBlock) -> list[str]:
+        """The ids of a block: the file's own, or the line numbers."""
+        return block.ids if block.ids is not None else list(map(repr, (block.line_numbers + self.line_offset).tolist()))
 
 
 class _Thinning:
@@ -150,8 +156,3 @@ class _Thinning:
         chance = np.where(positive, np.minimum(1.0, natural / wanted), np.minimum(1.0, wanted / natural))
         kept: Flags = random.random(len(labels)) < chance
         return kept
-
-
-def _ids(block: RowBlock) -> list[str]:
-    """The ids of a block: the file's own, or the line numbers."""
-    return block.ids if block.ids is not None else list(map(repr, block.line_numbers.tolist()))

@@ -52,7 +52,9 @@ class ImbalanceSchedule:
 class ReplayOptions:
     """How a file is fed to the stream; the stream itself is in the tables.
 
-    ``blas_threads``: those of BLAS while the replay lasts, 0 for all that it would take.
+    ``blas_threads``: those of BLAS while the replay lasts, 0 for all that it would take. ``shuffle``: the seed of the
+    order in which rows are taken, None for that of the file. ``save``: where to put what another replay can go on from;
+    ``continues``: whether this one goes on from such a file.
     """
 
     source: str
@@ -65,6 +67,9 @@ class ReplayOptions:
     verify: bool = False
     retired_ids: Path | None = None
     blas_threads: int = 1
+    shuffle: int | None = None
+    save: Path | None = None
+    continues: bool = False
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
@@ -80,6 +85,28 @@ class ReplayOptions:
             )
         if not 0 <= self.seed < 2**64:
             raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
+        if self.save is not None or self.continues:
+            self._refuse_what_cannot_go_on()
+        if self.shuffle is not None and self.input.get("time"):
+            raise DefinitionError(
+                f"shuffle: rows with times ({self.input['time']}) have an order of their own, and a window of mixed"
+                " ones is none; leave out --shuffle, or the time (--time, and input.time in the definition)"
+            )
+
+    def _refuse_what_cannot_go_on(self) -> None:
+        """Raise DefinitionError for what has a state of its own beside the stream, which is not saved."""
+        found = {
+            "--chunk 1 (use another one)": self.chunk == 1,
+            "--retire-fraction": bool(self.retire_fraction),
+            "--imbalance": self.imbalance is not None,
+            "--shuffle": self.shuffle is not None,
+            "--verify (audit the whole run instead)": self.verify and self.continues,
+        }
+        bad = [what for what, there in found.items() if there]
+        if bad:
+            raise DefinitionError(
+                f"save, resume: a replay cannot be saved or go on with {', '.join(bad)}; leave that out"
+            )
 
     @property
     def input(self) -> Mapping[str, Any]:
@@ -105,6 +132,10 @@ def reader_options(options: ReplayOptions) -> ReaderOptions:
         number_of_features=table.get("number_of_features"),
         delimiter=table.get("delimiter"),
         header=table.get("header", True),
+        nominal=table.get("nominal", "one-hot"),
+        time_unit=table.get("time_unit"),
+        time_format=table.get("time_format"),
+        time_zone=table.get("time_zone"),
     )
 
 

@@ -2,7 +2,7 @@
 
 Order of the modules: bounds, values (``rows``), single cells (``cells``, ``times``), bytes and lines (``live``,
 ``sources``, ``lines``), columns and rows of text tables (``layout``, ``screen``, ``columns``, ``rowwise``, ``table``),
-the formats, and ``reader``, which chooses among them. ``rechunk`` regroups what they yield.
+the formats, and ``reader``, which chooses among them. ``rechunk`` regroups what they yield, ``shuffle`` mixes it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
 from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.shuffle import shuffled
 
 __all__ = [
     "FORMATS",
@@ -25,4 +26,5 @@ __all__ = [
     "is_live",
     "open_rows",
     "rechunk",
+    "shuffled",
 ]

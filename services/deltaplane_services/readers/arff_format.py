@@ -1,6 +1,6 @@
 """ARFF (Weka): a header that declares each attribute, then rows of values between commas, or sparse rows in braces.
 
-A nominal attribute that is used as a feature is coded by the place of its value in the declaration: 0, 1, 2, ...
+A nominal attribute that is used as a feature becomes a feature for each of its values (:mod:`.arff_indicators`).
 Without ``--label`` the last attribute is the label, as in Weka. In a sparse row what is left out is 0, of a nominal
 attribute the first declared value. Lines that start with ``%`` are comments; ``?`` is a missing value, also of the
 label.
@@ -14,16 +14,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deltaplane_services.readers.arff_header import Attribute, read_header, split_values, words_of_sparse_row
+from deltaplane_services.readers.arff_indicators import Indicators
 from deltaplane_services.readers.byte_sources import ByteSource
-from deltaplane_services.readers.cells import MISSING, clip
+from deltaplane_services.readers.cells import MISSING, clip, read_number
 from deltaplane_services.readers.csv_format import NOT_UTF8, ends_lines_with_newlines, is_utf8, quotes_enclose_cells
-from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
+from deltaplane_services.readers.layout import Layout, choose_columns, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
+from deltaplane_services.readers.time_rule import declared_rule
 
-__all__ = ["ArffDialect", "open_arff"]
+__all__ = ["MOST_NUMERIC_CLASSES", "ArffDialect", "open_arff"]
 
+MOST_NUMERIC_CLASSES = 50
+"""Different values in the first rows up to which a numeric attribute may be a label without being nominal."""
+
+_WEIGHT = re.compile(r"\{\s*([^{}\s]+)\s*\}")
 _COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")
 
 
@@ -56,11 +62,26 @@ class ArffDialect:
         except UnicodeDecodeError:
             return Record(end, [], NOT_UTF8)
         if not text.startswith("{"):
-            return Record(end, split_values(text))
+            return self._dense(end, text)
         try:
             return Record(end, self._sparse_cells(text))
         except ValueError as fault:
             return Record(end, [], str(fault))
+
+    def _dense(self, end: int, text: str) -> Record:
+        cells = split_values(text)
+        weight = _WEIGHT.fullmatch(cells[-1]) if len(cells) == len(self.left_out) + 1 else None
+        if weight is None:
+            return Record(end, cells)
+        # Every row counts once here: a weight of 1 says just that.
+        if _number(weight[1]) == 1:
+            return Record(end, cells[:-1])
+        return Record(
+            end,
+            [],
+            f"the row has the instance weight {clip(weight[1], 40)}, and rows cannot be weighted here; take the weights"
+            " out of the file",
+        )
 
     def _sparse_cells(self, text: str) -> list[str]:
         cells = list(self.left_out)
@@ -83,9 +104,14 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
     names = [attribute.name for attribute in attributes]
     if options.label is None:
         options = replace(options, label=names[-1])
+    wanted = options.features
+    indicators = Indicators(attributes, by_place=options.nominal == "place")
+    if wanted is not None:
+        options = replace(options, features=indicators.attributes_of(wanted, source.name))
     layout = choose_columns(names, options, source.name)
     _refuse_features_without_numbers(attributes, layout, source.name)
     values_of_label = attributes[layout.label].values
+    form = None if layout.time is None else attributes[layout.time].form
     layout = replace(
         layout,
         codes={
@@ -93,17 +119,23 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
             for position in layout.features
             if attributes[position].values is not None
         },
-        declared_labels=None if values_of_label is None else frozenset(value.strip() for value in values_of_label),
+        declared_labels=None if values_of_label is None else frozenset(values_of_label),
         empty_labels=frozenset(("", "?")),
+        times=None if form is None else declared_rule(options, form),
     )
     dialect = ArffDialect(tuple(attribute.left_out for attribute in attributes))
-    return layout.feature_names, TableReader(cutter, layout, dialect, options, source.name).blocks()
+    reader = TableReader(cutter, layout, dialect, options, source)
+    if attributes[layout.label].kind == "numeric":
+        _refuse_measurements_as_labels(reader.first_cells(layout.label), attributes, layout, source.name)
+    made = indicators.chosen(layout, wanted, source.name)
+    return made.names, made.blocks(reader.blocks())
 
 
 def _codes(values: Sequence[str]) -> dict[str, float]:
-    """The number of each declared value, and NaN for what stands for a missing one and is not declared."""
+    """The place of each declared value, and NaN for what stands for a missing one: ``?``, or another not declared."""
     codes = dict.fromkeys(MISSING, math.nan)
-    codes.update({value.strip(): float(place) for place, value in enumerate(values)})
+    codes.update({value: float(place) for place, value in enumerate(values)})
+    codes["?"] = math.nan
     return codes
 
 
@@ -114,3 +146,26 @@ def _refuse_features_without_numbers(attributes: Sequence[Attribute], layout: La
             f"The attribute `{bad[0].name}` of {where} is of type {bad[0].kind}, and a feature must be numeric or "
             f"nominal. Leave it out with `{ignoring([attribute.name for attribute in bad])}`."
         )
+
+
+def _refuse_measurements_as_labels(
+    cells: Sequence[str], attributes: Sequence[Attribute], layout: Layout, where: str
+) -> None:
+    """Raise ReaderError where a numeric label is measured, not counted: it would be a class for each value."""
+    different = {number for number in map(_number, cells) if not math.isnan(number)}
+    if len(different) <= MOST_NUMERIC_CLASSES:
+        return
+    nominal = [attribute.name for attribute in attributes if attribute.values is not None]
+    instead = f"; nominal attributes are {listed(nominal)}" if nominal else ""
+    raise ReaderError(
+        f"The label of {where} would be the attribute `{layout.names[layout.label]}`, which is numeric and has "
+        f"{len(different)} different values in the first {len(cells)} rows: they measure something and are no classes. "
+        f"Name the class with `--label`{instead}."
+    )
+
+
+def _number(text: str) -> float:
+    try:
+        return read_number(text)
+    except ValueError:
+        return math.nan

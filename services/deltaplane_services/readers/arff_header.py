@@ -18,17 +18,50 @@ _NAME = re.compile(rf"\s*(?:{_QUOTED}|(?P<bare>[^\s{{]+))\s*")
 _BETWEEN_COMMAS = re.compile(rf"\s*(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")
 _BETWEEN_SPACES = re.compile(rf"(?:(?:{_QUOTED})|(?P<bare>\S+))(?:\s+|\Z)")
 _PAIR = re.compile(rf"\s*(?P<number>[^\s,]+)\s+(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")
+_LISTED = r"""(?>\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*(?=[,}])|[^,}]*)"""
+_LIST = re.compile(rf"\{{(?P<inside>{_LISTED}(?:,{_LISTED})*)\}}")
+"""Braces and commas inside quotes belong to a value, and what stands behind the closing brace is a comment."""
+
+_TYPE = re.compile(r"[A-Za-z]+")
+_FORM = re.compile(rf"(?i:date)\s+(?:{_QUOTED}|(?P<bare>[^%\s]\S*))")
+_JAVA = re.compile(r"'(?P<quoted>(?:[^']|'')*)'|(?P<letters>([A-Za-z])\3*)|.", re.DOTALL)
+_DIRECTIVES = {
+    letters: directive
+    for directive, spelled in {
+        "%Y": ("yyyy", "uuuu", "y"),
+        "%y": ("yy",),
+        "%m": ("MM", "M"),
+        "%b": ("MMM",),
+        "%B": ("MMMM",),
+        "%d": ("dd", "d"),
+        "%j": ("DDD",),
+        "%H": ("HH", "H"),
+        "%I": ("hh", "h"),
+        "%M": ("mm", "m"),
+        "%S": ("ss", "s"),
+        "%f": ("SSS",),
+        "%p": ("a",),
+        "%a": ("EEE",),
+        "%A": ("EEEE",),
+        "%z": ("Z", "X", "XXX"),
+        "%Z": ("z", "zzz"),
+    }.items()
+    for letters in spelled
+}
 _ESCAPED = re.compile(r"\\(.)")
 _CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A declared attribute; ``values`` are those of a nominal one, None of any other."""
+    """A declared attribute; ``values`` are those of a nominal one, None of any other; ``form`` is that of dates, in the
+    directives of :mod:`.time_format`.
+    """
 
     name: str
     kind: str
     values: tuple[str, ...] | None = None
+    form: str | None = None
 
     @property
     def is_a_feature(self) -> bool:
@@ -83,22 +116,48 @@ def _attribute(text: str, where: str) -> Attribute:
         raise ReaderError(f"The attribute in {where} has no name: {text[:60]!r}; `@attribute NAME TYPE` was expected.")
     name, kind = _unquoted(match).strip(), text[match.end() :]
     if kind.startswith("{"):
-        end = kind.rfind("}")
-        values = tuple(split_values(kind[1:end])) if end > 0 else ()
-        if not values:
+        listed = _LIST.match(kind)
+        # Blanks around a value count no more in the list than they do in a row.
+        values = () if listed is None else tuple(dict.fromkeys(v.strip() for v in split_values(listed["inside"])))
+        if not any(values):
             raise ReaderError(
                 f"The nominal attribute `{name}` in {where} lists no values; `{{a, b, ...}}` was expected."
             )
         return Attribute(name, "nominal", values)
-    word = kind.split(maxsplit=1)[0].casefold() if kind else "no type"
+    # A range may stand behind the type: `integer [0, 10]`.
+    found = _TYPE.match(kind)
+    word = found[0].casefold() if found else kind.split(maxsplit=1)[0] if kind else "no type"
     if word in ("numeric", "real", "integer"):
         return Attribute(name, "numeric")
+    if word == "date" and (form := _FORM.match(kind)) is not None:
+        return Attribute(name, word, None, _date_form(_unquoted(form), f"`{name}` in {where}"))
     if word in ("string", "date"):
         return Attribute(name, word)
     raise ReaderError(
         f"The attribute `{name}` in {where} is of type {word}; numeric, real, integer, string, date or a list of "
         "values in braces was expected."
     )
+
+
+def _date_form(java: str, where: str) -> str | None:
+    """The form of dates that a pattern of Java's ``SimpleDateFormat`` means; raises ReaderError for one that has no
+    meaning here.
+    """
+    pieces = []
+    for match in _JAVA.finditer(java):
+        if match["quoted"] is not None:
+            pieces.append(match["quoted"].replace("''", "'").replace("%", "%%") or "'")
+        elif match["letters"] is None:
+            pieces.append(match[0].replace("%", "%%"))
+        elif (directive := _DIRECTIVES.get(match["letters"])) is not None:
+            pieces.append(directive)
+        else:
+            raise ReaderError(
+                f"The dates of the attribute {where} are of the form {java[:60]!r}, of which "
+                f"{match['letters']!r} is not known here. Declare the form with `--time-format`, or leave the "
+                "attribute out with `--ignore`."
+            )
+    return "".join(pieces)
 
 
 def split_values(text: str) -> list[str]:

@@ -45,6 +45,8 @@ class ByteSource:
         self.name = name
         self.stream = stream
         self.is_live = isinstance(stream, LivePipe)
+        self.notes: list[str] = []
+        """What a reader has found out about the file, or taken for granted, in words for its user."""
         self.bytes_total = _size(stream)
         """Bytes of the file itself, None where it is a pipe."""
         self._close = close

@@ -24,7 +24,6 @@ from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.lines import count_newlines
 from deltaplane_services.readers.row_blocks import ReaderOptions, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
-from deltaplane_services.readers.time_text import read_time, times_of_text
 from deltaplane_services.readers.whole_numbers import WholeNumberParser, WholeNumbers
 
 __all__ = ["ColumnParser", "MostRows"]
@@ -207,8 +206,9 @@ class _Conversion:
 
     def times(self, column: Any) -> Int64s:
         """int64[n] milliseconds since the epoch of an Arrow column of strings."""
-        times = times_of_text(column)
-        return self._one_by_one(column, read_time, np.int64) if times is None else times
+        rule = self._layout.time_rule
+        times = rule.read_text(column)
+        return self._one_by_one(column, rule.read, np.int64) if times is None else times
 
     def _numbers(self, column: Any) -> Floats:
         import pyarrow as pa

@@ -18,6 +18,7 @@ from deltaplane_services.readers.cells import read_number
 from deltaplane_services.readers.layout import choose_columns, ignoring
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.saved_index import with_row_names, without_saved_index
 from deltaplane_services.readers.table import Record, TableReader
 
 __all__ = [
@@ -158,8 +159,11 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
     """Names of the features, and the row blocks; raises ReaderError where header and options do not go together."""
     cutter = LineCutter(source)
     names, delimiter = _read_names(cutter, options, source.name)
+    names, has_index = with_row_names(names, cutter, CsvDialect(delimiter))
     unnamed = {f"column{position}" for position, name in enumerate(names, start=1) if not name}
     names = [name or f"column{position}" for position, name in enumerate(names, start=1)]
+    options, notes = without_saved_index(names, options, names[:1] if has_index else ())
+    source.notes += notes
     try:
         layout = choose_columns(names, options, source.name)
     except ReaderError as error:
@@ -173,7 +177,7 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
             f"The header of {source.name} gives no name to {name.replace('column', 'column ')}, which is often a "
             f"saved row number. Leave it out with `{ignoring([name])}`, or name the features to use."
         )
-    return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source.name).blocks()
+    return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source).blocks()
 
 
 def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple[list[str], str]:

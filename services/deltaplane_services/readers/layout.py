@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from deltaplane import limits
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
+from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, TimeRule
 
 __all__ = ["Layout", "choose_columns", "choose_features", "find_column", "ignoring", "listed", "refuse_duplicates"]
 
@@ -19,6 +20,7 @@ class Layout:
 
     ``codes`` gives, by position, the numbers that stand for the values of a nominal feature, missing ones included;
     ``declared_labels`` the only labels allowed, None where any text is; ``empty_labels`` the text of a missing one.
+    ``times`` says how times are read, None where the first rows are to show it.
     """
 
     names: tuple[str, ...]
@@ -29,6 +31,12 @@ class Layout:
     codes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     declared_labels: frozenset[str] | None = None
     empty_labels: frozenset[str] = frozenset({""})
+    times: TimeRule | None = None
+
+    @property
+    def time_rule(self) -> TimeRule:
+        """How times are read; where no row has shown it, numbers are seconds."""
+        return self.times or SECONDS_OR_ISO
 
     @property
     def feature_names(self) -> tuple[str, ...]:

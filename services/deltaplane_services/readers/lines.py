@@ -56,11 +56,21 @@ class LineCutter:
         self._unread = b""
         self._fault: ReaderError | None = None
         self._cut_already: deque[TextBlock | OverlongLine] = deque()
+        self._looked_at: TextBlock | OverlongLine | None = None
+
+    def look_ahead(self) -> TextBlock | OverlongLine | None:
+        """The next block or overlong line, which is left where it is. Raises as :meth:`next_piece` does."""
+        self._looked_at = self._looked_at or self._cut_next()
+        return self._looked_at
 
     def next_piece(self) -> TextBlock | OverlongLine | None:
         """The next block or overlong line, None at the end. Raises ReaderError where the source does, adding the
         line.
         """
+        piece, self._looked_at = self._looked_at, None
+        return piece or self._cut_next()
+
+    def _cut_next(self) -> TextBlock | OverlongLine | None:
         if self._cut_already:
             return self._cut_already.popleft()
         if self._fault is not None:
@@ -94,6 +104,7 @@ class LineCutter:
         """
         self._waits = unfinished or not self._live
         assert not self._cut_already, "lines are put back before the next piece is asked for"
+        assert self._looked_at is None, "lines are put back before the next piece is looked at"
         self._carry = lines + self._carry
         self._line_number = first_line_number
 

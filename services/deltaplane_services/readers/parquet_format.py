@@ -2,13 +2,14 @@
 
 Numbers, booleans (0 and 1) and decimals can be features. Labels and ids may be of any plain type and are written in
 one spelling: ``1`` for 1 and for 1.0, ``true``, ``1996-05-07``. Times may be timestamps of any unit, dates, numbers
-(seconds since the epoch) or ISO 8601 text. A pipe is copied to a temporary file first, since the format is read from
-its end.
+(seconds since the epoch, or what the first show) or ISO 8601 text. A pipe is copied to a temporary file first, since
+the format is read from its end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -20,14 +21,11 @@ from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import canonical_label, clip, printable
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.saved_index import without_saved_index
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
-from deltaplane_services.readers.time_text import (
-    TIME_MISSING,
-    milliseconds_of_ticks,
-    read_time,
-    times_of_seconds,
-    times_of_text,
-)
+from deltaplane_services.readers.time_rule import FIRST_ROWS, SECONDS_OR_ISO, TimeRule, rule_of_rows
+from deltaplane_services.readers.time_text import TIME_MISSING, milliseconds_of_ticks
+from deltaplane_services.readers.time_zone import LocalZone
 
 __all__ = ["MAGIC", "open_parquet"]
 
@@ -55,7 +53,10 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         names = file.schema_arrow.names
     except (pa.ArrowException, OSError, ValueError) as error:  # The last of a name that is not UTF-8.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
+    options, notes = without_saved_index(names, options)
+    source.notes += notes
     layout = choose_columns(names, options, source.name)
+    layout = replace(layout, times=_time_rule(file, layout, options, source))
     rows = _ParquetRows(file, layout, options, source)
     rows.refuse_columns_without_numbers()
     if not file.metadata.num_rows:
@@ -130,7 +131,7 @@ class _ParquetRows:
         faults: dict[int, str] = {}
         times = None
         if layout.time is not None:
-            times, faults = _times(batch.column(layout.names[layout.time]))
+            times, faults = _times(batch.column(layout.names[layout.time]), layout.time_rule)
         block = RowBlock(
             features,
             _texts(batch.column(layout.names[layout.label])),
@@ -191,43 +192,97 @@ def _text(value: object) -> str:
     return str(value).strip()
 
 
-def _times(column: Any) -> tuple[Int64s, dict[int, str]]:
+def _time_rule(file: Any, layout: Layout, options: ReaderOptions, source: ByteSource) -> TimeRule | None:
+    """How times that are numbers or text are read, by what was declared or the first rows; None for typed ones."""
+    import pyarrow as pa
+
+    if layout.time is None:
+        return None
+    name = layout.names[layout.time]
+    kind = file.schema_arrow.field(layout.time).type
+    if _is_typed_time(kind):
+        if options.time_unit is not None or options.time_format is not None:
+            raise ReaderError(
+                f"The column `{name}` of {source.name} holds {kind}, which says what its times are; leave "
+                "`--time-unit` and `--time-format` out."
+            )
+        if options.time_zone is not None and getattr(kind, "tz", None) is not None:
+            raise ReaderError(
+                f"The column `{name}` of {source.name} holds {kind}, which says where its times are; leave "
+                "`--time-zone` out."
+            )
+        zone = None if options.time_zone is None else LocalZone(options.time_zone)
+        return replace(SECONDS_OR_ISO, zone=zone if getattr(kind, "tz", None) is None else None)
+    try:
+        first = next(file.iter_batches(batch_size=FIRST_ROWS, columns=[name], use_threads=False), None)
+        cells = [] if first is None else _spelled(first.column(0))
+    except (pa.ArrowException, OSError, ValueError, IndexError):
+        # What cannot be read says so with the first row.
+        return None
+    rule, note = rule_of_rows(cells, options, name, source.name)
+    source.notes += [note] if note else []
+    return rule
+
+
+def _is_typed_time(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def _spelled(column: Any) -> list[str]:
+    """Each value as text; whole numbers as such, so that none is rounded on the way."""
+    if _holds_numbers(column.type):
+        return ["" if value is None else str(value) for value in column.to_pylist()]
+    return _texts(column)
+
+
+def _times(column: Any, rule: TimeRule) -> tuple[Int64s, dict[int, str]]:
     """int64[n] milliseconds, and by row why there is none; what stands in its place then does not matter."""
     import pyarrow as pa
 
-    kind = column.type
-    if pa.types.is_date(kind):
+    if not _is_typed_time(column.type):
+        if _holds_numbers(column.type):
+            times = rule.read_numbers(column)
+            return (times, {}) if times is not None else _one_by_one(_spelled(column), rule)
+        texts = _texts(column)
+        times = rule.read_text(pa.array(texts, pa.string()))
+        return (times, {}) if times is not None else _one_by_one(texts, rule)
+    if pa.types.is_date(column.type):
         column = column.cast(pa.timestamp("ms"))
-    elif not pa.types.is_timestamp(kind):
-        return _times_of_seconds(column) if _holds_numbers(kind) else _times_of_texts(_texts(column))
     ticks_per_second = _TICKS_PER_SECOND[column.type.unit]
     column = column.cast(pa.int64())
     if ticks_per_second == 1:
-        return _times_of_seconds(column)
-    missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
-    milliseconds = milliseconds_of_ticks(column.fill_null(0).to_numpy(), ticks_per_second // 1000)
-    return milliseconds, dict.fromkeys(missing, TIME_MISSING)
+        unit = SECONDS_OR_ISO
+        times = unit.read_numbers(column)
+        milliseconds, faults = (times, {}) if times is not None else _one_by_one(_spelled(column), unit)
+    else:
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist()
+        milliseconds = milliseconds_of_ticks(column.fill_null(0).to_numpy(), ticks_per_second // 1000)
+        faults = dict.fromkeys(missing, TIME_MISSING)
+    return (milliseconds, faults) if rule.zone is None else _to_utc(milliseconds, faults, rule.zone)
 
 
-def _times_of_texts(texts: list[str]) -> tuple[Int64s, dict[int, str]]:
-    import pyarrow as pa
+def _to_utc(local: Int64s, faults: dict[int, str], zone: LocalZone) -> tuple[Int64s, dict[int, str]]:
+    """Times of a zone in UTC, those that it has not or has twice among the faults."""
+    times = zone.to_utc_each(local)
+    if times is not None:
+        return times, faults
+    times = np.zeros_like(local)
+    for row, milliseconds in enumerate(local.tolist()):
+        try:
+            times[row] = zone.to_utc(milliseconds)
+        except ValueError as fault:
+            faults.setdefault(row, f"the time {np.datetime64(milliseconds, 'ms')} {fault}")
+    return times, faults
 
-    times = times_of_text(pa.array(texts, pa.string()))
-    return _one_by_one(texts) if times is None else (times, {})
 
-
-def _times_of_seconds(column: Any) -> tuple[Int64s, dict[int, str]]:
-    times = times_of_seconds(_numbers(column))
-    # Whole numbers are spelled as such, so that none is rounded on the way.
-    return _one_by_one([str(value) for value in column.to_pylist()]) if times is None else (times, {})
-
-
-def _one_by_one(texts: list[str]) -> tuple[Int64s, dict[int, str]]:
+def _one_by_one(texts: list[str], rule: TimeRule) -> tuple[Int64s, dict[int, str]]:
     times = np.zeros(len(texts), dtype=np.int64)
     faults = {}
     for row, text in enumerate(texts):
         try:
-            times[row] = read_time(text)
+            times[row] = rule.read(text)
         except ValueError as fault:
             faults[row] = str(fault)
     return times, faults

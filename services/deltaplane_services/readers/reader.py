@@ -65,6 +65,11 @@ class RowReader(Iterator[RowBlock]):
         self._blocks = blocks
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found out about the file, or taken for granted, in words for its user."""
+        return tuple(self._source.notes)
+
+    @property
     def bytes_read(self) -> int:
         """Bytes of the file itself, packed or not, that have been read."""
         return self._source.bytes_read

@@ -6,6 +6,7 @@ with the place it has in the file. Faults of single rows are values; faults of t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -14,9 +15,11 @@ import numpy as np
 from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.errors import DeltaplaneError
 
-__all__ = ["FORMATS", "ReaderError", "ReaderOptions", "RefusedRow", "RowBlock", "by_line", "merged"]
+__all__ = ["FORMATS", "TIME_UNITS", "ReaderError", "ReaderOptions", "RefusedRow", "RowBlock", "by_line", "merged"]
 
 FORMATS = ("csv", "parquet", "libsvm", "arff")
+TIME_UNITS = ("s", "ms", "us", "ns", "days")
+"""What a time that is a number may count: since 1970, or days of a spreadsheet."""
 
 
 class ReaderError(DeltaplaneError):
@@ -116,7 +119,9 @@ class ReaderOptions:
     name or the first bytes. ``missing`` says what happens to a row with an empty, ``?``, ``NA`` or NaN feature:
     refused by name, or kept as NaN. ``number_of_features`` is for LIBSVM, None being the highest index of the first
     block. ``delimiter`` is for CSV, None to tell it from the first line. Without ``header`` a CSV file's columns are
-    named by position: ``1``...
+    named by position: ``1``... ``nominal`` features of ARFF become a feature for each value, or its place in the
+    declaration. ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are
+    text, both None to tell them from the first rows; ``time_zone`` the zone of local times, None for UTC.
     """
 
     label: str | None = None
@@ -129,8 +134,15 @@ class ReaderOptions:
     number_of_features: int | None = None
     delimiter: str | None = None
     header: bool = True
+    nominal: Literal["one-hot", "place"] = "one-hot"
+    time_unit: str | None = None
+    time_format: str | None = None
+    time_zone: str | None = None
 
     def __post_init__(self) -> None:
+        self._check_times()
+        if self.nominal not in ("one-hot", "place"):
+            raise ReaderError(f"Nominal features are `one-hot` or numbers by `place`, not `{self.nominal}`.")
         if self.missing not in ("refuse", "keep"):
             raise ReaderError(f"Missing features are treated by `refuse` or `keep`, not by `{self.missing}`.")
         if self.format is not None and self.format not in FORMATS:
@@ -143,3 +155,17 @@ class ReaderOptions:
                 f"The delimiter {delimiter!r} cannot separate cells; give one ASCII character other than a quote "
                 "or a line end."
             )
+
+    def with_ignored(self, names: Sequence[str]) -> ReaderOptions:
+        """The same with more columns that are no features."""
+        return replace(self, ignored=(*self.ignored, *names)) if names else self
+
+    def _check_times(self) -> None:
+        if self.time_unit is not None and self.time_unit not in TIME_UNITS:
+            raise ReaderError(f"There is no time unit `{self.time_unit}`; choose one of {', '.join(TIME_UNITS)}.")
+        if self.time_unit is not None and self.time_format is not None:
+            raise ReaderError("Times are numbers that count a unit, or have a format; give `--time-unit` or the other.")
+        asked = ("unit", self.time_unit), ("format", self.time_format), ("zone", self.time_zone)
+        for what, value in asked if self.time is None else ():
+            if value is not None:
+                raise ReaderError(f"A time {what} is declared and no column of times; name it with `--time`.")

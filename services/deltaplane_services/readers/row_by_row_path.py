@@ -16,7 +16,6 @@ from deltaplane_services.readers.cells import clip, excerpt, read_number
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
-from deltaplane_services.readers.time_text import read_time
 
 __all__ = ["RowByRow", "TextInFeatures", "wrong_count"]
 
@@ -82,7 +81,7 @@ class RowByRow:
             row_id = "" if layout.id is None else cells[layout.id].strip()
             if layout.id is not None and not usable(row_id, limits.BATCH_ID_BYTES):
                 raise ValueError(id_unusable(row_id))
-            time = 0 if layout.time is None else read_time(cells[layout.time])
+            time = 0 if layout.time is None else layout.time_rule.read(cells[layout.time])
             features = self._numbers(cells, raw)
         except _TextFault as fault:
             self._note_text(line_number, cells)

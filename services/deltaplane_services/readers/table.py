@@ -8,18 +8,20 @@ and the whole block goes record by record; a record that is unfinished at its en
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from deltaplane_services.readers.bounds import LINE_BYTES
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
 from deltaplane_services.readers.row_by_row_path import RowByRow, wrong_count
 from deltaplane_services.readers.screen import TextOfLines
+from deltaplane_services.readers.time_rule import FIRST_ROWS, rule_of_rows
 
-__all__ = ["Dialect", "Record", "TableReader"]
+__all__ = ["Dialect", "Record", "TableReader", "first_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +51,36 @@ class Dialect(Protocol):
         """The record at ``at``; None where it goes on behind ``data``, which it cannot if that is ``final``."""
 
 
+def first_rows(dialect: Dialect, cutter: LineCutter) -> list[list[str]]:
+    """The cells of the first rows of the block that comes next, whatever their number."""
+    piece = cutter.look_ahead()
+    data = piece.data if isinstance(piece, TextBlock) else b""
+    rows: list[list[str]] = []
+    at = 0
+    while at < len(data) and len(rows) < FIRST_ROWS:
+        record = dialect.record(data, at, final=True)
+        if record is None:
+            break
+        if record.cells:
+            rows.append(record.cells)
+        at = record.end
+    return rows
+
+
 class TableReader:
     """Row blocks of a table of text, from where the line cutter stands."""
 
-    def __init__(self, cutter: LineCutter, layout: Layout, dialect: Dialect, options: ReaderOptions, name: str) -> None:
+    def __init__(
+        self, cutter: LineCutter, layout: Layout, dialect: Dialect, options: ReaderOptions, source: ByteSource
+    ) -> None:
         self._cutter = cutter
-        self._layout = layout
         self._dialect = dialect
-        self._name = name
+        self._name = source.name
+        if layout.time is not None and layout.times is None:
+            rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
+            layout = replace(layout, times=rule)
+            source.notes += [note] if note else []
+        self._layout = layout
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
         self._rows = RowByRow(layout, options)
 
@@ -72,6 +96,14 @@ class TableReader:
         del beginning
         while (piece := self._cutter.next_piece()) is not None:
             yield from self._blocks_of(piece)
+
+    def first_cells(self, position: int) -> list[str]:
+        """The cells of one column in the first rows, before any blocks were asked for."""
+        return self._cells(self._layout, position)
+
+    def _cells(self, layout: Layout, position: int) -> list[str]:
+        rows = first_rows(self._dialect, self._cutter)
+        return [row[position] for row in rows if len(row) == len(layout.names)]
 
     def _refuse_text_columns(self, blocks: list[RowBlock]) -> None:
         text = self._rows.first_text

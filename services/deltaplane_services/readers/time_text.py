@@ -1,12 +1,11 @@
-"""Event times: seconds since the epoch or ISO 8601 text, to whole milliseconds since the epoch (UTC).
+"""Event times in ISO 8601, and what all forms of times share: whole milliseconds since the epoch, UTC.
 
-One rule whatever the format of the file: the nearest millisecond, a tie to the even one. Digits alone are always
-seconds, so ``19960507`` is a day in August 1970, not in May 1996; a date needs its hyphens.
+One rule whatever the format of the file: the nearest millisecond, a tie to the even one. What the digits of a time that
+is a number count is not decided here (:mod:`.time_rule`).
 """
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import date
 from fractions import Fraction
@@ -14,26 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from deltaplane.arrays import Floats, Int64s
-from deltaplane_services.readers.cells import MISSING, clip, read_number
+from deltaplane.arrays import Int64s
+from deltaplane_services.readers.cells import clip
+from deltaplane_services.readers.time_zone import LocalZone
 
-__all__ = [
-    "EXACT_SECONDS",
-    "LONGEST",
-    "TIME_MISSING",
-    "milliseconds_of_ticks",
-    "read_time",
-    "times_of_seconds",
-    "times_of_text",
-]
+__all__ = ["LONGEST", "NEITHER", "TIME_MISSING", "iso_times", "milliseconds_of_ticks", "read_iso", "within_range"]
 
 TIME_MISSING = "the time is missing"
 
 LONGEST = 2**63
 """Milliseconds must be below this in magnitude to fit int64."""
-
-EXACT_SECONDS = 2.0**53 / 1000
-"""Below this, float64 seconds times 1000 equal the integer product, so columns may be converted as floats."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _FIRST_YEAR = (date.min.toordinal() - _EPOCH) * 86_400_000
@@ -41,80 +30,58 @@ _FIRST_YEAR = (date.min.toordinal() - _EPOCH) * 86_400_000
 _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
     r"(?:[Tt ](\d{2})(?::?(\d{2})(?::?(\d{2})(?:[.,](\d{1,30}))?)?)?"
-    r" ?(?:([Zz]|UTC)|([+-])(\d{2})(?::?(\d{2}))?)?)?",
+    r" ?(?:([Zz]|UTC|GMT)|([+-])(\d{2})(?::?(\d{2}))?)?)?",
     re.ASCII,
 )
-_WHOLE_SECONDS = re.compile(r"[+-]?[0-9]{1,25}")
+_BASIC_ISO = re.compile(
+    r"(\d{4})(\d{2})(\d{2})[Tt](\d{2})(?:(\d{2})(?:(\d{2})(?:[.,](\d{1,30}))?)?)?"
+    r"(?:([Zz])|([+-])(\d{2})(?::?(\d{2}))?)?",
+    re.ASCII,
+)
+NEITHER = "is neither seconds since the epoch nor ISO 8601; declare its form with --time-format"
 
 
-def read_time(text: str) -> int:
-    """Milliseconds since the epoch of a cell; raises ValueError with the reason to give for the row."""
-    text = text.strip()
-    if text in MISSING:
-        raise ValueError(TIME_MISSING)
-    if _WHOLE_SECONDS.fullmatch(text):
-        return _within_range(int(text) * 1000, text)
-    try:
-        seconds = read_number(text)
-    except ValueError:
-        return _read_iso(text)
-    return _milliseconds(seconds, text)
-
-
-def _milliseconds(seconds: float, text: str) -> int:
-    if math.isnan(seconds):
-        raise ValueError(TIME_MISSING)
-    if math.isinf(seconds):
-        raise ValueError(f"the time {clip(text, 40)!r} is not finite")
-    # A float64 this large is past the range already, and its product might not be finite.
-    return _within_range(round(seconds * 1000) if abs(seconds) < LONGEST else LONGEST, text)
-
-
-def _within_range(milliseconds: int, text: str) -> int:
+def within_range(milliseconds: int, text: str) -> int:
+    """The milliseconds; raises ValueError with the reason to give for the row where they do not fit int64."""
     if not -LONGEST <= milliseconds < LONGEST:
         raise ValueError(f"the time {clip(text, 40)!r} is outside the range of 64-bit milliseconds")
     return milliseconds
 
 
-def _read_iso(text: str) -> int:
-    match = _ISO.fullmatch(text)
+def read_iso(text: str, zone: LocalZone | None = None) -> int:
+    """Milliseconds since the epoch of ISO 8601 text, in hyphens and colons or without them.
+
+    Text without an offset is local time of ``zone``, UTC where that is None. Raises ValueError with the reason to give
+    for the row.
+    """
+    match = _ISO.fullmatch(text) or _BASIC_ISO.fullmatch(text)
     if match is None:
-        raise ValueError(f"the time {clip(text, 40)!r} is neither seconds since the epoch nor ISO 8601")
-    year, month, day, hour, minute, second, fraction, _utc, sign, ahead_hours, ahead_minutes = match.groups(default="")
+        raise ValueError(f"the time {clip(text, 40)!r} {NEITHER}")
+    year, month, day, hour, minute, second, fraction, utc, sign, ahead_hours, ahead_minutes = match.groups(default="")
     hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
     offset = int(ahead_hours or 0) * 60 + int(ahead_minutes or 0)
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
     except ValueError:
         raise ValueError(f"the time {text!r} names a day that does not exist") from None
-    if hours > 23 or minutes > 59 or seconds > 59 or int(ahead_hours or 0) > 23 or int(ahead_minutes or 0) > 59:
+    # A day may end at 24:00, which is when the next one begins.
+    hour_exists = hours <= 23 or (hours == 24 and not minutes and not seconds and not int(fraction or 0))
+    if not hour_exists or minutes > 59 or seconds > 59 or int(ahead_hours or 0) > 23 or int(ahead_minutes or 0) > 59:
         raise ValueError(f"the time {text!r} names an hour, minute, second or offset that does not exist")
     minutes_since_epoch = (days * 24 + hours) * 60 + minutes + (offset if sign == "-" else -offset)
     milliseconds = (minutes_since_epoch * 60 + seconds) * 1000
     # The milliseconds so far are even, so a tie of the fraction goes to the even sum.
-    return milliseconds + round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
-
-
-def times_of_text(column: Any) -> Int64s | None:
-    """int64[n] milliseconds of a whole Arrow column of strings, or None where a cell must be looked at by itself."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
+    milliseconds += round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
+    if zone is None or utc or sign:
+        return milliseconds
     try:
-        seconds: Floats = pc.cast(column, pa.float64()).to_numpy()
-    except pa.ArrowInvalid:
-        return _iso_times(column)
-    return times_of_seconds(seconds)
+        return zone.to_utc(milliseconds)
+    except ValueError as fault:
+        raise ValueError(f"the time {text!r} {fault}") from None
 
 
-def times_of_seconds(seconds: Floats) -> Int64s | None:
-    """int64[n] milliseconds of float64[n] seconds, or None where a cell must be looked at by itself."""
-    if not np.all(np.abs(seconds) < EXACT_SECONDS):
-        return None
-    return np.rint(seconds * 1000).astype(np.int64)
-
-
-def _iso_times(column: Any) -> Int64s | None:
+def iso_times(column: Any, zone: LocalZone | None = None) -> Int64s | None:
+    """int64[n] milliseconds of an Arrow column of n strings, or None where a cell must be looked at by itself."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -124,7 +91,9 @@ def _iso_times(column: Any) -> Int64s | None:
         except pa.ArrowInvalid:
             continue
         # Arrow knows a year 0; the calendar that decides does not.
-        return milliseconds if np.all(milliseconds >= _FIRST_YEAR) else None
+        if not np.all(milliseconds >= _FIRST_YEAR):
+            return None
+        return zone.to_utc_each(milliseconds) if zone is not None and kind.tz is None else milliseconds
     return None
 
 

@@ -64,6 +64,10 @@ class Console:
     def summary(self, result: ReplayResult) -> None:
         """The closing tables."""
         self._console.print(_overview(result))
+        for warning in result.verdict.warnings:
+            self._console.print(Text(f"warning: {plain(warning)}", "bold yellow"))
+        for note in result.notes:
+            self._console.print(Text(f"note: {plain(note)}", "yellow"))
         if result.refusals.total:
             self._console.print(_refusals(result))
         self._console.print(_digest(result), soft_wrap=True)
@@ -100,6 +104,7 @@ def _overview(result: ReplayResult) -> Table:
     table.add_column()
     rate = result.rows / result.seconds if result.seconds else math.nan
     table.add_row("time", f"{result.seconds:.2f} s, {rate:,.0f} rows/s")
+    table.add_row("scored", plain(_scored(result)))
     table.add_row("G-mean", Text(number(scores.gmean), "bold"))
     if positive is not None:
         table.add_row(
@@ -139,6 +144,13 @@ def _overview(result: ReplayResult) -> Table:
             "grid rounding", plain(f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
         )
     return table
+
+
+def _scored(result: ReplayResult) -> str:
+    """How many rows the figures rest on, and why others do not count."""
+    verdict = result.verdict
+    why = ", ".join(f"{count:,} {reason}" for reason, count in verdict.not_scored.items())
+    return f"{verdict.scored:,} of {result.rows:,} rows" + (f"; not {why}" if why else "")
 
 
 def _leaning(name: str, shares: dict[str, float]) -> str:

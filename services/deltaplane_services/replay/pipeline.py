@@ -10,6 +10,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_dead_letter
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import DEAD_LETTERS, RECEIPTS, Outgoing
 
@@ -45,11 +46,26 @@ class Pipeline(Protocol):
 class EmbeddedPipeline:
     """The pipeline in this process. Consumed records are let go of, so that memory does not grow with the file."""
 
-    def __init__(self, definition: StreamDefinition, seed: int) -> None:
+    def __init__(
+        self,
+        definition: StreamDefinition,
+        seed: int,
+        *,
+        keep_window: bool = False,
+        broker: EmbeddedBroker | None = None,
+        now: int = 0,
+    ) -> None:
         # A round must take all of a chunk, so that the next chunk meets a model that contains it.
-        self._runner = EmbeddedRunner(
-            definition, options=RunnerOptions(records_per_poll=2**31, seed=seed, decode=False)
-        )
+        options = RunnerOptions(records_per_poll=2**31, seed=seed, decode=False, keep_window=keep_window)
+        self._runner = EmbeddedRunner(definition, options=options, broker=broker, now=now)
+        if broker is not None:
+            # The rows that are live are read again before others come.
+            self._runner.drain(now)
+
+    def logs(self, now: int) -> EmbeddedBroker:
+        """The logs from which another pipeline goes on."""
+        self._runner.checkpoint(now)
+        return self._runner.broker
 
     @property
     def model(self) -> Model | None:

@@ -36,10 +36,13 @@ from deltaplane_services.produce.feed_options import (
     reader_options,
 )
 from deltaplane_services.produce.refused_rows import Refusals
-from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk
+from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
+from deltaplane_services.replay.label_order import LabelOrder
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
+from deltaplane_services.replay.saved import SavedReplay, save
+from deltaplane_services.replay.verdict import Verdict, verdict_of
 from deltaplane_services.system.interrupts import Interrupts
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
 
@@ -66,7 +69,8 @@ class Snapshot:
 class ReplayResult:
     """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
 
-    ``ended_early`` is None, or why the file was not read to its end.
+    ``ended_early`` is None, or why the file was not read to its end. ``notes``: what was found out about the file, or
+    taken for granted.
     """
 
     source: str
@@ -81,6 +85,8 @@ class ReplayResult:
     rounding_error: Floats | None
     verification: Verification | None
     ended_early: str | None
+    verdict: Verdict
+    notes: tuple[str, ...] = ()
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -90,7 +96,9 @@ Progress = Callable[[Callable[[], Snapshot]], None]
 OpenPipeline = Callable[[StreamDefinition], Pipeline]
 
 
-def embedded(options: ReplayOptions, warn: Callable[[str], None] = lambda _: None) -> OpenPipeline:
+def embedded(
+    options: ReplayOptions, warn: Callable[[str], None] = lambda _: None, saved: SavedReplay | None = None
+) -> OpenPipeline:
     """The pipeline in this process; ``warn`` is told why a replay row by row will be slow, if it will."""
 
     def open_pipeline(definition: StreamDefinition) -> Pipeline:
@@ -98,13 +106,20 @@ def embedded(options: ReplayOptions, warn: Callable[[str], None] = lambda _: Non
             warn(slow)
         if by_row(definition, options):
             return ByRowPipeline(definition, options.seed, (lambda _: None) if slow else warn)
-        return EmbeddedPipeline(definition, options.seed)
+        keep, broker, now = options.save is not None, None, 0
+        if saved is not None:
+            broker, now = saved.broker, saved.now
+        return EmbeddedPipeline(definition, options.seed, keep_window=keep, broker=broker, now=now)
 
     return open_pipeline
 
 
-def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPipeline) -> ReplayResult:
+def replay(
+    options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPipeline, saved: SavedReplay | None = None
+) -> ReplayResult:
     """Run a file through the whole pipeline, which is opened once the stream's definition is complete.
+
+    With ``saved`` the file is what comes behind the rows of that replay, whose logs the pipeline goes on with.
 
     Raises :class:`DeltaplaneError` with a message for the user where the file or the options cannot be used. An
     interrupt (Ctrl-C, SIGTERM) ends the replay early, after the chunk that is in work, with the result so far; a second
@@ -115,18 +130,25 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
         blocks: Iterator[RowBlock] = reader
         if Path(options.source).is_file():  # A pipe may keep its reader waiting, and nobody could end it.
             blocks = stack.enter_context(ReadAhead(reader))
+        if options.shuffle is not None:
+            blocks = shuffled(blocks, options.shuffle)
         first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
         rows = np.vstack([block.features for block in first]) if first else None
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
+        if saved is not None:
+            saved.check(definition)
         if definition.ladder.longest_milliseconds is not None:
-            blocks = refuse_bogus_times(blocks, longest_step(definition))
+            clock = None if saved is None else saved.now
+            blocks = refuse_bogus_times(blocks, longest_step(definition), clock)
         output = OutputFile(options.retired_ids, "retired-ids", PRIVATE) if options.retired_ids else None
         note = None if output is None else stack.enter_context(output).file
         with interrupts.held():
             pipeline = open_pipeline(definition)
             stack.callback(pipeline.close)
         run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
+        if saved is not None:
+            run.go_on_from(saved)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -136,6 +158,8 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
             # The rows before the damage stand, and are worth their summary.
             run.ended_early = str(fault)
         result = run.finish()
+        if options.save is not None:
+            run.save(options.save, result)
         if output is not None:
             output.keep()
         return result
@@ -175,7 +199,18 @@ class _Run:
         self._series = PrequentialSeries()
         self._refusals = Refusals()
         self._labels: set[str] = set()
+        self._order = LabelOrder(feed.definition.classes.positive)
+        self._rounding_error: Floats | None = None
+        self._lines_before, self._last_line = 0, 0
+        self._is_first_chunk = True
         self._started = time.monotonic()
+
+    def go_on_from(self, saved: SavedReplay) -> None:
+        """Begin where another replay was saved."""
+        self._lines_before = self._last_line = saved.last_line
+        self._rounding_error = np.array(saved.rounding_error) if saved.rounding_error else None
+        self._order.go_on_from(saved.order)
+        self._feed.rows, self._feed.now = saved.rows, saved.now
 
     def feed(self, chunks: Iterator[RowBlock], interrupts: Interrupts) -> None:
         """Publish chunk after chunk, and let the pipeline see each before the next; interrupted only between two."""
@@ -189,10 +224,35 @@ class _Run:
     def _take(self, chunk: RowBlock) -> None:
         for refused in chunk.refused:
             self._refusals.add_unreadable(refused)
+        self._number_on(chunk)
         if len(self._labels) <= limits.CLASSES:
             self._labels.update(chunk.labels)
+        self._order.add(chunk.labels)
         self._round(*self._feed.publish(chunk))
         self._on_progress(self._snapshot)
+
+    def _number_on(self, chunk: RowBlock) -> None:
+        """Have line numbers go on where those of the files before this one ended."""
+        lines = [*chunk.line_numbers[[0, -1]].tolist()] if len(chunk) else []
+        lines += [refused.line_number for refused in chunk.refused]
+        if lines and self._is_first_chunk:
+            # Lines above the first row hold no rows: a header.
+            self._is_first_chunk = False
+            self._feed.line_offset = self._lines_before - (min(lines) - 1) if self._lines_before else 0
+        self._last_line = max([self._last_line, *(line + self._feed.line_offset for line in lines)])
+
+    def save(self, path: Path, result: ReplayResult) -> None:
+        """Put down what another replay can go on from."""
+        assert isinstance(self._pipeline, EmbeddedPipeline), "only what runs in this process is saved"
+        error = [] if result.rounding_error is None else result.rounding_error.tolist()
+        broker, now = self._pipeline.logs(self._feed.now), self._feed.now
+        order, columns = self._order.to_dict(), self.options.input
+        state = SavedReplay(self.definition, columns, self._feed.rows, now, self._last_line, error, order, broker)
+        save(state, result.model.digest, path)
+
+    def _worst_rounding(self) -> Floats | None:
+        error = self._pipeline.rounding_error()
+        return error if error is None or self._rounding_error is None else np.maximum(error, self._rounding_error)
 
     def finish(self) -> ReplayResult:
         """Retire what is still to be retired, drain the pipeline, verify, and sum up."""
@@ -214,10 +274,17 @@ class _Run:
             points=self._series.points(self._feed.rows, model),
             refusals=self._refusals,
             thinned=self._feed.thinned,
-            rounding_error=self._pipeline.rounding_error(),
+            rounding_error=self._worst_rounding(),
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
+            verdict=self._verdict(model),
+            notes=self._reader.notes,
         )
+
+    def _verdict(self, model: Model) -> Verdict:
+        letters = self._refusals.total - self._refusals.counts["unreadable"]
+        positive = self.definition.classes.positive or (None if model.plane is None else model.plane.positive)
+        return verdict_of(model, self._feed.rows, letters, self._order, self.options, positive)
 
     def _round(self, records: list[Outgoing], published: Published) -> None:
         self._pipeline.publish(records, published.now)

@@ -41,7 +41,14 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "positive": positive,
         "window": [str(window) for window in definition.ladder.windows],
         "window_rows": sum(model.counts.values()),
-        "scored": sum(model.scores.counts.values()),
+        "scored": result.verdict.scored,
+        "not_scored": dict(result.verdict.not_scored),
+        "order": {
+            "runs": result.verdict.runs,
+            "expected_runs": result.verdict.expected_runs,
+            "sorted": result.verdict.is_sorted,
+        },
+        "warnings": list(result.verdict.warnings),
         "retired": model.totals.get("retirements retired", 0),
         "rejected": result.refusals.total,
         "thinned": result.thinned,
@@ -66,9 +73,11 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
             for at, point in enumerate(result.points)
         ],
         "ended_early": result.ended_early,
+        "notes": list(result.notes),
         "settings": {
             "chunk": result.options.chunk,
             "seed": result.options.seed,
+            "shuffle": result.options.shuffle,
             "retire_fraction": result.options.retire_fraction,
             "definition": definition.to_tables(),
             "data_fingerprint": definition.data_fingerprint.hex(),

@@ -1,0 +1,122 @@
+"""A replay saved in a file, and continued: the logs of its embedded broker, from the oldest row that counts on.
+
+The file is an Avro container as a backup is, with all topics in it: what a worker and a merger need that take over
+after a crash. So a continued replay goes on as a stream does after a restart, and what it adds up to is the same, bit
+for bit, as if it had never ended. How far the file and the account of it were stands in the header, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.operations.backup import Backup, BackupWriter
+from deltaplane_services.processors.messages import TOPICS, Record
+
+__all__ = ["REPLAY", "BadSavedReplay", "SavedReplay", "read_saved", "save"]
+
+REPLAY = "deltaplane.replay"
+_FIELDS = {
+    "rows": int,
+    "now": int,
+    "last_line": int,
+    "input": dict,
+    "logs": list,
+    "rounding_error": list,
+    "order": dict,
+}
+
+
+class BadSavedReplay(DeltaplaneError):
+    """A file is no saved replay, or not one that can go on so."""
+
+
+@dataclass(frozen=True)
+class SavedReplay:
+    """What a replay goes on from.
+
+    ``rows`` have been fed, the last of them from line ``last_line`` of all files together; ``now`` is the time of the
+    stream in milliseconds since the epoch. ``rounding_error`` is the largest so far by feature; ``order`` the
+    account of its labels.
+    """
+
+    definition: StreamDefinition
+    input: Mapping[str, Any]
+    rows: int
+    now: int
+    last_line: int
+    rounding_error: list[float]
+    order: Mapping[str, Any]
+    broker: EmbeddedBroker
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The tables of its definition, with the columns of its file."""
+        return {**self.definition.to_tables(), "input": dict(self.input)}
+
+    def check(self, definition: StreamDefinition) -> None:
+        """Raise BadSavedReplay where another definition is to go on with it."""
+        ours, others = self.definition.to_tables(), definition.to_tables()
+        if other := [name for name in others if others[name] != ours.get(name)]:
+            raise BadSavedReplay(
+                f"resume: the options change {', '.join(other)} of the stream that was saved, and it would be another"
+                " one; leave them out, or begin anew without --resume"
+            )
+
+
+def save(saved: SavedReplay, digest: str, path: Path) -> None:
+    """Write a saved replay, which takes its place when it is whole. Raises :class:`OutputRefused`."""
+    broker = saved.broker
+    places = [(topic, partition) for topic in TOPICS for partition in broker.partitions_of(topic)]
+    facts = {
+        "rows": saved.rows,
+        "now": saved.now,
+        "last_line": saved.last_line,
+        "input": dict(saved.input),
+        "logs": [[*place, broker.begin(*place), broker.end(*place)] for place in places],
+        "rounding_error": saved.rounding_error,
+        "order": dict(saved.order),
+    }
+    with BackupWriter(path, saved.definition, "save") as writer:
+        writer.begin({}, {REPLAY: json.dumps(facts)})
+        for topic, partition in places:
+            for record in broker.fetch(topic, partition, broker.begin(topic, partition)):
+                assert not record.headers, "no record of a replay has headers"
+                writer.add([record])
+        writer.end(digest)
+
+
+def read_saved(path: Path) -> SavedReplay:
+    """A saved replay. Raises :class:`BadBackup` and :class:`BadSavedReplay` where the file is none."""
+    backup = Backup(path, tuple(TOPICS))
+    facts = _facts(backup, path)
+    broker = EmbeddedBroker(backup.definition.partitions, keep_meaning=True)
+    logs: dict[tuple[str, int], list[Record]] = {}
+    for record in backup.records():
+        logs.setdefault((record.topic, record.partition), []).append(record)
+    try:
+        for topic, partition, begin, end in facts["logs"]:
+            broker.take_over(topic, partition, begin, end, logs.pop((topic, partition), []))
+    except (KeyError, TypeError, ValueError) as fault:
+        raise BadSavedReplay(f"{path}: its logs do not fit its header ({fault}); save the replay again") from fault
+    if logs:
+        raise BadSavedReplay(f"{path}: it holds records of logs that its header does not name; save the replay again")
+    rest = {name: facts[name] for name in _FIELDS if name != "logs"}
+    return SavedReplay(definition=backup.definition, broker=broker, **rest)
+
+
+def _facts(backup: Backup, path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(backup.meta[REPLAY])
+        right = all(isinstance(facts[name], kind) for name, kind in _FIELDS.items())
+    except (KeyError, TypeError, ValueError):
+        right = False
+    if not right:
+        raise BadSavedReplay(f"{path}: expected what `replay --save` has written, got another backup; give such a file")
+    return dict(facts)

@@ -1,0 +1,97 @@
+"""What the figures of a replay rest on, and whether they say anything: which rows were scored, and why not others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from deltaplane.log import confusion
+from deltaplane.log.model import Model
+from deltaplane_services.produce.feed_options import ReplayOptions
+from deltaplane_services.replay.label_order import LabelOrder
+
+__all__ = ["BEFORE_A_PLANE", "Verdict", "verdict_of"]
+
+_NEVER_SCORED = ("duplicate", "replaced", "late", "annihilated", "retired id")
+"""Outcomes of rows that taught nothing new, which are not tested either."""
+
+BEFORE_A_PLANE = "before there was a plane"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``scored`` of the rows that were fed, and the others by reason.
+
+    ``warnings`` are in words for whoever reads the figures, the worst first. ``says_nothing``: that is no figure to go
+    by, and the command ends with exit code 1.
+    """
+
+    scored: int
+    not_scored: Mapping[str, int]
+    runs: int
+    expected_runs: float
+    is_sorted: bool
+    warnings: tuple[str, ...]
+    says_nothing: bool
+
+
+def verdict_of(
+    model: Model, rows: int, dead_letters: int, order: LabelOrder, options: ReplayOptions, positive: str | None
+) -> Verdict:
+    """The verdict on a replay of ``rows``, of which the stream refused ``dead_letters``, with its last ``model``."""
+    scored = model.scores.rows
+    others = {name: model.totals.get(name, 0) for name in _NEVER_SCORED} | {"refused": dead_letters}
+    before = max(0, rows - scored - sum(others.values()))
+    not_scored = {name: count for name, count in ({BEFORE_A_PLANE: before} | others).items() if count}
+    undefined = math.isnan(confusion.summary(model.scores, positive).gmean)
+    warnings = []
+    if order.is_sorted:
+        warnings.append(_sorted_words(order, options))
+    if not scored:
+        warnings.append(f"no row was scored, so there is no G-mean: {_why_no_plane(rows, order, options)}")
+    elif undefined:
+        warnings.append(
+            f"there is no G-mean, since no row of {_unscored(model, positive)} was scored: "
+            f"{_why_no_plane(rows, order, options)}"
+        )
+    if not order.is_sorted and order.has_spells:
+        warnings.append(
+            f"labels come in {order.runs:,} long runs, where rows in a mixed order have about "
+            f"{order.expected_runs:,.0f}: if that is not how they came in time, {_cure(options)}"
+        )
+    in_time = bool(options.input.get("time"))
+    says_nothing = undefined or (order.is_sorted and not in_time)
+    return Verdict(scored, not_scored, order.runs, order.expected_runs, order.is_sorted, tuple(warnings), says_nothing)
+
+
+def _cure(options: ReplayOptions) -> str:
+    if options.input.get("time"):
+        return "have them in the order of their times, or leave --time out and mix them with --shuffle 0"
+    return "mix them with --shuffle 0, or any other seed"
+
+
+def _sorted_words(order: LabelOrder, options: ReplayOptions) -> str:
+    return (
+        f"the rows are sorted by class: {order.runs} runs of equal labels, where rows in a mixed order have about "
+        f"{order.expected_runs:,.0f}. Each row was predicted from the rows before it, of other classes, so the figures "
+        f"say nothing; {_cure(options)}"
+    )
+
+
+def _why_no_plane(rows: int, order: LabelOrder, options: ReplayOptions) -> str:
+    if order.first_run >= options.chunk:
+        return f"the first {order.first_run:,} of {rows:,} rows are of one class, and a plane needs two"
+    if rows <= options.chunk:
+        smaller = max(1, rows // 10)
+        first = f"the first model, which is made after {options.chunk:,}"
+        return f"all {rows:,} rows came before {first}; use --chunk {smaller}"
+    return f"planes come after {options.chunk:,} rows (--chunk), once there are two classes among the live rows"
+
+
+def _unscored(model: Model, positive: str | None) -> str:
+    known = set(model.counts) | {label for pair in model.scores.counts for label in pair}
+    missing = sorted(known - set(model.scores.truths()))
+    if not missing and positive is not None:
+        return f"the class {positive!r}, or none but of it,"
+    return f"the class {missing[0]!r}" if len(missing) == 1 else f"the classes {', '.join(map(repr, missing[:12]))}"
