@@ -14,7 +14,7 @@ from deltaplane_services.system.interrupts import STOP_SIGNALS
 SERVICE = """
 import ctypes, logging, os, signal, sys, time
 from deltaplane.errors import DeltaGap
-from deltaplane_services.kafka import life
+from deltaplane_services.kafka import service_life
 from deltaplane_services.definition_file.knobs import Knobs
 
 def hang():
@@ -33,7 +33,7 @@ class Service:
         {close}
 
 logging.basicConfig(stream=sys.stdout, format="%(message)s")
-life.run(Service(), Knobs(shutdown_timeout_seconds={seconds}))
+service_life.run(Service(), Knobs(shutdown_timeout_seconds={seconds}))
 print("end", flush=True)
 """
 

@@ -23,7 +23,7 @@ from simulation.orders import check_orders, live_with_orders
 
 Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes], tuple[SourceState, Verdict]]
 
-USERS_OF_THE_RULE = ("deltaplane.log.merger", "deltaplane_services.processors.recovery", "simulation.world")
+USERS_OF_THE_RULE = ("deltaplane.log.merger", "deltaplane_services.processors.acceptance", "simulation.world")
 
 
 def _just_before(state: SourceState, tile: Tile) -> SourceState:
