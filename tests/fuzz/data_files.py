@@ -114,11 +114,11 @@ ARFF_WORDS = (
 LIBSVM_WORDS = (b":", b" ", b"qid:1", b"#", b"\n", b"1:", b"0:1", b"-1:2", b"4294967296:1", b"2000:1", b"2001:1")
 
 
-def _parquet() -> bytes:
+def _parquet(when: pa.Array) -> bytes:
     table = pa.table(
         {
             "id": pa.array(["1", "2", "3"]),
-            "when": pa.array([1, 2, 3], type=pa.timestamp("ms")),
+            "when": when,
             "a": pa.array([0.5, None, 3.0]),
             "b": pa.array([1, 2, 3], type=pa.int32()),
             "label": pa.array(["UP", "DOWN", "UP"]).dictionary_encode(),
@@ -128,6 +128,16 @@ def _parquet() -> bytes:
     pyarrow.parquet.write_table(table, out, compression="NONE")
     return out.getvalue()
 
+
+PARQUET_TIMES = (
+    pa.array([1, 2, 3], type=pa.timestamp("ms")),
+    pa.array([1, 2, 3], type=pa.timestamp("us", tz="UTC")),
+    pa.array([1_696_118_400_000, None, 1_696_118_402_000]),
+    pa.array(["2024-01-01T00:00:00Z", "2024-01-02", "?"]),
+    pa.array(["01.10.2023 00:30", "29.10.2023 02:30", "30.10.2023 02:30"]),
+    pa.array([45200.5, 45201.0, 45202.25]),
+)
+"""Event times as columns hold them: typed, counted, and written."""
 
 _IGNORED = ("id", "when", "d")
 _PLACES = {"id": b"id", "when": b"when", "d": b"'b c'"}
@@ -226,6 +236,6 @@ def targets() -> list[Target]:
         Target("csv", CSV, _reader("csv"), 0.3, CSV_WORDS, cells),
         Target("arff", ARFF, _reader("arff"), 0.3, ARFF_WORDS, cells),
         Target("libsvm", LIBSVM, _reader("libsvm"), 0.3, LIBSVM_WORDS, cells),
-        Target("parquet", (_parquet(),), _reader("parquet"), 0.3, (), _within),
+        Target("parquet", tuple(map(_parquet, PARQUET_TIMES)), _reader("parquet"), 0.3, (), _within),
         Target("csv, packed", _packed(CSV), _reader("csv"), 0.1, (), _repacked),
     ]

@@ -134,7 +134,8 @@ def test_deltas_and_models_behind_batches_at_which_clients_go_silent_arrive(
             )
             wait_until(lambda: silent_batches(scorer).get("models") == 1.0, "models behind the batch, in a scorer")
         merger.kill()
-        stream.start("merger")
+        # It meets both batches, one after the other, and each takes half a minute.
+        stream.start("merger").wait_for("no client reads")
         send(stream, 50, ids_from=900).tell(reference)
         stream.wait_for_digest(digest_of(reference), "with another merger")
         assert stream.run("audit").stdout.endswith("equal\n")
