@@ -51,6 +51,8 @@ ALWAYS_ZERO = {
     ("pipeline", "Deltas", "C"): "trials are void where the solver is changed, which test_pipeline_changes.py does",
     ("pipeline", "Times that cannot be", "A"): "no window ends with time here; test_pipeline_alerts.py",
     ("pipeline", "Times that cannot be", "B"): "the same",
+    ("pipeline", "Times that cannot be", "C"): "no batch is silent here; test_silence.py has some",
+    ("pipeline", "Deltas", "D"): "no checkpoint is refused here; test_checkpoints_refused.py has some",
 }
 """Panels that show data, and never anything but zero here; with the reason."""
 
