@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,9 @@ from deltaplane_services.cli.shared_options import (
 from deltaplane_services.cli.topic_commands import topics_app
 from deltaplane_services.system.arenas import keep_few_arenas
 from deltaplane_services.system.printable import echo, json_text
+
+if TYPE_CHECKING:
+    from deltaplane_services.definition_file.settings import ServiceSettings
 
 __all__ = [
     "audit",
@@ -56,6 +59,15 @@ def register(app: typer.Typer) -> None:
 # Services ------------------------------------------------------------------------------------------------------------
 
 
+def _service_settings(stream: SiteOptions, flags: Flags, role: str) -> ServiceSettings:
+    """The settings of a service of this role, checked; its log and its memory are set up from here on."""
+    settings = stream.settings(flags)
+    log_at(settings.knobs.log_level)
+    keep_few_arenas()
+    check(settings, role)
+    return settings
+
+
 @with_settings("worker")
 def worker(
     stream: SiteOptions,
@@ -70,10 +82,7 @@ def worker(
     from deltaplane_services.observe.metrics import WorkerMetrics
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
-    settings = stream.settings(flags)
-    log_at(settings.knobs.log_level)
-    keep_few_arenas()
-    check(settings, "worker")
+    settings = _service_settings(stream, flags, "worker")
     watch = WorkerMetrics(settings.definition, settings.site)
     with serving(settings.knobs, watch.answers()), topics_watched(settings, "worker", watch.unsafe_topics):
         clients = worker_clients(settings, watch.delivered)
@@ -105,10 +114,7 @@ def merger(
     from deltaplane_services.operations.trim import trimmed
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
-    settings = stream.settings(flags)
-    log_at(settings.knobs.log_level)
-    keep_few_arenas()
-    check(settings, "merger")
+    settings = _service_settings(stream, flags, "merger")
     knobs = settings.knobs
     pace = MergerPace(knobs.refresh_seconds, knobs.checkpoint_seconds)
     watch = MergerMetrics(settings.definition, site=settings.site)
@@ -132,10 +138,7 @@ def scorer(
     from deltaplane_services.observe.metrics import ScorerMetrics
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
-    settings = stream.settings(flags)
-    log_at(settings.knobs.log_level)
-    keep_few_arenas()
-    check(settings, "scorer")
+    settings = _service_settings(stream, flags, "scorer")
     watch = ScorerMetrics(settings.definition)
     with serving(settings.knobs, watch.answers()), topics_watched(settings, "scorer", watch.unsafe_topics):
         service = ScorerService(settings.definition, scorer_clients(settings, watch.delivered), watch)

@@ -45,15 +45,7 @@ def source_remove(
     force: Force = False,
 ) -> None:
     """Take out exactly what a source has put in, and accept nothing of it any more."""
-    from deltaplane_services.operations.model_listing import model_if_any
-    from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
-
-    settings = stream.settings()
-    sources = sources_named(source, settings.definition.partitions)
-    check(settings, "operator")
-    if not force:
-        refuse_unheard_of(sources, model_if_any(settings), source)
-    _show(order_sources(settings, sources, barred=True, reason=reason, wait_seconds=wait))
+    _order(source, stream, reason, wait, force=force, barred=True)
 
 
 @source_app.command("admit")
@@ -66,6 +58,11 @@ def source_admit(
     force: Force = False,
 ) -> None:
     """Accept a removed source again, from the beginning of what its log still holds."""
+    _order(source, stream, reason, wait, force=force, barred=False)
+
+
+def _order(source: str, stream: StreamOptions, reason: str, wait_seconds: float, *, force: bool, barred: bool) -> None:
+    """Order sources out or in, and show what comes of it; refused for sources never heard of unless ``force``."""
     from deltaplane_services.operations.model_listing import model_if_any
     from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
 
@@ -74,7 +71,7 @@ def source_admit(
     check(settings, "operator")
     if not force:
         refuse_unheard_of(sources, model_if_any(settings), source)
-    _show(order_sources(settings, sources, barred=False, reason=reason, wait_seconds=wait))
+    _show(order_sources(settings, sources, barred=barred, reason=reason, wait_seconds=wait_seconds))
 
 
 def _show(model: Model) -> None:
