@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import dataclasses
 import functools
 import inspect
@@ -126,6 +127,9 @@ class SiteOptions(StreamOptions):
 
 process = ExitStack()
 """What a command has set for all of its process; ``application.main`` puts it back at the end."""
+
+# Whoever runs a command in a process of their own ends without main, and not after Python's modules are gone.
+atexit.register(process.close)
 
 
 def resolve(definition: Path, tables: Mapping[str, Any] | None = None, **flags: Any) -> ServiceSettings:
