@@ -26,7 +26,7 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.stream.mismatch import explained
 from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
-from deltaplane.stream.table_values import Tables
+from deltaplane.table_values import Tables
 from deltaplane.wire import read_checkpoint, write_checkpoint
 
 TABLES: Tables = {

@@ -16,7 +16,7 @@ import numpy as np
 
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window
-from deltaplane.stream.table_values import span
+from deltaplane.table_values import span
 from deltaplane_services.cli.replay_command import _c, _weighting, _window
 from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
 from deltaplane_services.definition_file.settings import resolve_settings

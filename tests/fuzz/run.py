@@ -40,7 +40,7 @@ DECODERS = (
     *(
         "deltaplane.wire",
         "deltaplane.stream.definition",
-        "deltaplane.stream.table_values",
+        "deltaplane.table_values",
         "deltaplane.stream.nested_windows",
         "deltaplane.stream.component_tables",
     ),

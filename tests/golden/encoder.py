@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from column_rows import ENCODER, GOOD
-from deltaplane.stream.table_values import canonical_json
+from deltaplane.table_values import canonical_json
 
 FILE = Path(__file__).parent / "encoder.json"
 

@@ -33,7 +33,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -71,6 +70,7 @@ __all__ = [
     "default_sigma",
     "fit_standards",
 ]
+from deltaplane.table_values import canonical_json, number, whole
 
 Kind = Literal["none", "hidden", "fourier"]
 
@@ -152,15 +152,15 @@ class FeatureMap:
             object.__setattr__(self, name, array)
 
     def _check(self) -> None:
-        if not 1 <= _whole(self.units, "feature_map.units") <= limits.FEATURES:
+        if not 1 <= whole(self.units, "feature_map.units") <= limits.FEATURES:
             raise DefinitionError(f"feature_map.units: expected 1 to {limits.FEATURES}, got {self.units!r}")
         if self.kind == "fourier" and self.units % 2:
             raise DefinitionError(
                 f"feature_map.units: expected an even number (a cosine and a sine each), got {self.units}"
             )
-        if not 0 <= _whole(self.seed, "feature_map.seed") < SEEDS:
+        if not 0 <= whole(self.seed, "feature_map.seed") < SEEDS:
             raise DefinitionError(f"feature_map.seed: expected a whole number from 0 to 2**63 - 1, got {self.seed!r}")
-        if not SIGMA_SMALLEST <= _number(self.sigma, "feature_map.sigma") <= SIGMA_LARGEST:
+        if not SIGMA_SMALLEST <= number(self.sigma, "feature_map.sigma") <= SIGMA_LARGEST:
             raise DefinitionError(
                 f"feature_map.sigma: expected a number from {SIGMA_SMALLEST:g} to {SIGMA_LARGEST:g}, got {self.sigma!r}"
             )
@@ -170,13 +170,13 @@ class FeatureMap:
                 f" got {len(self.centers)} centers and {len(self.scales)} scales"
             )
         for j, center in enumerate(self.centers):
-            if not abs(_whole(center, "feature_map.centers")) < limits.GRID_RANGE:
+            if not abs(whole(center, "feature_map.centers")) < limits.GRID_RANGE:
                 raise DefinitionError(
                     f"feature_map.centers: expected whole numbers of grid steps below 2**30 in magnitude,"
                     f" got {center!r} for feature {j}"
                 )
         for j, scale in enumerate(self.scales):
-            if not SCALE_SMALLEST <= _number(scale, "feature_map.scales") <= SCALE_LARGEST:
+            if not SCALE_SMALLEST <= number(scale, "feature_map.scales") <= SCALE_LARGEST:
                 raise DefinitionError(
                     f"feature_map.scales: expected numbers of grid steps from {SCALE_SMALLEST:g} to"
                     f" {SCALE_LARGEST:g}, got {scale!r} for feature {j}"
@@ -288,7 +288,7 @@ class FeatureMap:
             "drawn": [hashlib.sha256(array.tobytes()).hexdigest() for array in drawn],
             "probe": hashlib.sha256(self.apply(self._probe()).astype("<i4").tobytes()).hexdigest(),
         }
-        return json.dumps(settings, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode()
+        return canonical_json(settings).encode()
 
     def _probe(self) -> Int32s:
         """Rows int32[n, d] at all distances from the centers, whose images tell unlike machines apart."""
@@ -303,7 +303,7 @@ NO_MAP = FeatureMap()
 """The map that changes nothing."""
 
 
-# Drawing, checking and fitting ----------------------------------------------------------------------------------------
+# Drawing and fitting -------------------------------------------------------------------------------------------------
 
 
 @functools.lru_cache(maxsize=16)
@@ -320,23 +320,6 @@ def _drawn(kind: Kind, seed: int, features: int, units: int) -> tuple[Floats, Fl
     biases: Floats = deviates[features * columns :] * np.float64(-_SQRT_2 * _LOG2_E * 2.0**-DEVIATE_BITS)
     directions.flags.writeable = biases.flags.writeable = False
     return directions, biases
-
-
-def _whole(value: Any, what: str) -> int:
-    """A whole number."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise DefinitionError(f"{what}: expected a whole number, got {value!r}")
-    return value
-
-
-def _number(value: Any, what: str) -> float:
-    """A number that a float64 can hold."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise DefinitionError(f"{what}: expected a number, got {value!r}")
-    try:
-        return float(value)
-    except OverflowError:
-        raise DefinitionError(f"{what}: expected a number of at most 1.8e308, got one beyond it") from None
 
 
 def default_sigma(features: int) -> float:

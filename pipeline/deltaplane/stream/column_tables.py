@@ -19,7 +19,7 @@ from deltaplane.columns.cells import MISSING
 from deltaplane.columns.encoder import Encoder
 from deltaplane.columns.rules import RULES, ColumnRule
 from deltaplane.errors import DefinitionError
-from deltaplane.stream.table_values import Tables, flag, list_of, number, strings, text, whole
+from deltaplane.table_values import Tables, flag, list_of, number, strings, text, whole
 
 __all__ = ["encoder_of", "encoder_table"]
 

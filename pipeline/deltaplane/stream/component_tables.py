@@ -20,7 +20,7 @@ from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, Window, WindowLadder
-from deltaplane.stream.table_values import Tables, flag, label, list_of, number, numbers, strings, whole
+from deltaplane.table_values import Tables, flag, label, list_of, number, numbers, strings, whole
 
 __all__ = [
     "KEYS",

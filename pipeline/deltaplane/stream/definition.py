@@ -41,7 +41,7 @@ from deltaplane.stream.component_tables import (
 from deltaplane.stream.message_size import MessageSize
 from deltaplane.stream.nested_windows import WindowLadder
 from deltaplane.stream.placement import PARTITIONERS, Partitioner, partition_of, partitions_of
-from deltaplane.stream.table_values import (
+from deltaplane.table_values import (
     Tables,
     canonical_json,
     check_keys,

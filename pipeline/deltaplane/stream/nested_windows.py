@@ -8,7 +8,7 @@ from typing import Literal
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
-from deltaplane.stream.table_values import UNIT_MILLISECONDS, amount, span_text
+from deltaplane.table_values import UNIT_MILLISECONDS, amount, span_text
 
 __all__ = ["AUTOMATIC_LONGEST", "AUTOMATIC_ROWS", "AUTOMATIC_SHARE", "Window", "WindowKind", "WindowLadder"]
 

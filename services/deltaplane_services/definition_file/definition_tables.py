@@ -11,7 +11,7 @@ from typing import Any
 from deltaplane.errors import DefinitionError
 from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
-from deltaplane.stream.table_values import check_keys, flag, label, list_of, number, strings, text, whole
+from deltaplane.table_values import check_keys, flag, label, list_of, number, strings, text, whole
 
 __all__ = ["INPUT_KEYS", "Tables", "lay_over", "load_tables", "read_prior"]
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.table_values import span_text
+from deltaplane.table_values import span_text
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 __all__ = ["BETWEEN_SECONDS", "ClockWarnings"]

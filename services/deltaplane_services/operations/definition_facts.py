@@ -6,7 +6,7 @@ from typing import Any
 
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import settings_of
-from deltaplane.stream.table_values import canonical_json
+from deltaplane.table_values import canonical_json
 from deltaplane.wire.frame import header
 from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES
 

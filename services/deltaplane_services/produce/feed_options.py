@@ -14,7 +14,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.stream.component_tables import fit_feature_map
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.table_values import numbers, strings
+from deltaplane.table_values import numbers, strings
 from deltaplane_services.definition_file.definition_tables import Tables, lay_over
 from deltaplane_services.readers import ReaderOptions
 

@@ -114,7 +114,7 @@ def span(value: Any, where: str) -> int:
 
 
 def span_text(milliseconds: int) -> str:
-    """The shortest text that :func:`_span` reads as so many milliseconds."""
+    """The shortest text that :func:`span` reads as so many milliseconds."""
     exact = [unit for unit, size in UNIT_MILLISECONDS.items() if milliseconds % size == 0]
     unit = max(exact, key=UNIT_MILLISECONDS.__getitem__) if milliseconds else "s"
     return f"{milliseconds // UNIT_MILLISECONDS[unit]}{unit}"
