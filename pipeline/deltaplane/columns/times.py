@@ -19,7 +19,7 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.cells import number_of
 from deltaplane.maps.portable import RESULT_BITS, cosines_and_sines
 
-__all__ = ["PARTS", "milliseconds_of", "names_of", "write_parts"]
+__all__ = ["PARTS", "local_milliseconds", "milliseconds_of", "names_of", "write_parts"]
 
 
 PARTS = ("hour", "weekday", "day of year", "days")
@@ -88,21 +88,34 @@ def _of_seconds(cell: Any) -> int:
 
 
 def _of_iso(match: re.Match[str], behind: int) -> int:
+    local, ahead_minutes = local_milliseconds(match)
+    return local - (behind if ahead_minutes is None else ahead_minutes * 60_000)
+
+
+def local_milliseconds(match: re.Match[str], *, ends_at_24: bool = False) -> tuple[int, int | None]:
+    """Milliseconds since 1970 on the clock that ISO 8601 text shows, and its minutes ahead of UTC, None if unsaid.
+
+    ``match`` has the groups year, month, day, hour, minute, second, fraction, a word for UTC, and the sign, hours and
+    minutes of an offset. ``ends_at_24``: a day may end at 24:00, which is when the next one begins. Half a millisecond
+    goes to the even one. Raises ValueError with what is wrong as the end of a sentence.
+    """
     year, month, day, hour, minute, second, fraction, utc, sign, ahead_hours, ahead_minutes = match.groups(default="")
     hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
     try:
         days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
     except ValueError:
         raise ValueError("names a day that does not exist") from None
-    if hours > 23 or minutes > 59 or seconds > 59 or int(ahead_hours or 0) > 23 or int(ahead_minutes or 0) > 59:
+    is_end = ends_at_24 and hours == 24 and not minutes and not seconds and not int(fraction or 0)
+    exists = (hours <= 23 or is_end) and int(ahead_hours or 0) <= 23
+    if not exists or max(minutes, seconds, int(ahead_minutes or 0)) > 59:
         raise ValueError("names an hour, minute, second or offset that does not exist")
-    if sign:
-        behind = (int(ahead_hours) * 60 + int(ahead_minutes or 0)) * (60_000 if sign == "+" else -60_000)
-    elif utc:
-        behind = 0
-    whole = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
-    part = round(Fraction(int(fraction) * 1000, 10 ** len(fraction))) if fraction else 0
-    return whole - behind + part
+    # The milliseconds of whole seconds are even, so a tie of the fraction goes to the even sum.
+    part = round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
+    local = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + part
+    if not sign:
+        return local, 0 if utc else None
+    ahead = int(ahead_hours) * 60 + int(ahead_minutes or 0)
+    return local, ahead if sign == "+" else -ahead
 
 
 def write_parts(milliseconds: Floats, zone_minutes: int, parts: Sequence[str], out: Floats) -> None:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from datetime import date
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from deltaplane.arrays import Int64s
+from deltaplane.columns.times import local_milliseconds
 from deltaplane_services.readers.cells import clip
 from deltaplane_services.readers.time_zone import LocalZone
 
@@ -57,27 +57,13 @@ def read_iso(text: str, zone: LocalZone | None = None) -> int:
     match = _ISO.fullmatch(text) or _BASIC_ISO.fullmatch(text)
     if match is None:
         raise ValueError(f"the time {clip(text, 40)!r} {NEITHER}")
-    year, month, day, hour, minute, second, fraction, utc, sign, ahead_hours, ahead_minutes = match.groups(default="")
-    hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
-    offset = int(ahead_hours or 0) * 60 + int(ahead_minutes or 0)
     try:
-        days = date(int(year), int(month), int(day)).toordinal() - _EPOCH
-    except ValueError:
-        raise ValueError(f"the time {text!r} names a day that does not exist") from None
-    # A day may end at 24:00, which is when the next one begins.
-    hour_exists = hours <= 23 or (hours == 24 and not minutes and not seconds and not int(fraction or 0))
-    if not hour_exists or minutes > 59 or seconds > 59 or int(ahead_hours or 0) > 23 or int(ahead_minutes or 0) > 59:
-        raise ValueError(f"the time {text!r} names an hour, minute, second or offset that does not exist")
-    minutes_since_epoch = (days * 24 + hours) * 60 + minutes + (offset if sign == "-" else -offset)
-    milliseconds = (minutes_since_epoch * 60 + seconds) * 1000
-    # The milliseconds so far are even, so a tie of the fraction goes to the even sum.
-    milliseconds += round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
-    if zone is None or utc or sign:
-        return milliseconds
-    try:
-        return zone.to_utc(milliseconds)
+        local, ahead_minutes = local_milliseconds(match, ends_at_24=True)
+        if ahead_minutes is None and zone is not None:
+            return zone.to_utc(local)
     except ValueError as fault:
         raise ValueError(f"the time {text!r} {fault}") from None
+    return local - (ahead_minutes or 0) * 60_000
 
 
 def iso_times(column: Any, zone: LocalZone | None = None) -> Int64s | None:
