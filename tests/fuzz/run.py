@@ -12,6 +12,7 @@ import pkgutil
 import random
 import resource
 import signal
+import sys
 import time
 import traceback
 import warnings
@@ -27,7 +28,10 @@ from fuzz.mutation import damaged
 from fuzz.target import Broken, Target
 
 SECONDS_OF_AN_INPUT = 10
-"""An input that takes longer is a hang. The slowest, a definition of two thousand mapped features, takes one."""
+"""An input that takes more processor time is a hang. The slowest, a megabyte of scores, takes two."""
+
+WATCHED_TAKES_TIMES = 10
+"""How much longer an input may take while its lines are watched: up to eight times was measured."""
 
 BYTES_BEYOND_THE_START = 1024 * 2**20
 """Address space that the process may take beyond what it has when the first input comes."""
@@ -101,9 +105,12 @@ def decoders() -> list[ModuleType]:
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """No more than so much memory beyond what there is now, and an alarm to set before each input."""
+    """No more than so much memory beyond what there is now, and a timer to set before each input.
+
+    It counts processor time, so a busy machine makes no hang.
+    """
     before = resource.getrlimit(resource.RLIMIT_AS)
-    usual = signal.signal(signal.SIGALRM, _hang)
+    usual = signal.signal(signal.SIGPROF, _hang)
     size = Path("/proc/self/statm")
     if size.exists():  # Elsewhere than on Linux memory is not bounded.
         now = int(size.read_text("ascii").split()[0]) * resource.getpagesize()
@@ -111,8 +118,8 @@ def bounded() -> Iterator[None]:
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, usual)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, usual)
         resource.setrlimit(resource.RLIMIT_AS, before)
 
 
@@ -126,13 +133,13 @@ def _hang(_: int, __: FrameType | None) -> None:
 
 def try_input(target: Target, data: bytes) -> str | Crash:
     """What comes of one input: a word, or a crash."""
-    signal.alarm(SECONDS_OF_AN_INPUT)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS_OF_AN_INPUT * (WATCHED_TAKES_TIMES if sys.gettrace() else 1))
     try:
         return target.outcome(data)
     except (Exception, _Hang) as fault:  # noqa: BLE001 - whatever it is, it is a finding.
         return _crash(target, data, fault)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def _crash(target: Target, data: bytes, fault: BaseException) -> Crash:

@@ -162,6 +162,17 @@ class Scene:
             end.set()
             thread.join()
 
+    @contextlib.contextmanager
+    def altered(self, topic: str, setting: str, value: str) -> Iterator[str]:
+        """A topic of the central cluster, by its full name, with another setting than it has."""
+        broker, name = self.stream.settings.cluster("central").broker, f"{self.name}.{topic}"
+        right = config_of(broker, name)[setting]
+        alter(broker, name, {setting: value})
+        try:
+            yield name
+        finally:
+            alter(broker, name, {setting: right})
+
     def silent(self, *names: str) -> None:
         """Return once none of these fires."""
         self.prometheus.wait_for(f"silence of {names}", lambda: not any(map(self.prometheus.alerts, names)))
@@ -353,26 +364,21 @@ def test_a_topic_with_a_setting_that_may_cost_rows_is_an_alert_until_it_is_mende
 def test_a_batch_at_which_clients_go_silent_is_an_alert_for_a_while(scene: Scene) -> None:
     scene.calm()
     scene.silent("DeltaplaneSilentBatch")
-    broker, topic = scene.stream.settings.cluster("central").broker, f"{scene.name}.queries"
-    right = config_of(broker, topic)["compression.type"]
-    alter(broker, topic, {"compression.type": "producer"})
     codec, content, count = ODD["a length below zero"]
-    assert produce(broker, topic, batch_of(count, content, codec))[0] == 0
-    # It is looked for after twenty seconds, and the probes that prove it take as long again.
-    scene.fires("DeltaplaneNotReady", instance=f"127.0.0.1:{scene.port_of('scorer')}")
-    scene.fires("DeltaplaneSilentBatch", stream=scene.name, topic="queries")
-    alter(broker, topic, {"compression.type": right})
+    with scene.altered("queries", "compression.type", "producer") as topic:
+        broker = scene.stream.settings.cluster("central").broker
+        assert produce(broker, topic, batch_of(count, content, codec))[0] == 0
+        # It is looked for after twenty seconds, and the probes that prove it take as long again.
+        scene.fires("DeltaplaneNotReady", instance=f"127.0.0.1:{scene.port_of('scorer')}")
+        scene.fires("DeltaplaneSilentBatch", stream=scene.name, topic="queries")
     scene.silent("DeltaplaneSilentBatch")
 
 
 def test_checkpoints_that_their_topic_refuses_are_an_alert_until_it_admits_them(scene: Scene) -> None:
     scene.calm()
     scene.silent("DeltaplaneCheckpointRefused")
-    broker, topic = scene.stream.settings.cluster("central").broker, f"{scene.name}.checkpoints"
-    right = config_of(broker, topic)["max.message.bytes"]
-    alter(broker, topic, {"max.message.bytes": "100"})
-    scene.fires("DeltaplaneCheckpointRefused", stream=scene.name)
-    alter(broker, topic, {"max.message.bytes": right})
+    with scene.altered("checkpoints", "max.message.bytes", "100"):
+        scene.fires("DeltaplaneCheckpointRefused", stream=scene.name)
     scene.silent("DeltaplaneCheckpointRefused")
 
 

@@ -23,7 +23,6 @@ __all__ = [
     "AcceptedTiles",
     "checkpoint_before",
     "dated_checkpoints",
-    "nothing_of",
     "readable_checkpoints",
     "rows_went_by_content",
     "state_at",

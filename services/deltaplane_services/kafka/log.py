@@ -32,14 +32,12 @@ __all__ = [
     "LOOK_SECONDS",
     "RETRY_SECONDS",
     "LogReader",
-    "Properties",
     "in_batches",
     "known_lags",
     "record_of",
 ]
 
 logger = logging.getLogger(__name__)
-Properties = Mapping[str, object]
 RETRY_SECONDS = 0.25
 ATTEMPT_SECONDS = 5.0
 """How long one question may take: the client asks the leader that it knows, even if that broker has died and another
@@ -83,7 +81,7 @@ class LogReader:
     issue 5301.) So a client that has not answered a question is replaced, and so is one that has delivered nothing.
     """
 
-    def __init__(self, properties: Properties, prefix: str) -> None:
+    def __init__(self, properties: Mapping[str, object], prefix: str) -> None:
         # A group id is required by the client and never used: nothing is committed, nothing is subscribed to.
         own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
         self.batch_ends = BatchEnds({**properties, **own})

@@ -29,7 +29,7 @@ from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.kafka.recoveries import MAY_PASS, Recoveries
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.source_topics import SourceTopics
-from deltaplane_services.kafka.topic_watch import TopicWatch
+from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, TopicWatch
 from deltaplane_services.observe.metrics import MergerMetrics
 from deltaplane_services.processors.announced import other_definition
 from deltaplane_services.processors.merger_processor import MergerProcessor
@@ -198,6 +198,9 @@ class MergerService:
             self._election.join_anew()
         if self._has_place:
             if self.processor is None:
+                # It begins with the topics that there are now. Those that it worked on before it failed may be gone,
+                # and their ids would pass for a change while it works.
+                self._topics.look(ANSWER_SECONDS)
                 self.processor = self._begin()
             self._work(self.processor, most, timeout_seconds)
 

@@ -6,7 +6,6 @@ the caller's (claim again, rebuild). Confluent's client is used from one thread.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Protocol
@@ -27,13 +26,10 @@ __all__ = [
     "Answered",
     "Delivered",
     "DeliveryFailed",
-    "Properties",
     "Publisher",
     "nobody",
 ]
 
-logger = logging.getLogger(__name__)
-Properties = Mapping[str, object]
 Delivered = Callable[[str, float], None]
 
 MOST_UNACKNOWLEDGED = 256
@@ -66,7 +62,7 @@ class Publisher:
 
     def __init__(
         self,
-        properties: Properties,
+        properties: Mapping[str, object],
         prefix: str,
         on_delivered: Delivered = nobody,
         most_unacknowledged: int = MOST_UNACKNOWLEDGED,
