@@ -32,6 +32,12 @@ from typing import IO, Protocol
 
 _MODULE = "deltaplane_services"
 _LINE = (sys.executable, "-m", _MODULE)
+HURRY = "HURRY_SILENCE"
+"""A variable of the environment: the process believes in silence after seconds, not after half a minute."""
+
+HURRIED_SECONDS = {"SILENCE_SECONDS": 4.0, "READING_SECONDS": 5.0, "PROBE_SECONDS": 2.0}
+"""What silence.py has then."""
+
 _NUMBER_BYTES = 4
 _MOST_BYTES = 1 << 20
 _FILES = 4
@@ -203,6 +209,16 @@ def _become(environment: Mapping[str, str], directory: str) -> None:
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()
+    if HURRY in environment:
+        hurry()
+
+
+def hurry() -> dict[str, float]:
+    """Have this process believe in silence soon; return what it went by before, by name."""
+    silence = importlib.import_module("deltaplane_services.kafka.silence")
+    before = {name: getattr(silence, name) for name in HURRIED_SECONDS}
+    vars(silence).update(HURRIED_SECONDS)
+    return before
 
 
 def _import_everything() -> None:

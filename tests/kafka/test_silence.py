@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from deltaplane.log.records import Unanswered
 from deltaplane.reference import Reference
 from deltaplane.wire import read_answer, read_dead_letter
 from deltaplane_services.client import LiveModel
+from deltaplane_services.kafka import silence
+from kafka import prepared
 from kafka.clients import PATIENCE_SECONDS, read_topic, wait_until
 from kafka.raw_batches import batch_of, packed, produce, record
 from kafka.rows import Rows
@@ -27,6 +30,18 @@ ODD = {
     "bytes behind a frame of lz4": ("lz4", packed(record(b"a", 0) + record(b"b", 1), "lz4") + b"garbage!", 2),
 }
 """Batches as they reach clients where the topic has no codec, so that its broker does not look into them."""
+
+SILENT = "a length below zero"
+"""The one of them at which a client of today's librdkafka goes silent. Of the others it tells, or reads a part."""
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The client of this process and the services that it starts believe in silence after seconds."""
+    monkeypatch.setenv(prepared.HURRY, "yes")
+    before = prepared.hurry()
+    yield
+    vars(silence).update(before)
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -53,7 +68,6 @@ def test_a_batch_at_which_clients_go_silent_costs_a_letter_and_no_row(
             ]
             return [(one.partition, one.offset, one.kind) for one in found]
 
-        # The probes that prove the silence take half a minute.
         wait_until(lambda: len(letters()) == 1, "one letter")
         stream.wait_for_digest(digest_of(reference), "the rows behind the batch")
         assert letters() == [(0, begin, "bad record")]
@@ -88,7 +102,8 @@ def test_a_query_at_which_clients_go_silent_gets_a_letter_and_those_behind_it_ge
         error, begin = produce(kafka.bootstrap, f"{stream_name}.queries", batch_of(count, content, codec))
         assert error == 0
         ask(stream, {f"behind {at}": query(stream, f"behind {at}") for at in range(10)})
-        scorer.wait_until_it_says("the log goes on to")
+        if kind == SILENT:
+            scorer.wait_until_it_says("the log goes on to")
         wait_until(lambda: all(class_of(stream, f"behind {at}") for at in range(10)), "answers behind the batch")
         scorer.wait_until_ready("the batch is passed over")
         told = read_answer(answers(stream)[f"{stream_name}.queries-0-{begin}".encode()].value())
@@ -96,7 +111,7 @@ def test_a_query_at_which_clients_go_silent_gets_a_letter_and_those_behind_it_ge
         assert (told.kind, told.offset) == ("bad record", begin)
         letters = [read_dead_letter(one.value()) for one in read_topic(kafka.bootstrap, f"{stream_name}.dead-letters")]
         assert [(one.topic, one.offset) for one in letters] == [("queries", begin)]
-        assert silent_batches(scorer) == {"models": 0.0, "queries": 1.0}
+        assert silent_batches(scorer) == {"models": 0.0, "queries": float(kind == SILENT)}
         scorer.process.kill()
         scorer = Scorer(stream)
         ask(stream, {"later": query(stream, "later")})
@@ -118,14 +133,13 @@ def test_deltas_and_models_behind_batches_at_which_clients_go_silent_arrive(
             # A compacted topic, as that of models is, wants keys.
             keyed = record(b"", 0, key=b"a", value_length=-5)
             for topic, (codec, content, count) in (
-                ("deltas", ODD["a length below zero"]),
+                ("deltas", ODD[SILENT]),
                 ("models", ("none", keyed, 1)),
             ):
                 alter(kafka.bootstrap, f"{stream_name}.{topic}", {"compression.type": "producer"})
                 assert produce(kafka.bootstrap, f"{stream_name}.{topic}", batch_of(count, content, codec))[0] == 0
             rows = send(stream, 100, ids_from=500)
             rows.tell(reference)
-            # The probes that prove a silence take half a minute, one batch after the other.
             dead = f"{stream_name}.dead-letters"
             wait_until(lambda: len(read_topic(kafka.bootstrap, dead)) == 1, "a letter for the batch of deltas")
             stream.wait_for_digest(digest_of(reference), "deltas behind the batch")
@@ -134,7 +148,7 @@ def test_deltas_and_models_behind_batches_at_which_clients_go_silent_arrive(
             )
             wait_until(lambda: silent_batches(scorer).get("models") == 1.0, "models behind the batch, in a scorer")
         merger.kill()
-        # It meets both batches, one after the other, and each takes half a minute.
+        # It meets both batches, one after the other.
         stream.start("merger").wait_for("no client reads")
         send(stream, 50, ids_from=900).tell(reference)
         stream.wait_for_digest(digest_of(reference), "with another merger")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from deltaplane_services.kafka import silence
 from deltaplane_services.kafka.announcing import announced_by
 from deltaplane_services.kafka.log_errors import (
     REQUEST_TIMEOUT_SECONDS,
@@ -189,12 +190,13 @@ class LogReader:
             return
         name = f"{self._prefix}.{topic}"
         self._assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
-        until, reached = time.monotonic() + REQUEST_TIMEOUT_SECONDS, start
+        until, reached = time.monotonic() + silence.READING_SECONDS, start
         try:
             while True:
-                if time.monotonic() > until:
-                    yield self._passed_over(TopicPartition(name, partition, reached), high)
-                    until = time.monotonic() + REQUEST_TIMEOUT_SECONDS
+                place = TopicPartition(name, partition, reached)
+                if time.monotonic() > until or self.batch_ends.known_behind(place) is not None:
+                    yield self._passed_over(place, high)
+                    until, reached = time.monotonic() + silence.READING_SECONDS, self._begun[name, partition]
                 for message in self._heard(500, 0.05):
                     offset = message.offset()
                     assert offset is not None, "a record, the end of a partition and a bad batch have an offset"
@@ -204,7 +206,7 @@ class LogReader:
                     yield self._record(message, self._assign)
                     if offset + 1 >= stop:
                         return
-                    until, reached = time.monotonic() + REQUEST_TIMEOUT_SECONDS, offset + 1
+                    until, reached = time.monotonic() + silence.READING_SECONDS, offset + 1
         finally:
             self._consumer.unassign()
 
@@ -217,7 +219,7 @@ class LogReader:
         self._renew()
         if behind is None:
             raise LogUnavailable(
-                f"{place.topic}-{place.partition}: nothing came for {REQUEST_TIMEOUT_SECONDS:g} s from offset"
+                f"{place.topic}-{place.partition}: nothing came for {silence.READING_SECONDS:g} s from offset"
                 f" {place.offset} on, and the log goes on to {end}; is the broker there?"
             )
         self._assign([behind])

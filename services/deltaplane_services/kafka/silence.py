@@ -27,6 +27,7 @@ __all__ = [
     "LOOKED_THROUGH",
     "PROBES_AT_ONCE",
     "PROBE_SECONDS",
+    "READING_SECONDS",
     "SILENCE_SECONDS",
     "Found",
     "Listening",
@@ -41,6 +42,9 @@ logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 20.0
 """How long a client may hand over nothing of a partition before the end of its log is asked for."""
+
+READING_SECONDS = 30.0
+"""The same, on the way to an end of the log that is known."""
 
 PROBE_SECONDS = 6.0
 """How long a new client may take to hand over the first record of a place, or to say that there is none."""

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
-from deltaplane_services.kafka.silence import SILENCE_SECONDS, SilenceWatch, behind_silence
+from deltaplane_services.kafka import silence
+from deltaplane_services.kafka.silence import SilenceWatch, behind_silence
 from deltaplane_services.processors.messages import Record
 
 __all__ = [
@@ -118,7 +119,7 @@ class BatchEnds:
         """Tell whoever watches that nothing comes, look for the end of the batch, and tell what was found."""
         why = (
             f"{place.topic}-{place.partition}: nothing has come from offset {place.offset} on for"
-            f" {SILENCE_SECONDS:g} s, though the log goes on to {end}"
+            f" {silence.SILENCE_SECONDS:g} s, though the log goes on to {end}"
         )
         logger.warning("%s; looking for a batch that no client reads", why)
 
