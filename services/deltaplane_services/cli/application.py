@@ -18,6 +18,7 @@ from deltaplane_services.cli.compare_commands import compare
 from deltaplane_services.cli.copy_commands import register as register_copy
 from deltaplane_services.cli.definition_commands import definition_app
 from deltaplane_services.cli.grid_commands import grid_app
+from deltaplane_services.cli.input_options import FILE_HELP, InputFlags, lay_over_input, with_input_flags
 from deltaplane_services.cli.kafka_commands import register
 from deltaplane_services.cli.retire_commands import register as register_retire
 from deltaplane_services.cli.shared_options import SEED, SPEED, Flags, process, with_settings, within
@@ -63,8 +64,9 @@ def top(
 
 @app.command()
 @with_settings("replay")
+@with_input_flags
 def replay(
-    file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
+    file: Annotated[str, typer.Argument(help=FILE_HELP)],
     definition: Annotated[
         Path | None, typer.Option(help="Stream definition (deltaplane.toml); the flags below override it.")
     ] = None,
@@ -85,7 +87,9 @@ def replay(
     file_format: Annotated[
         str | None,
         typer.Option(
-            "--format", help="csv, parquet, libsvm or arff; told from the file by default.", rich_help_panel=INPUT
+            "--format",
+            help="csv, parquet, libsvm, arff, keel or jsonl; told from the file by default.",
+            rich_help_panel=INPUT,
         ),
     ] = None,
     missing: Annotated[
@@ -214,6 +218,7 @@ def replay(
         typer.Option(help="Write down the definition that was used, fitted grid included.", rich_help_panel=RUN),
     ] = None,
     *,
+    written: InputFlags,
     flags: Flags,
 ) -> None:
     """Run a file through the whole pipeline, test-then-train, on the embedded broker.
@@ -236,6 +241,7 @@ def replay(
         check_output(None if asked is None or asked == "-" else Path(asked), what)
     tables = load_tables(definition)
     tables = lay_over(tables, "input", label=label, time=time, id=id_column, ignore=ignore or None, format=file_format)
+    tables = lay_over_input(tables, written)
     tables = lay_over(tables, "classes", positive=positive)
     tables = lay_over(tables, "features", missing=missing)
     tables = lay_over(tables, "window", length=_window(window), max=max_window)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deltaplane_services.cli.input_options import InputFlags, lay_over_input, with_input_flags
 from deltaplane_services.cli.shared_options import (
     SECONDS,
     Broker,
@@ -28,6 +29,7 @@ def _grid() -> None:
 
 
 @grid_app.command("refit")
+@with_input_flags
 def refit(
     definition: DefinitionFile,
     out: Annotated[Path, typer.Option(help="Where the definition of the new stream is written.")],
@@ -42,6 +44,8 @@ def refit(
     idle_seconds: Annotated[
         float, typer.Option(callback=SECONDS, help="Seconds without a new record after which reading ends.")
     ] = 1.0,
+    *,
+    written: InputFlags,
 ) -> None:
     """Fit a wider grid where values have outgrown the old one, for a new stream that takes over the window.
 
@@ -65,7 +69,7 @@ def refit(
         seen = RowsSeen(old)
         pass_live_log(settings, seen.add_records, idle_seconds)
     else:
-        seen = rows_of_file(source, tables, old)
+        seen = rows_of_file(source, lay_over_input(tables, written), old)
     found = seen.refit()
     public, secrets = without_secrets_of(refitted_tables(tables, old, found, new_name))
     write_text(out, as_toml(public), "grid refit", mode_of(definition))

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from deltaplane import limits
+from deltaplane_services.cli.input_options import FILE_HELP, InputFlags, lay_over_input, with_input_flags
 from deltaplane_services.cli.shared_options import (
     SECONDS,
     SEED,
@@ -143,8 +144,9 @@ def scorer(
 # Producing -----------------------------------------------------------------------------------------------------------
 
 
+@with_input_flags
 def produce(
-    file: Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")],
+    file: Annotated[str, typer.Argument(help=FILE_HELP)],
     definition: DefinitionFile,
     broker: Broker = None,
     central_broker: CentralBroker = None,
@@ -166,6 +168,8 @@ def produce(
             "--within", callback=SECONDS, help="Seconds after which rows of a pipe go out, full batch or not."
         ),
     ] = 0.5,
+    *,
+    written: InputFlags,
 ) -> None:
     """Publish the rows of a file, or of a pipe as they come, as samples; the definition says how its columns are read.
 
@@ -184,7 +188,7 @@ def produce(
         check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
-        tables=load_tables(definition),
+        tables=lay_over_input(load_tables(definition), written),
         chunk=batch,
         rows_per_second=speed,
         retire_fraction=retire_fraction,

@@ -13,7 +13,9 @@ from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.stream.table_values import check_keys, flag, label, list_of, number, strings, text, whole
 
-INPUT_KEYS = ("label", "id", "time", "ignore", "format", "delimiter", "header", "number_of_features")
+_TEXT_KEYS = ("format", "delimiter", "encoding", "decimal", "thousands", "quote", "comment", "labels", "libsvm_base")
+_LIST_KEYS = ("ignore", "features", "na", "rename")
+INPUT_KEYS = ("label", "id", "time", *_LIST_KEYS, *_TEXT_KEYS, "header", "number_of_features")
 Tables = dict[str, Any]
 
 
@@ -45,7 +47,7 @@ def _check_input(table: Any) -> None:
             raise DefinitionError(f"definition: unknown key {where!r}; known are {', '.join(INPUT_KEYS)}")
         if key in ("label", "id", "time"):
             label(value, where)
-        elif key == "ignore":
+        elif key in _LIST_KEYS:
             strings([value] if isinstance(value, str) else value, where)
         elif key == "header":
             flag(value, where)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.cells import clip
@@ -17,6 +17,10 @@ _BETWEEN_COMMAS = re.compile(rf"\s*(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)"
 _BETWEEN_SPACES = re.compile(rf"(?:(?:{_QUOTED})|(?P<bare>\S+))(?:\s+|\Z)")
 _PAIR = re.compile(rf"\s*(?P<number>[^\s,]+)\s+(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")
 _ESCAPED = re.compile(r"\\(.)")
+_AFTER_TYPE = re.compile(r"[\s\[]")
+"""A range may follow, joined to the type or not."""
+
+_ROLES = {"@input": "input", "@inputs": "input", "@output": "output", "@outputs": "output"}
 _CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -27,6 +31,8 @@ class Attribute:
     name: str
     kind: str
     values: tuple[str, ...] | None = None
+    role: str = ""
+    """``input`` or ``output`` where the header says so, as KEEL's does."""
 
     @property
     def is_a_feature(self) -> bool:
@@ -44,6 +50,7 @@ class Attribute:
 def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
     """The declared attributes; the cutter stands behind ``@data`` afterwards. Raises ReaderError for anything else."""
     attributes: list[Attribute] = []
+    roles: dict[str, str] = {}
     while (piece := cutter.next_piece()) is not None:
         if isinstance(piece, OverlongLine):
             raise ReaderError(f"Line {piece.line_number} of the header of {where} is longer than {LINE_BYTES} bytes.")
@@ -57,7 +64,10 @@ def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
                 continue
             if word.casefold() == "@data":
                 cutter.put_back(piece.data[at:], line_number, unfinished=False)
-                return _checked(attributes, where)
+                return _checked([replace(one, role=roles.get(one.name, "")) for one in attributes], where)
+            if word.casefold() in _ROLES:
+                roles.update(dict.fromkeys(split_values(rest), _ROLES[word.casefold()]))
+                continue
             if word.casefold() != "@attribute":
                 raise ReaderError(
                     f"Line {line_number - 1} of {where} is {line[:60]!r}; in the header of an ARFF file `@relation`, "
@@ -88,7 +98,7 @@ def _attribute(text: str, where: str) -> Attribute:
                 f"The nominal attribute `{name}` in {where} lists no values; `{{a, b, ...}}` was expected."
             )
         return Attribute(name, "nominal", values)
-    word = kind.split(maxsplit=1)[0].casefold() if kind else "no type"
+    word = _AFTER_TYPE.split(kind, maxsplit=1)[0].casefold() if kind else "no type"
     if word in ("numeric", "real", "integer"):
         return Attribute(name, "numeric")
     if word in ("string", "date"):

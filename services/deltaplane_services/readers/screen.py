@@ -17,7 +17,7 @@ from deltaplane.stream.sample import usable_each
 from deltaplane_services.readers.cells import excerpt
 from deltaplane_services.readers.row_blocks import RefusedRow, RowBlock, by_line
 
-LABEL_MISSING = "the label is empty"
+LABEL_MISSING = "the label is missing"
 ID_MISSING = "the id is empty"
 
 

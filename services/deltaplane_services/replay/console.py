@@ -98,6 +98,8 @@ def _overview(result: ReplayResult) -> Table:
     table.add_column()
     rate = result.rows / result.seconds if result.seconds else math.nan
     table.add_row("time", f"{result.seconds:.2f} s, {rate:,.0f} rows/s")
+    for note in result.notes:
+        table.add_row("file", plain(note))
     table.add_row("G-mean", Text(number(scores.gmean), "bold"))
     if positive is not None:
         table.add_row(

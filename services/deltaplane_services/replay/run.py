@@ -79,6 +79,8 @@ class ReplayResult:
     rounding_error: npt.NDArray[np.float64] | None
     verification: Verification | None
     ended_early: str | None
+    notes: tuple[str, ...] = ()
+    """What was recognised in the file and not told."""
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -215,6 +217,7 @@ class _Run:
             rounding_error=self._pipeline.rounding_error(),
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
+            notes=self._reader.notes,
         )
 
     def _round(self, records: list[Outgoing], published: Published) -> None:

@@ -64,6 +64,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
             for at, point in enumerate(result.points)
         ],
         "ended_early": result.ended_early,
+        "read_as": list(result.notes),
         "settings": {
             "chunk": result.options.chunk,
             "seed": result.options.seed,
