@@ -135,7 +135,8 @@ class Grid:
                 return f"feature {name!r} is infinite"
             if not abs(float(np.rint((value - offset) / step))) < limits.GRID_RANGE:
                 low, high = offset - limits.GRID_RANGE * step, offset + limits.GRID_RANGE * step
-                return f"feature {name!r} is {value!r}, outside the grid's range ({low:g}, {high:g}); widen its step"
+                where = f"outside the grid's range ({low:g}, {high:g})"
+                return f"feature {name!r} is {value!r}, {where}; widen its step: deltaplane grid refit"
         raise AssertionError("fault() was asked about a row that fits")
 
     def values(self, placed: Placed) -> Floats:
