@@ -193,6 +193,7 @@ def test_a_sign_that_some_numbers_lack_is_not_passed_over() -> None:
         (b"x\n", ReaderOptions("y", format="csv"), "`--delimiter`"),
         (b",".join(b"c%d" % n for n in range(2500)) + b",y\n", BY_LABEL, "`--features NAME`"),
         (b'[{"a": 1, "y": 2}]', BY_LABEL, "jq -c"),
+        (b"-1 |f a:0.126 b:-0.132\n1 |f a:1 b:2\n", BY_LABEL, "VowpalWabbit"),
     ],
 )
 def test_what_cannot_be_told_is_refused_with_the_flag_that_says_it(

@@ -46,6 +46,7 @@ _FORMAT_OF_SUFFIX = {
     ".ndjson": "jsonl",
 }
 _ARFF = re.compile(rb"\s*(?:%|@(?:relation|attribute)\s)", re.IGNORECASE)
+_VOWPAL_WABBIT = re.compile(rb"[^|\n,;\t]*\|[^|\s]*(?:[ ]+[^|\s:]+:[0-9.eE+-]+)+[ ]*\r?\n")
 _LIBSVM = re.compile(rb"(?:\s|#[^\n]*\n)*[^\s:,;]+(?:[ \t]+(?:qid|[0-9]+):[^\s:,;]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 
 assert set(_OPENERS) == set(FORMATS), "every format of the options has a reader"
@@ -135,6 +136,10 @@ def _sniffed(source: ByteSource) -> str:
     if beginning.lstrip().startswith((b"{", b"[{")):
         return "jsonl"
     first_line = beginning.lstrip().partition(b"\n")[0]
+    if _VOWPAL_WABBIT.match(beginning):
+        raise ReaderError(
+            f"{source.name} is a file of VowpalWabbit, which is not read here; write its rows as LIBSVM or JSON Lines."
+        )
     if may_be_csv(beginning):
         return "csv"
     if not first_line:
