@@ -23,6 +23,7 @@ __all__ = ["REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "n
 
 REFRESH_SECONDS = 0.1
 SMALLEST_SHARE_SHOWN = 0.05
+REASONS_SHOWN = 12
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
 
@@ -183,12 +184,13 @@ def _retirements(result: ReplayResult) -> str:
 def _refusals(result: ReplayResult) -> Table:
     refusals = result.refusals
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in refusals.counts.most_common())
-    shown = f"; the first {len(refusals.listed)}" if refusals.total > len(refusals.listed) else ""
-    table = Table(title=plain(f"refused: {kinds}{shown}"), title_justify="left", title_style="yellow")
-    table.add_column("line", justify="right")
-    table.add_column("reason")
-    for item in refusals.listed:
-        table.add_row(f"{item.line_number:,}" if item.line_number else "–", plain(item.reason))
+    table = Table(title=plain(f"refused: {kinds}"), title_justify="left", title_style="yellow")
+    table.add_column("rows", justify="right")
+    table.add_column("reason, the first lines, what to do")
+    for group in sorted(refusals.reasons.values(), key=lambda one: -one.count)[:REASONS_SHOWN]:
+        examples = [f"line {one.line_number:,}: {one.reason}" for one in group.examples if one.line_number]
+        cure = [f"→ {group.cure}"] if group.cure else []
+        table.add_row(f"{group.count:,}", plain("\n".join([group.reason, *examples, *cure]), keep="\n"))
     return table
 
 
