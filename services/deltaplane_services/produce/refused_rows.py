@@ -11,7 +11,7 @@ from deltaplane.log.records import DeadLetter
 from deltaplane_services.processors.messages import MORE_RECORDS
 from deltaplane_services.readers import RefusedRow, cure_of
 
-__all__ = ["LISTED", "Listed", "Refusals"]
+__all__ = ["EXAMPLES", "LISTED", "MOST_REASONS", "Listed", "Refusals", "RefusedFor", "general_reason"]
 
 LISTED = 20
 """Refused rows listed in a summary; all are counted."""

@@ -12,7 +12,9 @@ __all__ = [
     "MATRIX_BYTES",
     "RECORD_BYTES",
     "REFUSED_TEXT",
+    "SAMPLE_ROWS",
     "SNIFF_BYTES",
+    "UNPACKING_BYTES",
     "rows_of_a_block",
 ]
 

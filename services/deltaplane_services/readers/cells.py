@@ -13,7 +13,20 @@ from dataclasses import dataclass
 
 from deltaplane_services.readers.bounds import REFUSED_TEXT
 
-__all__ = ["MISSING", "canonical_label", "clip", "excerpt", "printable", "read_number"]
+__all__ = [
+    "AFFIXES",
+    "AS_NUMBERS",
+    "MISSING",
+    "PLAIN",
+    "LabelSpelling",
+    "NumberForm",
+    "canonical_label",
+    "clip",
+    "excerpt",
+    "number_as_label",
+    "printable",
+    "read_number",
+]
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NULL", "null", "<null>", "None")
 """Cells that stand for a missing number or label, unless others are declared; NaN in any spelling always does."""

@@ -30,12 +30,15 @@ _RULE = re.compile(rb"[-+|=,;\s]*-{3,}[-+|=,;\s]*")
 
 @dataclass
 class Head:
-    """What stands before the first row. ``unread`` names columns that hold nothing to be read."""
+    """What stands before the first row. ``unread`` names columns that hold nothing to be read, ``index`` those that
+    number or name the rows.
+    """
 
     names: list[str]
     dialect: CsvDialect
     rows: list[list[str]]
     unread: list[str] = field(default_factory=list)
+    index: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -51,7 +54,7 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
     wanted = {options.label, options.id, options.time, *(options.features or ())}
     unread = tuple(name for name in found.unread if name not in wanted)
     options = options.with_ignored(unread)
-    options, notes = without_saved_index(names, options, _index_without_name(found))
+    options, notes = without_saved_index(names, options, [*found.index, *_index_without_name(found)])
     try:
         layout = choose_columns(names, options, source.name)
     except ReaderError as error:
@@ -229,8 +232,7 @@ def _with_unread_columns(head: Head, options: ReaderOptions) -> Head:
             note = "each row ends in a delimiter that the header has not; what stands behind it is not read"
             return replace(head, names=[*names, extra], unread=[extra], notes=[*head.notes, note])
         if _are_row_names([row[0] for row in rows]):
-            note = f"rows have a name before their first cell, as R writes them: column `{ROW_NAMES}`, not read"
-            return replace(head, names=[ROW_NAMES, *names], unread=[ROW_NAMES], notes=[*head.notes, note])
+            return replace(head, names=[ROW_NAMES, *names], index=[ROW_NAMES])
     if count == len(names) and ends_empty and (not options.header or not names[-1]):
         extra = names[-1] or f"column{count}"
         note = "each line ends in a delimiter; what stands behind it is not read"

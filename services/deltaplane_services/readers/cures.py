@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 
+__all__ = ["cure_of", "cure_of_text"]
+
 _NUMBER_WITH_COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)+(?:\.[0-9]+)?")
 _NUMBER_WITH_POINTS = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?|[+-]?[0-9]*,[0-9]+")
 _NOT_A_NUMBER = re.compile(r"the feature `(?P<name>.+?)` is (?P<text>.+), which is not a number", re.DOTALL)

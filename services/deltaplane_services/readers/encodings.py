@@ -11,6 +11,8 @@ import re
 
 from deltaplane_services.readers.unpacking import Bytes
 
+__all__ = ["UTF8", "WINDOWS", "Decoded", "is_utf8", "recognised_encoding"]
+
 UTF8 = "utf-8"
 WINDOWS = "cp1252"
 _BEYOND_ASCII_IN_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")

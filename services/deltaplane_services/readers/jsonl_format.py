@@ -20,6 +20,8 @@ from deltaplane_services.readers.lines import LineCutter
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
 
+__all__ = ["JsonLinesDialect", "open_jsonl", "read_object"]
+
 _NESTED = (list, dict)
 
 

@@ -12,7 +12,16 @@ from deltaplane_services.readers.cells import AS_NUMBERS, PLAIN, LabelSpelling, 
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, TimeRule
 
-__all__ = ["Layout", "choose_columns", "choose_features", "find_column", "ignoring", "listed", "refuse_duplicates"]
+__all__ = [
+    "Layout",
+    "choose_columns",
+    "choose_features",
+    "find_column",
+    "ignoring",
+    "listed",
+    "refuse_duplicates",
+    "renamed",
+]
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from deltaplane.arrays import Flags, Floats, Int64s, UInt8s
 from deltaplane_services.readers.cells import canonical_label, clip, excerpt, read_number
 from deltaplane_services.readers.row_blocks import RefusedRow
 
-__all__ = ["COLON", "NEWLINE", "SPACE", "SparseRows", "read_lines", "read_regular_lines"]
+__all__ = ["COLON", "NEWLINE", "SPACE", "SparseRows", "extreme_indices", "read_lines", "read_regular_lines"]
 
 SPACE, NEWLINE, COLON = ord(" "), ord("\n"), ord(":")
 _IS_SEPARATOR = np.zeros(256, dtype=np.bool_)

@@ -17,7 +17,7 @@ from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
 
-__all__ = ["RowByRow", "TextInFeatures", "wrong_count"]
+__all__ = ["HEADER_AGAIN", "RowByRow", "TextInFeatures", "wrong_count"]
 
 HEADER_AGAIN = "the line is the header again"
 

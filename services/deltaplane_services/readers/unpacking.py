@@ -15,6 +15,8 @@ from typing import IO, Any, Protocol, cast
 from deltaplane_services.readers.bounds import BLOCK_BYTES, SNIFF_BYTES, UNPACKING_BYTES
 from deltaplane_services.readers.row_blocks import ReaderError
 
+__all__ = ["Bytes", "Unpacked", "UnpackedZip", "UnpackedZstd"]
+
 
 class Bytes(Protocol):
     """Something to read bytes from: at most ``size`` of them, none at the end."""

@@ -19,7 +19,7 @@ from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 from deltaplane_services.system.printable import echo, plain
 
-__all__ = ["REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
+__all__ = ["REASONS_SHOWN", "REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
 
 REFRESH_SECONDS = 0.1
 SMALLEST_SHARE_SHOWN = 0.05
@@ -188,7 +188,10 @@ def _refusals(result: ReplayResult) -> Table:
     table.add_column("rows", justify="right")
     table.add_column("reason, the first lines, what to do")
     for group in sorted(refusals.reasons.values(), key=lambda one: -one.count)[:REASONS_SHOWN]:
-        examples = [f"line {one.line_number:,}: {one.reason}" for one in group.examples if one.line_number]
+        lined = [one for one in group.examples if one.line_number]
+        examples = [f"line {one.line_number:,}: {one.reason}" for one in lined if one.reason != group.reason]
+        if alike := [f"{one.line_number:,}" for one in lined if one.reason == group.reason]:
+            examples.insert(0, f"line{'s' if len(alike) > 1 else ''} {' and '.join(alike)}")
         cure = [f"→ {group.cure}"] if group.cure else []
         table.add_row(f"{group.count:,}", plain("\n".join([group.reason, *examples, *cure]), keep="\n"))
     return table
