@@ -50,6 +50,8 @@ LIBSVM = (
 JSONL = (
     b'{"id": 1, "when": "2024-01-01", "a": 0.5, "b": -1e3, "label": "UP"}\n{"id": 2, "a": null, "label": true}\n'
     + b'{"a": "3", "b": 4, "id": "x", "when": 7, "label": "DOWN"}\n' * 8,
+    b'{"a": 1, "b": 2, "label": "UP"}\n' * 8,
+    b'{"when": 1700000000, "id": 5, "a": 1.5, "b": 2, "label": "UP"}\n' * 8,
 )
 AS_THEY_COME = (
     b"# made\n# by hand\na,b,label\n1,2,x\n$3,4%,y\n" + b"5,6,x\n" * 10,
