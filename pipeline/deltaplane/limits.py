@@ -177,12 +177,13 @@ EXPIRED_ROWS_REMEMBERED = 1_000
 """Ids kept behind the window of a partition, so that a late retirement is told ``expired`` and not ``waiting``."""
 
 RETIRED_IDS = 1_000_000
-"""Retired ids remembered by a partition beyond those of rows inside the window (about 150 bytes each).
-Above it the oldest are forgotten, and counted."""
+"""A partition remembers a retired id until so many others, each counted once, have been retired after it, at least, and
+forgets it before there are twice as many, unless a window holds a row that was retired as early (about 150 bytes each).
+What is forgotten is counted."""
 
-RETIREMENTS = 4 * RETIRED_IDS
-"""Retirements remembered of these ids, repeats included: counted apart, or one id that is repeated would push out all
-others."""
+RETIREMENTS_OF_BEFORE = 4 * RETIRED_IDS
+"""Retirements, repeats included, beyond which earlier versions forgot: what they did so cannot be held against a delta.
+"""
 
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
@@ -229,6 +230,7 @@ assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 6 * (2 * LABEL_BYTES + CE
 assert CLASSES < 2**15, "a class code must fit the int16 that it has in a window"
 assert ID_BYTES <= BATCH_ID_BYTES < 2**16, "the length of an id must fit the uint16 that it has in a batch"
 assert 2 * OUTCOMES * NAME_BYTES <= DELTA_BYTES_BESIDE, "counts by outcome must fit beside the statistics"
+assert RETIRED_IDS >= 1, "what is retired must be remembered"
 assert EXPIRED_ROWS_REMEMBERED <= RETIRED_IDS, "what was retired behind a window must not be forgotten before its rows"
 assert COUNT * PARTITIONS * 2**5 <= 2**63, "counts of the partitions of 32 sites must add up within int64"
 assert INT64_ROWS * GRID_RANGE**2 < 2**63, "products of few rows must fit int64"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
 from dataclasses import replace
 
@@ -284,16 +285,29 @@ def test_retirements_are_forgotten_above_the_limit_but_never_one_of_a_row_in_a_w
     monkeypatch.setattr(limits, "RETIRED_IDS", 2)
     stream = Stream(definition_of("3"))
     stream.take(A, B, C)
-    step = stream.retire("a", "n1", "n2", "n3")
+    step = stream.retire("a", "n1", "n2", "n3", "n4", "n5", "n6")
     assert step.counts["retirements forgotten"] == 0
     assert stream.partition.retirements_window_from(stream.asked) == 0
-    # The row of a leaves the window, and with the next retirement the oldest two beyond the limit can go, and a third.
-    stream.take(D)
-    step = stream.retire("n4")
-    assert step.counts["retirements forgotten"] == 3
-    assert stream.partition.retirements_window_from(stream.asked) == 3
-    assert said(stream.take(Row("n3"))) == ["annihilated"]
-    assert said(stream.take(Row("n1"))) == []
+    assert said(stream.take(A)) == ["retired id"]
+    # Both rows of a leave the window, and with the next retirement all can go but the last two ids and the next two.
+    stream.take(D, B, C)
+    step = stream.retire("n7")
+    assert step.counts["retirements forgotten"] == 4
+    assert stream.partition.retirements_window_from(stream.asked) == 4
+    assert said(stream.take(Row("n4"))) == ["annihilated"]
+    assert said(stream.take(Row("n3"))) == []
+
+
+def test_the_last_ids_up_to_the_limit_are_remembered_and_fewer_than_twice_as_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "RETIRED_IDS", 3)
+    stream = Stream(definition_of("3"))
+    for at in range(20):
+        stream.retire(f"n{at}")
+        remembered = set(stream.partition._retirements.ids())
+        assert remembered >= {f"n{before}" for before in range(max(0, at - 2), at + 1)}
+        assert len(stream.partition._retirements) == len(remembered) <= 6
 
 
 def test_an_id_retired_again_stays_retired_when_its_first_retirement_is_forgotten(
@@ -301,25 +315,44 @@ def test_an_id_retired_again_stays_retired_when_its_first_retirement_is_forgotte
 ) -> None:
     monkeypatch.setattr(limits, "RETIRED_IDS", 2)
     stream = Stream(definition_of("3"))
-    stream.retire("n1", "n2", "n1", "n3")
+    step = stream.retire("n1", "n2", "n3", "n1", "n4")
+    assert step.counts["retirements forgotten"] == 1
     assert stream.partition.retirements_window_from(stream.asked) == 2
-    assert answers(stream.take(Row("n1"))) == [("n1", 2, "retired")]
+    assert said(stream.take(Row("n2"))) == []
+    assert answers(stream.take(Row("n1"))) == [("n1", 3, "retired")]
 
 
-def test_repeats_of_one_id_push_no_other_out_until_there_are_more_than_can_be_held(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_repeats_of_one_id_push_no_other_out_and_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "RETIRED_IDS", 2)
-    monkeypatch.setattr(limits, "RETIREMENTS", 100)
     stream = Stream(definition_of("3"))
     stream.retire("coming")
-    assert stream.retire(*["same"] * 99).counts["retirements forgotten"] == 0
+    for _ in range(10):
+        assert stream.retire(*["same"] * 1000).counts["retirements forgotten"] == 0
+    assert len(stream.partition._retirements) == 2
     assert stream.partition.retirements_window_from(stream.asked) == 0
-    assert said(stream.take(Row("coming"))) == ["annihilated"]
-    assert stream.retire("same").counts["retirements forgotten"] == 0  # The row of coming is in the window.
-    stream.take(A, B, C)
-    assert stream.retire("same").counts["retirements forgotten"] == 2
-    assert stream.partition._retirements.ids() == {"same"}
+    assert answers(stream.take(Row("coming"))) == [("coming", 0, "retired")]
+
+
+def test_while_a_window_holds_a_retired_row_every_id_retired_since_takes_up_to_200_bytes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "RETIRED_IDS", 1000)
+    stream, others = Stream(definition_of("3")), 20_000
+    stream.take(A)
+    stream.retire("a")
+    tracemalloc.start()
+    try:
+        for at in range(others):
+            stream.retire(*[f"nobody-{at}"] * 3)
+        held = tracemalloc.get_traced_memory()[0]
+        assert len(stream.partition._retirements) == 1 + others
+        assert held <= 200 * others, f"{held / others:.0f} bytes for each"
+        stream.take(B, C, D)
+        stream.retire("the last")
+        assert len(stream.partition._retirements) <= 2000
+        assert tracemalloc.get_traced_memory()[0] <= 200 * 2000 + 100_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_an_expired_row_out_of_memory_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

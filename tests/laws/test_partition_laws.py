@@ -102,7 +102,7 @@ def test_a_worker_that_crashes_at_any_step_finds_the_same_state_and_says_the_sam
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "EXPIRED_ROWS_REMEMBERED", data.draw(st.sampled_from([0, 1, 3, 1000])))
-        patch.setattr(limits, "RETIRED_IDS", data.draw(st.sampled_from([0, 1, 3, 1000])))
+        patch.setattr(limits, "RETIRED_IDS", data.draw(st.sampled_from([1, 2, 3, 1000])))
         crash_before = data.draw(st.integers(0, len(script.moves)))
         steady = Follower(script.definition, script.records, script.retired)
         for move in script.moves[:crash_before]:
@@ -138,18 +138,55 @@ def _rows_moved(step: Step) -> tuple[int, Counter[str]]:
     return rows_by(step.counts), Counter({name: step.counts[name] for name in kept})
 
 
-@given(scripts(), st.integers(0, 4))
+@given(scripts(), st.integers(1, 4))
 def test_a_retirement_that_is_forgotten_has_no_row_in_any_window(script: Script, limit: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(limits, "RETIRED_IDS", limit)
         follower = Follower(script.definition, script.records, script.retired)
         for move in script.moves:
             follower.move(move)
-            memory = follower.partition._retirements
-            forgotten = set(script.retired[: follower.retirements_at]) - memory.ids()
             # The id may be live again, under a sample that came after it was forgotten, but nothing was left behind.
             assert follower.partition.statistics == _counted(follower)
-            assert len(memory) <= limit or memory.oldest_id not in forgotten
+            memory = follower.partition._retirements
+            window_from = follower.rebuild().retirements_window_from
+            end = script.retired[window_from : follower.retirements_at]
+            # What is remembered is the end of the log, whatever of it is kept: an id that is there is retired.
+            assert set(memory.ids()) == set(end)
+            assert all(memory.first(sample_id) == window_from + end.index(sample_id) for sample_id in end)
+            last = list(dict.fromkeys(reversed(script.retired[: follower.retirements_at])))[:limit]
+            assert set(last) <= set(end)
+            held = memory.oldest_ids & set(_ids_inside(follower))
+            assert len(memory) <= 2 * limit or held
+
+
+@given(scripts(), st.data())
+def test_repeats_change_nothing_however_many_there_are(script: Script, data: st.DataObject) -> None:
+    # As many ids are remembered as are retired, and no more: whoever counted a repeat as another would forget one.
+    ids = tuple(dict.fromkeys(script.retired))
+    repeats = data.draw(st.lists(st.sampled_from(ids), max_size=40)) if ids else []
+    retired, moves = (*ids, *repeats, *repeats[:1]), (*script.moves, Move(0, len(ids) + len(repeats) + 1))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(limits, "RETIRED_IDS", max(1, len(ids)))
+        follower = Follower(script.definition, script.records, retired)
+        watermark = NO_WATERMARK
+        for move in data.draw(st.permutations(moves)):
+            left = len(script.records) - follower.samples_at, len(retired) - follower.retirements_at
+            follower.move(Move(min(move.records, left[0]), min(move.retirements, left[1]), move.watermark))
+            watermark = max(watermark, move.watermark)
+            reference = Reference(script.definition)
+            reference.add(0, samples_of(script.records[: follower.samples_at], 0, len(script.definition.features)))
+            for sample_id in retired[: follower.retirements_at]:
+                reference.retire(sample_id)
+            reference.watermark = max(reference.watermark, watermark)
+            assert follower.partition.statistics == reference.statistics()
+            assert len(follower.partition._retirements) <= len(ids)
+
+
+def _ids_inside(follower: Follower) -> list[str]:
+    """The ids of all slots from the oldest inside a window on."""
+    buffer = follower.partition._buffer
+    oldest = follower.partition._edges.oldest_inside(buffer)
+    return [buffer.id(slot) for slot in range(oldest, buffer.next)]
 
 
 def _counted(follower: Follower) -> Statistics:

@@ -12,7 +12,7 @@ from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState,
 from deltaplane.log.model import Model
 from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.sample import AdmittedSamples, Refusal, Samples, admit
+from deltaplane.stream.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
 from deltaplane.window.kept_sums import KnownSums
 from deltaplane.window.retirements import RetirementMemory
 from deltaplane_services.processors import account
@@ -105,6 +105,18 @@ def _with_rule(rule: Rule) -> Iterator[None]:
 @contextlib.contextmanager
 def _forgets_retirements() -> Iterator[None]:
     with mock.patch.object(RetirementMemory, "add", return_value=None):
+        yield
+
+
+@contextlib.contextmanager
+def _counts_repeats() -> Iterator[None]:
+    add = RetirementMemory.add
+
+    def adding(self: RetirementMemory, retirement: Retirement) -> None:
+        known = self.first(retirement.id) is not None
+        add(self, replace(retirement, id=f"{retirement.id} at {retirement.offset}") if known else retirement)
+
+    with mock.patch.object(RetirementMemory, "add", adding):
         yield
 
 
@@ -205,6 +217,7 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "ignores claims": lambda: _with_rule(_ignores_claims),
     "takes repeats": lambda: _with_rule(_takes_repeats),
     "forgets retirements": _forgets_retirements,
+    "counts repeats of a retirement": _counts_repeats,
     "forgets labels": lambda: _with_rule(_forgets_labels),
     "keeps sums of what is gone": _keeps_sums_of_what_is_gone,
     "believes any watermark": _believes_any_watermark,

@@ -29,6 +29,9 @@ from strategies_streams import FOURIER, HIDDEN, definition_of, rows_by
 
 EVENTS = 150
 
+RETIRED_IDS = 24
+"""Ids that a partition is sure to remember: more than a history retires there, fewer than it repeats one."""
+
 WINDOWS = (
     ("12",),
     ("40",),
@@ -69,7 +72,10 @@ def definition_for(seed: int) -> StreamDefinition:
 def live(seed: int, events: int = EVENTS) -> World:
     """The whole history of a seed, drained; with fewer events it is the beginning of the longer one."""
     # Batches as small as these are not worth keeping the sums of, by themselves; in every other history all are kept.
-    with mock.patch.object(limits, "KNOWN_SUMS_SHARE", 1e9 if seed % 2 else limits.KNOWN_SUMS_SHARE):
+    with (
+        mock.patch.object(limits, "KNOWN_SUMS_SHARE", 1e9 if seed % 2 else limits.KNOWN_SUMS_SHARE),
+        mock.patch.object(limits, "RETIRED_IDS", RETIRED_IDS),
+    ):
         world = World(definition_for(seed), seed)
         for at in range(3):
             world.live_through(events * (at + 1) // 3 - events * at // 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -23,6 +24,9 @@ BAD_RECORDS = ("null value", "random bytes", "cut short", "bytes appended", "wro
 BAD_ROWS = ("NaN", "infinite", "out of range", "unknown class", "empty id", "long id", "bogus time")
 """Ways to spoil one row."""
 
+
+REPEATS = 60
+"""Retirements of one id in a flood of them: more than there are ids that are remembered."""
 
 HOUR_MILLISECONDS = 3_600_000
 
@@ -258,6 +262,17 @@ class Producer:
             return
         self.retired.setdefault(partition, []).append((offset, sample_id))
         self.did[f"retirement {which}"] += 1
+
+    def repeat(self, now: int) -> None:
+        """A retirement of a sample that is about to come, and behind it many times the same of another id."""
+        coming = f"s{self._born + 1}"
+        partition = self.definition.partition_of(coming)
+        names = (f"again and again {at}" for at in itertools.count())
+        same = next(name for name in names if self.definition.partition_of(name) == partition)
+        for sample_id in (coming, *[same] * REPEATS):
+            value = write_retirement(Retirement(sample_id, "asked", 0, now), self.definition.data_fingerprint)
+            offset = self.broker.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value), now)
+            self.retired.setdefault(partition, []).append((offset, sample_id))
 
     def _poison(self, now: int) -> None:
         partition = self.random.randrange(self.definition.partitions)

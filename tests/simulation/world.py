@@ -66,6 +66,7 @@ FAULTS = (
     "retirements let go of by a checkpoint",
     "let go of by an older checkpoint",
     "flood of new labels",
+    "flood of repeated retirements",
     "model with a watermark years ahead",
     "model that says a source is years ahead",
     "mark of a transaction",
@@ -140,6 +141,8 @@ class World:
     def __init__(self, definition: StreamDefinition, seed: int) -> None:
         self.definition = definition
         self.random = Random(seed)
+        # Of its own: what else happens in a history does not depend on it.
+        self.floods = Random(seed + 2)
         self.broker = RememberingBroker(definition.partitions)
         self.producer = Producer(definition, self.broker, Random(seed + 1))
         self.faults: Counter[str] = Counter()
@@ -219,6 +222,9 @@ class World:
         if self.definition.classes.most is not None and self.random.random() < 0.1:
             self.fault("flood of new labels")
             self.producer.flood(self.now)
+        if self.floods.random() < 0.04:
+            self.fault("flood of repeated retirements")
+            self.producer.repeat(self.now)
 
     def gap(self) -> None:
         """Somebody's transaction leaves a mark in a log, or more than that; or compaction takes a record out."""

@@ -85,7 +85,7 @@ def by_rows(plain: Passed, retiring: Passed) -> Exhibit:
         ),
         notes=(
             f"before the first row {plain.megabytes_before:.0f} MB: imports, and the rows that are sent in turn",
-            f"{remembered:,} retired ids are remembered (at most {limits.RETIRED_IDS:,}), {each:.0f} bytes each",
+            f"{remembered:,} retired ids are remembered (at most {2 * limits.RETIRED_IDS:,}), {each:.0f} bytes each",
         ),
     )
 
@@ -187,5 +187,7 @@ def _remembered(retiring: Passed, plain: Passed) -> tuple[int, float]:
     """How many retired ids are remembered in the end, and the bytes that each takes."""
     course = retiring.course
     asked = max(0, course.rows - course.window // 2) // course.retire_every
-    count = min(asked, limits.RETIRED_IDS)
+    # Whole spans are let go of, and the last one and that which is being filled are left.
+    spans = max(0, -(-asked // limits.RETIRED_IDS) - 2)
+    count = asked - spans * limits.RETIRED_IDS
     return count, (retiring.looks[-1].megabytes - plain.looks[-1].megabytes) * 2**20 / max(count, 1)

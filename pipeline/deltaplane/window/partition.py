@@ -12,10 +12,10 @@ the same state again by reading the same logs. Three rules make this hold:
 - a retired id stays retired, and a later sample under it is refused by name: use a new id.
 
 What is remembered of the retirements is the end of their log, from ``retirements_window_from`` on, which is recorded in
-every delta: an id is retired exactly if a retirement of it lies there. The end grows; its beginning moves only when it
-holds more ids than :data:`limits.RETIRED_IDS`, and never past an id inside the window. Nothing else about a retirement
-is kept, so a rebuild from the log finds the same. A sample that meets a retirement and no row of its id was *waited*
-for, as far as anyone can still tell.
+every delta: an id is retired exactly if a retirement of it lies there. The end grows; its beginning moves only when
+:data:`limits.RETIRED_IDS` other ids have been retired since (retirements.py), and never past an id inside the window.
+Nothing else about a retirement is kept, so a rebuild from the log finds the same. A sample that meets a retirement and
+no row of its id was *waited* for, as far as anyone can still tell.
 
 Every admitted sample has one outcome, whatever the batches it came in, and in the longest window
 
@@ -94,6 +94,8 @@ class Partition:
         self._windows = range(len(definition.ladder.windows))
         self._sums = WindowSums(definition, self._labels, self._buffer, self._edges)
         self._retirements = RetirementMemory()
+        # The newest slot that the oldest retirements are kept for, as far as it is known.
+        self._kept_for_slot = -1
         # Without rows slots are only counted.
         self._slots = 0
 
@@ -286,13 +288,24 @@ class Partition:
         return RetirementOutcome.RETIRED
 
     def _forget_retirements(self, counts: Counter[str]) -> None:
-        """Let go of the oldest retirements beyond the limit, up to the first of a row that a window may hold."""
+        """Let go of the oldest retirements beyond the limit, but for those among which a window may hold a row of one.
+
+        Nothing between these and the newest can be let go of, either: of what had been, a rebuild that reads from there
+        would not know whether its sample came before that, and is out, or after it, and is live.
+        """
         while self._retirements.beyond_limits:
-            slot = self._buffer.slot_of(self._retirements.oldest_id)
-            if slot is not None and slot >= self._edges.oldest_inside(self._buffer):
+            # Most of the time the row that was found last is still there, and the others need not be asked.
+            if self._kept_for_slot < (oldest := self._edges.oldest_inside(self._buffer)):
+                self._kept_for_slot = max(map(self._slot_or_none, self._retirements.oldest_ids))
+            if self._kept_for_slot >= oldest:
                 break
-            self._retirements.forget_oldest()
-            counts["retirements forgotten"] += 1
+            self._kept_for_slot = -1
+            if forgotten := self._retirements.forget_oldest():
+                counts["retirements forgotten"] += forgotten
+
+    def _slot_or_none(self, sample_id: str) -> int:
+        slot = self._buffer.slot_of(sample_id)
+        return -1 if slot is None else slot
 
     # Without rows ----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ rule allows).
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -202,18 +201,20 @@ class _Reading:
         begin, end = self.begins[1], self.accepted.retirements_position
         if end - begin <= limits.RETIRED_IDS or not self.definition.ladder.keep_rows:
             return begin
-        last: deque[int] = deque(maxlen=limits.RETIRED_IDS)
-        forgotten, told = 0, self.accepted.rebuild.retirements_window_from
+        last: dict[str, int] = {}
+        forgotten, since, told = 0, 0, self.accepted.rebuild.retirements_window_from
         for batch in self._batches(RETIREMENTS, begin, end):
-            offsets = [
-                retirement.offset
-                for retirement in Intake(self.definition, self.accepted.source.partition).take([], batch).retirements
-            ]
-            forgotten += sum(offset < told for offset in offsets)
-            last.extend(offsets)
-        # The last ones are remembered in any case; which of those before are left is known to who forgot them.
-        if last and told > last[0]:
-            return last[0]
+            for one in Intake(self.definition, self.accepted.source.partition).take([], batch).retirements:
+                forgotten += one.offset < told
+                since += one.offset >= told
+                last.pop(one.id, None)
+                last[one.id] = one.offset
+                if len(last) > limits.RETIRED_IDS:
+                    del last[next(iter(last))]
+        # The last ids are remembered in any case; which of those before are left is known to who forgot them.
+        remembered_from = next(iter(last.values()), told)
+        if told > remembered_from and since < limits.RETIREMENTS_OF_BEFORE:
+            return remembered_from
         if forgotten:
             self.believed.append(
                 f"that the ids of {forgotten:,} retirements before offset {told} were forgotten, as is due beyond the"
