@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Source, SourceState
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.sample import Refusal
 from deltaplane.wire import read_dead_letter
@@ -25,8 +27,10 @@ from deltaplane_services.processors.messages import (
     refused_rows,
 )
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
+from deltaplane_services.processors.worker_processor import WorkerProcessor
 from services.metrics_models import BINARY, model, plane
 
+NOW = 1_700_000_000_000
 JSON = b'{"id": "a", "x": 1.5}'
 
 
@@ -124,6 +128,23 @@ def test_a_worker_says_what_came_in_place_of_samples(caplog: pytest.LogCaptureFi
     (said,) = warnings(caplog)
     assert "refused 3 of 3 (all): 3 bad record; for example samples-0 at offset 0" in said
     assert "got JSON (21 bytes)" in said
+
+
+def test_a_worker_counts_a_flood_once_though_one_letter_counts_on(caplog: pytest.LogCaptureFixture) -> None:
+    watch = WorkerMetrics(BINARY, "here")
+    for life in range(2):
+        worker = WorkerProcessor(BINARY, Source("here", 0), f"w{life}")
+        nothing = Statistics(BINARY.dimension)
+        # Of what was before there were letters for a thousand, and one more for all others.
+        counts = {"letters due samples": NOW + 1_000_000, "without letter samples: bad record": 500} if life else {}
+        worker.restore(SourceState(Source("here", 0), nothing, sequence=1, counts=counts))
+        for poll in range(4):
+            records = [Record(SAMPLES, 0, 700 * poll + at, NOW, None, None) for at in range(700)]
+            watch.delta(worker, 1 + poll, records, worker.process(records, []))
+            watch.turn({}, (), joined=True)
+    watch.ends()
+    said = [int(line.split("refused ")[1].split(" of")[0].replace(",", "")) for line in warnings(caplog)]
+    assert sum(said) == 2 * 4 * 700
 
 
 def test_a_service_that_ends_says_what_it_has_not_said_yet(caplog: pytest.LogCaptureFixture) -> None:

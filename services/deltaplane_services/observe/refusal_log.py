@@ -7,9 +7,10 @@ that were refused since the line before it, by kind, and gives one example. Pure
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from deltaplane.log.records import DeadLetter
+from deltaplane_services.processors.messages import MORE_RECORDS
 
 __all__ = ["EXAMPLE_CHARACTERS", "LINE_SECONDS", "RefusalLog"]
 
@@ -40,7 +41,13 @@ class RefusalLog:
             # A letter that counts the rest of a batch comes behind one that shows a row of it.
             if not self._example or not (letter.rest or letter.kind in self._said or letter.kind in self._counts):
                 self._example = _example(letter)
-            self._counts.update(letter.rest or {letter.kind: 1})
+            # One that counts on from letter to letter repeats what has been counted: see without_letter.
+            if letter.kind != MORE_RECORDS:
+                self._counts.update(letter.rest or {letter.kind: 1})
+
+    def without_letter(self, kinds: Mapping[str, int]) -> None:
+        """So many of each kind were refused, and share one letter with others that were before them."""
+        self._counts.update(kinds)
 
     def line(self, now: float, *, last: bool = False) -> str | None:
         """The line that is due at ``now``, in seconds of a monotonic clock; ``last``: whatever there is to say."""

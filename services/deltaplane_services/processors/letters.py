@@ -19,7 +19,7 @@ from deltaplane import limits
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane_services.processors.messages import Outgoing, Record, shared_letter
 
-__all__ = ["EVERY_MILLISECONDS", "LetterBudget", "Refused"]
+__all__ = ["EVERY_MILLISECONDS", "LetterBudget", "Refused", "without_letter"]
 
 EVERY_MILLISECONDS = 1000
 """Milliseconds of the log in which a source's log earns another letter."""
@@ -29,6 +29,15 @@ _LATEST_MILLISECONDS = 2**47
 """No log time is later, whatever it says: what is due must be a count (limits.COUNT)."""
 
 assert 2 * _LATEST_MILLISECONDS <= limits.COUNT, "what is due must fit a count"
+
+
+def without_letter(counts: Mapping[str, int]) -> Counter[str]:
+    """How many of each kind have no letter of their own, by the counts of a delta."""
+    kinds: Counter[str] = Counter()
+    for name, count in counts.items():
+        if name.startswith(_WITHOUT):
+            kinds[name.partition(": ")[2]] += count
+    return kinds
 
 
 class Refused(NamedTuple):

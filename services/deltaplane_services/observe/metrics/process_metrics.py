@@ -102,6 +102,10 @@ class ServiceMetrics:
             self._dead_letters[_reason(letter)] += 1
         self._refusals.refused(letter for letter in letters if letter is not None)
 
+    def without_letter(self, kinds: Mapping[str, int]) -> None:
+        """So many of each kind were refused, and have no dead letter of their own."""
+        self._refusals.without_letter(kinds)
+
     def took(self, count: int) -> None:
         """So many rows, retirements, queries or deltas came and were not refused."""
         self._refusals.saw(count)

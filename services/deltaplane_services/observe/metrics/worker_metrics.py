@@ -26,6 +26,7 @@ from deltaplane_services.observe.health import State
 from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
+from deltaplane_services.processors.letters import without_letter
 from deltaplane_services.processors.messages import DELTAS, Output, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
@@ -131,6 +132,8 @@ class WorkerMetrics(ServiceMetrics):
         deltas = [record for record in output.then if record.topic == DELTAS]
         self.took(sum(_taken(record.meaning) for record in deltas))
         for record in deltas:
+            if isinstance(record.meaning, Delta):
+                self.without_letter(without_letter(record.meaning.counts))
             self._delta_bytes.labels(self._stream).observe(len(record.value or b""))
         if deltas and samples:
             published = self._published.get(processor.source)
