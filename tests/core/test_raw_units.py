@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from deltaplane.errors import SolveRefused
-from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.grid import Grid, Steps, fit_grid
 from deltaplane.exact.moments import Moments
 from deltaplane.solve import candidates, last_rows, raw_units, sliding_planes
 from deltaplane.solve.cross_validation import choose_c, folds_of
@@ -35,9 +35,7 @@ def rows_of(seed: int, features: int = 1) -> tuple[Floats, npt.NDArray[np.bool_]
     return np.where(own, 1.0, -1.0)[:, None] + 2.0 * rng.normal(size=(60, features)), own
 
 
-def plane_of(
-    X: Floats, own: npt.NDArray[np.bool_], options: SolverOptions
-) -> tuple[Plane, Grid, npt.NDArray[np.int32]]:
+def plane_of(X: Floats, own: npt.NDArray[np.bool_], options: SolverOptions) -> tuple[Plane, Grid, Steps]:
     grid = fit_grid(X)
     placed, fits = grid.place(X)
     assert fits.all()

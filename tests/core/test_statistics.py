@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import strategies
+from deltaplane import limits
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
@@ -155,7 +156,8 @@ def test_rows_are_summed_class_by_class(rows: strategies.Integers, data: st.Data
         naive[labels[code]] = naive[labels[code]] + part if labels[code] in naive else part
     parts = moments_by_class(rows, codes, labels)
     assert parts == naive
-    assert moments_by_class(rows.astype(np.int32), codes, labels) == naive
+    if (np.abs(rows) < limits.GRID_RANGE).all():
+        assert moments_by_class(rows.astype(np.int32), codes, labels) == naive
     assert moments_by_class(rows.astype(np.float64), codes, labels) == naive
 
 

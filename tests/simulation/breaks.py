@@ -21,7 +21,7 @@ from simulation.forgeries import FORGERIES, audited, short_history
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
-Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes], tuple[SourceState, Verdict]]
+Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes, int], tuple[SourceState, Verdict]]
 
 USERS_OF_THE_RULE = ("deltaplane.log.merger", "deltaplane_services.processors.recovery", "simulation.world")
 
@@ -37,58 +37,58 @@ def _just_before(state: SourceState, tile: Tile) -> SourceState:
 
 
 def _takes_gaps(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and record.tile.sequence > state.sequence:
         state = _just_before(state, record.tile)
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _ignores_claims(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and state.owner:
         record = replace(record, writer=state.owner)
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _takes_repeats(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and record.tile.sequence == state.sequence - 1:
         record = replace(record, tile=replace(record.tile, sequence=state.sequence))
         state = _just_before(state, record.tile)
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _forgets_labels(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    after, verdict = delta.accept(state, record, fingerprint)
+    after, verdict = delta.accept(state, record, fingerprint, grid_range)
     return replace(after, labels=()), verdict
 
 
 def _takes_what_a_removed_source_says(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and state.barred:
         state = replace(_just_before(state, record.tile), barred=False, owner=record.writer)
-        after, verdict = delta.accept(state, record, fingerprint)
+        after, verdict = delta.accept(state, record, fingerprint, grid_range)
         return replace(after, barred=True), verdict
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _keeps_the_rows_of_a_removed_source(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    after, verdict = delta.accept(state, record, fingerprint)
+    after, verdict = delta.accept(state, record, fingerprint, grid_range)
     return replace(after, statistics=state.statistics) if after.barred else after, verdict
 
 
 def _lets_a_source_in_where_it_was(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    after, verdict = delta.accept(state, record, fingerprint)
+    after, verdict = delta.accept(state, record, fingerprint, grid_range)
     if isinstance(record, SourceOrder):
         after = replace(after, samples_position=state.samples_position, retirements_position=state.retirements_position)
     return after, verdict

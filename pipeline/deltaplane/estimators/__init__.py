@@ -8,7 +8,7 @@ from __future__ import annotations
 from deltaplane.estimators.extreme import ExtremeSVM
 from deltaplane.estimators.least_squares import LeastSquaresSVM
 from deltaplane.estimators.proximal import ProximalSVM
-from deltaplane.estimators.rows_given import RowsRefused
+from deltaplane.estimators.rows_given import RefusedRow, RowsLeftOut, RowsRefused
 from deltaplane.estimators.sliding import SlidingProximalSVM
 from deltaplane.estimators.updatable_kernel import UpdatableKernelSVM
 
@@ -16,6 +16,8 @@ __all__ = [
     "ExtremeSVM",
     "LeastSquaresSVM",
     "ProximalSVM",
+    "RefusedRow",
+    "RowsLeftOut",
     "RowsRefused",
     "SlidingProximalSVM",
     "UpdatableKernelSVM",

@@ -7,14 +7,15 @@ the same digest. scikit-learn's labels are of any type; each is written as sampl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane import limits
 from deltaplane.errors import DefinitionError, DeltaplaneError
-from deltaplane.exact.grid import Grid, Placed
+from deltaplane.exact.grid import Grid, Placed, Steps
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.exact.triangle import layout_of
@@ -26,10 +27,23 @@ from deltaplane.stream.nested_windows import Window, WindowLadder
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int32]
+Flags = npt.NDArray[np.bool_]
 
 
 class RowsRefused(DeltaplaneError, ValueError):
     """Rows or labels cannot enter the statistics; nothing of the call they came with was taken in."""
+
+
+class RowsLeftOut(UserWarning):
+    """Some rows of a call cannot enter the statistics and were left out; ``refused_rows_`` has each with its reason."""
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """Row ``row`` of a call, counted from 0, which was left out, and why."""
+
+    row: int
+    reason: str
 
 
 def positive_number(name: str, value: object) -> float:
@@ -82,6 +96,12 @@ class Labelled:
             raise RowsRefused(f"labels: expected labels that differ as texts, got {list(distinct)}; rename some")
         return cls(codes.astype(np.int32).reshape(-1), texts, dict(zip(texts, distinct, strict=True)))
 
+    def at(self, rows: Flags) -> Labelled:
+        """The labels of some of the rows, bool[n]; what none of them has is not known of."""
+        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        texts = [self.texts[code] for code in used.tolist()]
+        return Labelled(codes.astype(np.int32).reshape(-1), texts, {text: self.labels[text] for text in texts})
+
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
@@ -106,22 +126,24 @@ class RowSpace:
         object.__setattr__(self, "fingerprint", definition.data_fingerprint)
         object.__setattr__(self, "mapped_grid", definition.plane_grid)
 
-    def place(self, rows: Floats) -> npt.NDArray[np.int32]:
-        """Raw rows float64[n, d] as grid rows int32[n, d]; raises :class:`RowsRefused` where one does not fit."""
-        placed, inside = self.grid.place(rows)
-        if not inside.all():
-            first = int(np.argmin(inside))
-            raise RowsRefused(
-                f"row {first} of {len(rows)}: {self.grid.fault(rows[first], self.names)}"
-                f" ({int(len(rows) - inside.sum())} such rows); scale the values, leave the rows out, or give a grid"
-            )
-        return placed
+    def place(self, rows: Floats) -> tuple[Steps, Flags]:
+        """Raw rows float64[n, d] as grid rows [n, d], and bool[n]: which fit; the numbers of others mean nothing."""
+        return self.grid.place(rows)
+
+    def faults(self, rows: Floats, fits: Flags) -> list[RefusedRow]:
+        """Which of raw rows float64[n, d] do not fit, and why."""
+        return [RefusedRow(row, self.grid.fault(rows[row], self.names)) for row in np.flatnonzero(~fits).tolist()]
 
     def decisions(self, rows: Floats, coef: Floats, intercept: Floats) -> Floats:
         """``φ(x)·coef + intercept`` float64[n, p] of raw rows float64[n, d]; without a map the rows are not rounded."""
         if self.feature_map.kind == "none":
             return np.asarray(rows @ coef.T + intercept)
-        placed, decisions = self.place(rows), np.empty((len(rows), len(intercept)))
+        placed, fits = self.place(rows)
+        if not fits.all():
+            # A map keeps distances within 1024 scales, which end far within the wide range: beyond, nothing changes.
+            wide, reach = replace(self.grid, range_bits=limits.WIDE_RANGE_BITS), self.grid.steps * limits.WIDE_RANGE / 2
+            placed = wide.place(np.clip(rows, self.grid.offsets - reach, self.grid.offsets + reach))[0]
+        decisions = np.empty((len(rows), len(intercept)))
         for piece in self.feature_map.pieces(len(rows)):
             values = self.feature_map.values(self.feature_map.apply(placed[piece]))
             decisions[piece] = values @ coef.T + intercept

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from deltaplane.exact.grid import Steps
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Consecutive rows: ``placed`` int32[n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
+    """Consecutive rows: ``placed`` [n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
 
-    placed: npt.NDArray[np.int32]
+    placed: Steps
     labels: npt.NDArray[Any]
 
     def __len__(self) -> int:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deltaplane.exact.centring import Stack
-from deltaplane.exact.grid import Grid
+from deltaplane.exact.grid import Grid, Steps
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
 from deltaplane.solve.last_rows import Rows
@@ -27,7 +27,6 @@ from deltaplane.solve.solver_options import SolverOptions
 
 Floats = npt.NDArray[np.float64]
 Int64s = npt.NDArray[np.int64]
-Int32s = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 
 _BLOCK_ENTRIES = 2**17
@@ -132,7 +131,7 @@ def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
     return changes
 
 
-def _products(rows: Int32s) -> Int64s:
+def _products(rows: Steps) -> Int64s:
     """The packed products int64[n, P] of rows [q, -1] with themselves."""
     extended = np.full((len(rows), rows.shape[1] + 1), -1, dtype=np.int64)
     extended[:, :-1] = rows

@@ -127,7 +127,7 @@ class AcceptedTiles:
             bare = replace(change, change=Statistics(definition.dimension)) if isinstance(change, Delta) else change
             try:
                 check_declared(definition, change)
-                after, verdict = accept(state, bare, definition.stream_fingerprint)
+                after, verdict = accept(state, bare, definition.stream_fingerprint, definition.plane_grid.range)
             except (DefinitionMismatch, StateMismatch):
                 continue
             self._states[change.source] = after

@@ -151,7 +151,7 @@ def _tile(
             if change.source != source:
                 continue
             check_declared(definition, change)
-            after, verdict = accept(state, change, definition.stream_fingerprint)
+            after, verdict = accept(state, change, definition.stream_fingerprint, definition.plane_grid.range)
         except (WireError, DefinitionMismatch, StateMismatch):
             continue
         if verdict is Verdict.ACCEPTED and isinstance(change, Delta) and change.tile.sequence == receipt.sequence:

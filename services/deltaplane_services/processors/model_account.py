@@ -240,7 +240,7 @@ class _Reading:
         nothing = Statistics(self.definition.dimension)
         before = one.state or replace(self.merger.state(change.source), statistics=nothing)
         bare = replace(change, change=nothing) if isinstance(change, Delta) else change
-        one.state, _ = accept(before, bare, self.definition.stream_fingerprint)
+        one.state, _ = accept(before, bare, self.definition.stream_fingerprint, self.definition.plane_grid.range)
         if one.state.sequence > before.sequence:
             one.behind_from = one.behind_from if one.behind else record.log_time
             one.behind_at = one.behind_at if one.behind else record.offset

@@ -21,7 +21,8 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
     """
     try:
         checkpoint = read_checkpoint(record.value, definition.dimension)
-        check_state(f"checkpoint of source {checkpoint.state.source}", checkpoint.state)
+        where = f"checkpoint of source {checkpoint.state.source}"
+        check_state(where, checkpoint.state, definition.plane_grid.range)
         check_declared(definition, checkpoint.state)
     except (WireError, StateMismatch):
         return None
@@ -62,7 +63,7 @@ def accepted_state(
             change = read_claim_or_delta(record.value, definition.dimension)
             if change.source == state.source:
                 check_declared(definition, change)
-                state, _ = accept(state, change, definition.stream_fingerprint)
+                state, _ = accept(state, change, definition.stream_fingerprint, definition.plane_grid.range)
         except (WireError, DefinitionMismatch, StateMismatch):
             continue
     return state

@@ -20,6 +20,7 @@ from deltaplane_services.replay.summary import positive_class
 from deltaplane_services.system.printable import echo, plain
 
 REFRESH_SECONDS = 0.1
+MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
@@ -131,6 +132,11 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("samples", _outcomes(result))
     if retirements := _retirements(result):
         table.add_row("retirements", retirements)
+    if result.marks:
+        named = [f"{mark.value:g} in {mark.feature} ({mark.rows:,} rows)" for mark in result.marks[:MARKS_SHOWN]]
+        more = f" and {len(result.marks) - MARKS_SHOWN} more" if len(result.marks) > MARKS_SHOWN else ""
+        text = f"{', '.join(named)}{more} of the first rows: far out, and repeated exactly; they were taken as numbers"
+        table.add_row("likely marks of missing", plain(text))
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(

@@ -21,6 +21,7 @@ import numpy.typing as npt
 from deltaplane import limits
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DeltaplaneError
+from deltaplane.exact.ordinary import Mark, likely_marks
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
 from deltaplane.log.prequential import Point, PrequentialSeries
@@ -64,6 +65,7 @@ class Snapshot:
 class ReplayResult:
     """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
 
+    ``marks``: values of the first rows, where a grid was fitted on them, that are likely to mean that there is none.
     ``ended_early`` is None, or why the file was not read to its end.
     """
 
@@ -77,6 +79,7 @@ class ReplayResult:
     refusals: Refusals
     thinned: int
     rounding_error: npt.NDArray[np.float64] | None
+    marks: list[Mark]
     verification: Verification | None
     ended_early: str | None
 
@@ -125,6 +128,7 @@ def replay(options: ReplayOptions, on_progress: Progress, open_pipeline: OpenPip
             pipeline = open_pipeline(definition)
             stack.callback(pipeline.close)
         run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
+        run.marks = [] if rows is None else likely_marks(definition.features, rows)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -164,6 +168,7 @@ class _Run:
         self.options = options
         self.definition = feed.definition
         self.ended_early: str | None = None
+        self.marks: list[Mark] = []
         self._reader = reader
         self._on_progress = on_progress
         self._retired_ids = retired_ids
@@ -213,6 +218,7 @@ class _Run:
             refusals=self._refusals,
             thinned=self._feed.thinned,
             rounding_error=self._pipeline.rounding_error(),
+            marks=self.marks,
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
         )
