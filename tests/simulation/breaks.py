@@ -7,12 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest import mock
 
+import numpy as np
+import numpy.typing as npt
+
 from deltaplane.log import delta
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
 from deltaplane.log.model import Model
 from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples, Refusal, Samples, admit
+from deltaplane.window.buffer import RowBuffer
 from deltaplane.window.kept_sums import KnownSums
 from deltaplane.window.retirements import RetirementMemory
 from deltaplane_services.processors import account
@@ -200,6 +204,17 @@ def _takes_topics_by_their_names() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _holds_wide_rows_in_32_bits() -> Iterator[None]:
+    original = RowBuffer.rows
+
+    def rows(self: RowBuffer, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
+        return original(self, slots).astype(np.int32)
+
+    with mock.patch.object(RowBuffer, "rows", rows):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
@@ -216,6 +231,7 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes misplaced retirements": _takes_misplaced_retirements,
     "waits for what is not there": _waits_for_what_is_not_there,
     "takes offsets as they come": _takes_offsets_as_they_come,
+    "holds wide rows in 32 bits": _holds_wide_rows_in_32_bits,
 }
 """Ways to break the rule, by name."""
 
