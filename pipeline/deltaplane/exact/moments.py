@@ -88,6 +88,17 @@ class Moments:
         """The statistics of grid rows [n, d] (integer valued, |q| < 2**45), or of those ``at`` int64[m]: one BLAS
         product a block, as long as rows are narrow (|q| < 2**30).
         """
+        if placed.dtype == np.int64:
+            # A grid places a batch so where a row is wide: such rows go together, and no block has the work twice.
+            rows = placed if at is None else placed[at]
+            wide = (np.abs(rows) >= limits.GRID_RANGE).any(axis=1)
+            if wide.any() and not wide.all():
+                return cls._of_alike(rows[wide]) + cls._of_alike(rows[~wide])
+        return cls._of_alike(placed, at)
+
+    @classmethod
+    def _of_alike(cls, placed: Placed, at: Positions | None = None) -> Moments:
+        """The same, best of rows that are all narrow or all wide."""
         count = len(placed) if at is None else len(at)
         if count <= limits.INT64_ROWS:
             few = placed if at is None else placed[at]
