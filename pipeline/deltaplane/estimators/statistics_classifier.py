@@ -8,9 +8,10 @@ Solving waits until something asks for the plane, so that many small batches cos
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,12 +19,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from deltaplane.arrays import Floats, Labels
+from deltaplane.arrays import Flags, Floats, Labels, Steps
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.inference import infer
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
-from deltaplane.estimators.rows_given import Labelled, RowSpace, text_of
+from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, text_of
 from deltaplane.estimators.tables_given import columns_of
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
@@ -31,7 +32,7 @@ from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import Bias, Kind, SolverOptions, Weighting
 
-__all__ = ["Live", "Solution", "StatisticsClassifier"]
+__all__ = ["Admitted", "Live", "Solution", "StatisticsClassifier"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,14 @@ class Solution:
     intercept: Floats
     C: float
     choice: Choice | None
+
+
+class Admitted(NamedTuple):
+    """The rows of a call that can be learned, on the grid, with their labels; ``kept`` bool[n] says which they are."""
+
+    placed: Steps
+    labelled: Labelled
+    kept: Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +84,10 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     bias: Bias
     grid: Grid | None
     columns: Literal["auto"] | Encoder | None
+    on_refused: Literal["warn", "raise"]
+
+    refused_rows_: tuple[RefusedRow, ...]
+    """The rows of the last call that were left out, each with its reason."""
 
     def _encoder_for(self, table: Mapping[str, Cells], y: Any) -> Encoder:
         """The encoder given, or one whose rules are decided from all rows of the first call."""
@@ -169,13 +182,32 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         return live
 
-    def _check_declared(self, live: Live, labelled: Labelled) -> None:
-        if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
-            raise RowsRefused(f"labels: expected the declared classes {list(live.declared)}, got {sorted(strangers)}")
+    def _admitted(self, live: Live, X: Floats, labelled: Labelled) -> Admitted:
+        """The rows of a call that can be learned; the others are told of in ``refused_rows_`` and by a warning.
 
-    def _statistics_of(self, live: Live, X: Floats, labelled: Labelled) -> Statistics:
-        self._check_declared(live, labelled)
-        return live.space.statistics(live.space.place(X), labelled)
+        Raises :class:`RowsRefused` instead, before anything has changed, where ``on_refused`` says so.
+        """
+        if self.on_refused not in ("warn", "raise"):
+            raise DefinitionError(f"on_refused: expected 'warn' or 'raise', got {self.on_refused!r}")
+        placed, kept = live.space.place(X)
+        refused = live.space.faults(X, kept)
+        if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
+            known = np.array([text not in strangers for text in labelled.texts])[labelled.codes]
+            reason = f"expected the declared classes {list(live.declared)}, got "
+            refused += [
+                RefusedRow(row, reason + repr(labelled.texts[labelled.codes[row]]))
+                for row in np.flatnonzero(kept & ~known).tolist()
+            ]
+            kept = kept & known
+        self.refused_rows_ = tuple(sorted(refused, key=lambda one: one.row))
+        if not refused:
+            return Admitted(placed, labelled, kept)
+        first = self.refused_rows_[0]
+        text = f"row {first.row} of {len(X)}: {first.reason} ({len(refused)} such rows)"
+        if self.on_refused == "raise":
+            raise RowsRefused(f"{text}; leave the rows out, scale the values, or give a grid")
+        warnings.warn(f"{text}; left out, see refused_rows_", RowsLeftOut, stacklevel=4)
+        return Admitted(placed[kept], labelled.at(kept), kept)
 
     def _hold(self, live: Live) -> Self:
         """Take up a new state; the plane of the old one is forgotten."""

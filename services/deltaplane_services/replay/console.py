@@ -19,9 +19,10 @@ from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 from deltaplane_services.system.printable import echo, plain
 
-__all__ = ["REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
+__all__ = ["MARKS_SHOWN", "REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
 
 REFRESH_SECONDS = 0.1
+MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
@@ -138,6 +139,11 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("samples", _outcomes(result))
     if retirements := _retirements(result):
         table.add_row("retirements", retirements)
+    if result.marks:
+        named = [f"{mark.value:g} in {mark.feature} ({mark.rows:,} rows)" for mark in result.marks[:MARKS_SHOWN]]
+        more = f" and {len(result.marks) - MARKS_SHOWN} more" if len(result.marks) > MARKS_SHOWN else ""
+        text = f"{', '.join(named)}{more} of the first rows: far out, and repeated exactly; they were taken as numbers"
+        table.add_row("likely marks of missing", plain(text))
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(
