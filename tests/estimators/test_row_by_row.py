@@ -13,6 +13,7 @@ from deltaplane.errors import SolveRefused
 from deltaplane.estimators import SlidingProximalSVM
 from deltaplane.estimators.rows_given import Labelled
 from deltaplane.estimators.sliding import _arriving
+from deltaplane.estimators.statistics_classifier import Given
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.solve.sliding_planes import planes_before
 
@@ -55,8 +56,8 @@ def test_every_plane_every_prediction_and_what_is_held_at_the_end_are_those_of_o
     except SolveRefused:
         pytest.fail(f"seed {seed} makes a stream without a plane to begin with")
     predicted = at_once.predict_then_fit(X[FIRST:], y[FIRST:])
-    coming = Labelled.of(y[FIRST:])
-    admitted = one_by_one._admitted(one_by_one._fitted(), X[FIRST:], coming)
+    coming = Given(X[FIRST:], Labelled.of(y[FIRST:]), {})
+    admitted = one_by_one._admitted(one_by_one._fitted(), coming)
     arriving = _arriving(admitted)
     assert predicted.tolist() == one_by_one._one_by_one(X[FIRST:], admitted).tolist()
     passage = kept._passage(arriving)
@@ -94,10 +95,8 @@ def test_what_is_not_made_many_at_a_time_is_made_one_after_the_other(of: dict[st
     X, y = X[: FIRST + 30], y[: FIRST + 30]
     begin = {"C": "auto"} if of == {"C": "auto"} else {"C": 1.0}
     estimator, other = (begun(X, y, 80, **begin).set_params(**of) for _ in range(2))
-    assert (
-        estimator._passage(_arriving(estimator._admitted(estimator._fitted(), X[FIRST:], Labelled.of(y[FIRST:]))))
-        is None
-    )
+    coming = Given(X[FIRST:], Labelled.of(y[FIRST:]), {})
+    assert estimator._passage(_arriving(estimator._admitted(estimator._fitted(), coming))) is None
     expected = []
     for row in range(FIRST, len(X)):
         expected.append(int(other.predict(X[row : row + 1])[0]))
@@ -125,7 +124,8 @@ def test_rows_so_large_that_their_sums_leave_int64_take_the_other_way() -> None:
     X = np.rint(X / np.abs(X).max(axis=0) * (2.0**30 - 1))
     grid = Grid(np.ones(X.shape[1]), np.zeros(X.shape[1]))
     estimator = SlidingProximalSVM(100, C=1.0, grid=grid).partial_fit(X[:FIRST], y[:FIRST])
-    arriving = _arriving(estimator._admitted(estimator._fitted(), X[FIRST:], Labelled.of(y[FIRST:])))
+    coming = Given(X[FIRST:], Labelled.of(y[FIRST:]), {})
+    arriving = _arriving(estimator._admitted(estimator._fitted(), coming))
     assert estimator._passage(arriving) is None
     assert len(estimator.predict_then_fit(X[FIRST:], y[FIRST:])) == len(X) - FIRST
 

@@ -43,8 +43,8 @@ class ProximalSVM(StatisticsClassifier):
     first ``partial_fit`` they come and go with their rows.
 
     - ``on_refused``: a row with a value outside the grid's range (2**45 steps, 33 million times what a grid was fitted
-      on), or with a label that was not declared, is left out alone: with a warning
-      (:class:`deltaplane.estimators.RowsLeftOut`), and ``refused_rows_`` has its number and the reason. ``"raise"``
+      on), with a cell that cannot be encoded, or with a label that was not declared, is left out alone: with a warning
+      (:class:`deltaplane.RowsLeftOut`), and ``refused_rows_`` has its number and the reason. ``"raise"``
       refuses the whole call instead (:class:`deltaplane.RowsRefused`, a ValueError), and nothing changes.
 
     Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used, and
@@ -75,9 +75,9 @@ class ProximalSVM(StatisticsClassifier):
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn rows [n, d] with labels [n]."""
-        rows, labelled = self._given(X, y, first=True)
-        space = self._space_for(rows)
-        placed, labelled, _ = self._admitted(Live(space, space.nothing(), {}), rows, labelled)
+        given = self._given(X, y, first=True)
+        space = self._space_for(given.rows)
+        placed, labelled, _ = self._admitted(Live(space, space.nothing(), {}), given)
         several(np.array(labelled.texts))
         self._hold(Live(space, space.statistics(placed, labelled), labelled.labels))
         self._solved()
@@ -86,9 +86,9 @@ class ProximalSVM(StatisticsClassifier):
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn more rows [n, d] with labels [n]. ``classes`` [k], at the first call, declares all there will be."""
-        rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
-        live = self._live_or_new(rows, classes)
-        placed, labelled, _ = self._admitted(live, rows, labelled)
+        given = self._given(X, y, first=not hasattr(self, "live_"))
+        live = self._live_or_new(given.rows, classes)
+        placed, labelled, _ = self._admitted(live, given)
         change = live.space.statistics(placed, labelled)
         return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labelled.labels}))
 
@@ -101,15 +101,17 @@ class ProximalSVM(StatisticsClassifier):
         rows that never came but could have may go unnoticed.
         """
         check_is_fitted(self, "live_")
-        rows, labelled = self._given(X, y, first=False)
+        given = self._given(X, y, first=False)
         live = self._fitted()
-        if strangers := set(labelled.texts) - live.labels.keys():
+        if strangers := set(given.labelled.texts) - live.labels.keys():
             raise RowsRefused(f"retire: rows of classes {sorted(strangers)} were never added")
-        placed, labelled, _ = self._admitted(live, rows, labelled)
+        placed, labelled, _ = self._admitted(live, given)
         change = live.space.statistics(placed, labelled)
         left = live.statistics - change
         if reason := impossible(left, change):
-            raise StateMismatch(f"retire: {reason}; some of the {len(rows)} rows were never added; nothing was retired")
+            raise StateMismatch(
+                f"retire: {reason}; some of the {len(placed)} rows were never added; nothing was retired"
+            )
         return self._hold(replace(live, statistics=left))
 
     def merge(self, other: ProximalSVM) -> Self:

@@ -13,7 +13,7 @@ from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, text_of
-from deltaplane.estimators.statistics_classifier import Admitted, Live, StatisticsClassifier
+from deltaplane.estimators.statistics_classifier import Admitted, Live, StatisticsClassifier, answerable
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.solve.last_rows import LastRows, Rows
@@ -60,10 +60,10 @@ class SlidingProximalSVM(StatisticsClassifier):
 
         The grid is fitted on all of them.
         """
-        rows, labelled = self._given(X, y, first=True)
-        space = self._space_for(rows)
+        given = self._given(X, y, first=True)
+        space = self._space_for(given.rows)
         live = Live(space, space.nothing(), {})
-        admitted = self._admitted(live, rows, labelled)
+        admitted = self._admitted(live, given)
         if len(set(admitted.labelled.codes[-self._length() :].tolist())) < 2:
             raise ValueError(f"fit: expected rows of at least two classes in the last {self.window}, got one class")
         self._slide(live, LastRows(self._length()), _arriving(admitted), admitted.labelled.labels)
@@ -73,9 +73,9 @@ class SlidingProximalSVM(StatisticsClassifier):
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
-        rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
-        live = self._live_or_new(rows, classes)
-        admitted = self._admitted(live, rows, labelled)
+        given = self._given(X, y, first=not hasattr(self, "live_"))
+        live = self._live_or_new(given.rows, classes)
+        admitted = self._admitted(live, given)
         return self._slide(live, self._window(), _arriving(admitted), admitted.labelled.labels)
 
     @blas_threads()
@@ -87,11 +87,13 @@ class SlidingProximalSVM(StatisticsClassifier):
         made many at a time (:mod:`deltaplane.solve.sliding_planes`), otherwise one after the other; they are the same
         bits. A row that is left out is predicted all the same.
 
-        Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with.
+        Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with, and
+        :class:`deltaplane.RowsRefused` where a row of a table cannot be encoded: there is nothing to predict it by.
         """
         self._solved()
-        rows, labelled = self._given(X, y, first=False)
-        admitted = self._admitted(self._fitted(), rows, labelled)
+        given = self._given(X, y, first=False)
+        answerable(given.unread, len(given.rows))
+        rows, admitted = given.rows, self._admitted(self._fitted(), given)
         arriving = _arriving(admitted)
         passage = self._passage(arriving) if admitted.kept.all() else None
         if passage is None:
