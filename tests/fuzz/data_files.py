@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import dataclasses
 import gzip
 import io
+import lzma
 import random
 import re
+import zipfile
 import zlib
 from collections.abc import Callable
 
@@ -43,6 +46,25 @@ ARFF = (
 LIBSVM = (
     b"+1 1:0.5 3:-2e3 # comment\n-1 2:1\n+1 qid:3 1:nan 2:inf\n" + b"+1 1:1 2:2 3:3\n-1 1:-1 3:0\n" * 6,
     b"1 1:1 2:2\n2 1:3 2:4\n" * 30,
+)
+JSONL = (
+    b'{"id": 1, "when": "2024-01-01", "a": 0.5, "b": -1e3, "label": "UP"}\n{"id": 2, "a": null, "label": true}\n'
+    + b'{"a": "3", "b": 4, "id": "x", "when": 7, "label": "DOWN"}\n' * 8,
+    b'{"a": 1, "b": 2, "label": "UP"}\n' * 8,
+    b'{"when": 1700000000, "id": 5, "a": 1.5, "b": 2, "label": "UP"}\n' * 8,
+)
+AS_THEY_COME = (
+    b"# made\n# by hand\na,b,label\n1,2,x\n$3,4%,y\n" + b"5,6,x\n" * 10,
+    b"sep=;\na;b;label;\n1,5;1.000;x;\n" + b"2,5;2.000,5;y;\n" * 10 + b"(11 rows)\n",
+    b'"a" "b" "label"\n' + b"".join(b'"%d" 1 2.5 "x"\n' % row for row in range(12)),
+    b" a | b | label \n---+---+---\n" + b" 1 | 2 | x \n" * 10,
+    b"a,a,label\n'1','2','x \\\"y\\\"'\n" + b'1,"2","x"\n' * 10,
+    "a,b,label\n1,2,für\n".encode("utf-16") + "1,2,x\n".encode("utf-16-le") * 10,
+    b"a,b,label\n1,2,f\xfcr\n" + b"1,2,x\n" * 10,
+)
+KEEL = (
+    b"@relation r\n@attribute id{i,j}\n@attribute a real[0,1]\n@attribute b integer [0,9]\n@attribute label{UP,DOWN}\n"
+    b"@inputs a, b\n@outputs label\n@data\n" + b"i, 0.5, 3, UP\nj, <null>, 4, DOWN\n" * 8,
 )
 CELLS = (
     *(
@@ -111,6 +133,9 @@ ARFF_WORDS = (
     b",",
     b"?",
 )
+JSONL_WORDS = (b"{", b"}", b'"', b":", b",", b"\\", b"[", b"null", b"true", b'"a"', b'"label"', b"\\ud800", b"1e999")
+AS_THEY_COME_WORDS = (*CSV_WORDS, b"#", b"sep=", b"$", b"%", b"'", b"\\", b"|", b"---", b" ", b"(1 row)", b"\xfc")
+KEEL_WORDS = (*ARFF_WORDS, b"@inputs", b"@outputs", b"[", b"]", b"<null>")
 LIBSVM_WORDS = (b":", b" ", b"qid:1", b"#", b"\n", b"1:", b"0:1", b"-1:2", b"4294967296:1", b"2000:1", b"2001:1")
 
 
@@ -164,8 +189,22 @@ _OPTIONS = {
         ReaderOptions(missing="keep"),
         ReaderOptions(number_of_features=3),
         ReaderOptions(features=("f2", "f1")),
+        ReaderOptions(libsvm_base="0", labels="text"),
     ),
     "parquet": _TABLE_OPTIONS,
+    "jsonl": (*_TABLE_OPTIONS, ReaderOptions(label="label", ignored=_IGNORED, thousands=",", na=("1",))),
+    "keel": (ReaderOptions(), ReaderOptions(label="label", missing="keep"), ReaderOptions(features=("b", "a"))),
+    "as they come": (
+        ReaderOptions(label="label"),
+        ReaderOptions(label="label", comment="#", missing="keep"),
+        ReaderOptions(label="label", decimal=",", thousands="."),
+        ReaderOptions(label="label", delimiter="blanks"),
+        ReaderOptions(label="label", quote="'"),
+        ReaderOptions(label="label", quote='\\"', labels="text"),
+        ReaderOptions(label="label", quote="none", encoding="cp1252"),
+        ReaderOptions(label="label", na=("1",), renamed=(("a", "b"), ("b", "a"))),
+        ReaderOptions(label="3", header=False),
+    ),
 }
 
 
@@ -212,7 +251,7 @@ def _reader(format_name: str) -> Callable[[bytes], str]:
         known = known or list(every)
         options = known[draw % len(known)]
         options = dataclasses.replace(options, ignored=tuple(n for n in options.ignored if _PLACES[n] in data))
-        told = None if draw % 7 == 0 else format_name
+        told = None if draw % 7 == 0 else "csv" if format_name == "as they come" else format_name
         rows = refused = 0
         with open_rows(io.BytesIO(data), dataclasses.replace(options, format=told)) as reader:
             for block in reader:
@@ -229,13 +268,25 @@ def _packed(seeds: tuple[bytes, ...]) -> tuple[bytes, ...]:
     return tuple(gzip.compress(seed, mtime=0) for seed in seeds)
 
 
+def _packed_otherwise() -> tuple[bytes, ...]:
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+        out.writestr(zipfile.ZipInfo("rows.csv"), CSV[2])
+    zstd: bytes = pa.compress(CSV[2], codec="zstd", asbytes=True)
+    return bz2.compress(CSV[2]), lzma.compress(CSV[2]), zstd, archive.getvalue()
+
+
 def targets() -> list[Target]:
     """Every reader of rows."""
-    assert set(FORMATS) == {"csv", "arff", "libsvm", "parquet"}
+    assert set(FORMATS) == {"csv", "arff", "libsvm", "parquet", "keel", "jsonl"}
     return [
         Target("csv", CSV, _reader("csv"), 0.3, CSV_WORDS, cells),
         Target("arff", ARFF, _reader("arff"), 0.3, ARFF_WORDS, cells),
         Target("libsvm", LIBSVM, _reader("libsvm"), 0.3, LIBSVM_WORDS, cells),
         Target("parquet", tuple(map(_parquet, PARQUET_TIMES)), _reader("parquet"), 0.3, (), _within),
         Target("csv, packed", _packed(CSV), _reader("csv"), 0.1, (), _repacked),
+        Target("files as they come", AS_THEY_COME, _reader("as they come"), 0.3, AS_THEY_COME_WORDS, cells),
+        Target("jsonl", JSONL, _reader("jsonl"), 0.3, JSONL_WORDS, cells),
+        Target("keel", KEEL, _reader("keel"), 0.3, KEEL_WORDS, cells),
+        Target("other packings", _packed_otherwise(), _reader("csv"), 0.2),
     ]

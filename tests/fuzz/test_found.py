@@ -149,7 +149,7 @@ PRIOR = {"classes": ["0", "1"], "weights": [[1.0, 2.0]], "biases": [0.5]}
         ("[input]\nheader = 'no'", "input.header: expected true or false"),
         ("[input]\nnumber_of_features = '3'", "input.number_of_features: expected a whole number"),
         ("[input]\ndelimiter = 5", "input.delimiter: expected a text"),
-        ("[input]\nlabels = 'x'", "unknown key 'input.labels'"),
+        ("[input]\nlabel_names = 'x'", "unknown key 'input.label_names'"),
     ],
 )
 def test_a_definition_file_that_cannot_be_used_is_refused_with_the_place(text: str, words: str, tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_sparse_row_leaves_out_zeros_and_first_values() -> None:
     [
         ("?,red,1,yes", "the feature `wind speed` is missing"),
         ("1,?,1,yes", "the feature `colour` is missing"),
-        ("1,red,1,?", "the label is empty"),
+        ("1,red,1,?", "the label is missing"),
         ("1,red,1,maybe", "the label 'maybe' is not among the declared values"),
         ("1,green,1,yes", "the feature `colour` is 'green', which is not among its declared values"),
         ("1,red,many,yes", "the feature `count` is 'many', which is not a number"),
@@ -213,7 +213,7 @@ def test_another_attribute_may_be_the_label_the_id_or_the_time() -> None:
     )
     options = ReaderOptions(label="b", id="who", time="when")
     rows = read(header + b"1996-05-07,'O\\'Brien',1,1.0\n'1996-05-07 00:30',\"a, b\",2,2\n", options)
-    assert (rows.labels, rows.ids, rows.times) == (["1.0", "2"], ["O'Brien", "a, b"], [831427200000, 831429000000])
+    assert (rows.labels, rows.ids, rows.times) == (["1", "2"], ["O'Brien", "a, b"], [831427200000, 831429000000])
     assert rows.features.tolist() == [[1.0], [2.0]]
 
 

@@ -149,10 +149,12 @@ def test_an_infinity_passes_as_a_value_for_the_core_to_refuse(cell: str) -> None
     assert np.isinf(read(f"x,y\n1,p\n{cell},q\n".encode(), BY_LABEL).features[1, 0])
 
 
-def test_an_empty_label_or_id_is_refused_and_other_text_is_a_label_as_it_stands() -> None:
-    rows = read(b"k,x,y\n1,1,\n2,1,  \n ,1,a\n4,1, 1.0 \n5,1,NA\n", ReaderOptions(label="y", id="k"))
-    assert rows.labels == ["1.0", "NA"]
-    assert rows.reasons == {2: "the label is empty", 3: "the label is empty", 4: "the id is empty"}
+def test_a_missing_label_or_an_empty_id_is_refused_and_other_text_is_a_label_as_it_stands() -> None:
+    data = b"k,x,y\n1,1,\n2,1,  \n ,1,a\n4,1, a b \n5,1,NA\n6,1,?\n7,1,NaN\n8,1,007\n"
+    rows = read(data, ReaderOptions(label="y", id="k"))
+    assert rows.labels == ["a b", "007"]
+    missing = dict.fromkeys((2, 3, 6, 7, 8), "the label is missing")
+    assert rows.reasons == {**missing, 4: "the id is empty"}
 
 
 def test_an_id_that_no_batch_can_carry_is_refused_and_costs_no_other_row() -> None:
@@ -274,18 +276,20 @@ def test_columns_that_do_not_go_together_are_a_fault(options: ReaderOptions, exp
         (b"\n \n", "is empty"),
         (b"a,y\n", "has a header and no rows"),
         (b"a,y\n\n\r\n", "has a header and no rows"),
-        (b"a,a,y\n1,2,p\n", "two columns named `a`: column 1 and column 2"),
+        (
+            b"a,y,y\n1,2,p\n",
+            "2 columns named `y`, which is its label. The first of them is it; the others are read as y.1",
+        ),
         (
             b",x,y\n0,1,p\n0,2,q\n",
             "gives no name to column 1, which is often a saved row number. Leave it out with `--ignore col",
         ),
         (b"y\np\n", "has one column only, 'y', when cut at ','"),
         (b"a,y\r1,p\r", "ends its lines with carriage returns alone"),
-        ("a,y\n1,p\n".encode("utf-16"), "is UTF-16 text"),
         (b'a,"y\n1,p\n', "holds no names: a quote is opened and not closed"),
-        (b"a,\xff\n1,p\n", "holds no names: the row is not UTF-8 text"),
+        (b"\xc3\xa9,\xff\n1,p\n", "holds no names: the row is not UTF-8 text"),
         (b"x" * (LINE_BYTES + 1), "The first line of the stream is longer than 1048576 bytes"),
-        (b"1,2\n3,4\n", "Its first line holds numbers: if that is a row, say that the file has no header."),
+        (b"1,2\n3,4\n", "Its first line holds numbers: if it is a row and no header, say `--no-header`"),
         (b"".join(b"c%d," % number for number in range(9999)) + b"y\n", f"a stream may have {limits.FEATURES}"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 
 import numpy as np
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 
 from deltaplane import limits
 from deltaplane_services.readers import ReaderError, ReaderOptions, libsvm_format, open_rows
-from deltaplane_services.readers.libsvm_rows import read_lines, read_regular_lines
-from services.readers_samples import Rows, read, same_bits
+from deltaplane_services.readers.libsvm_rows import extreme_indices, read_lines, read_regular_lines
+from services.readers_samples import Rows, read, same_bits, trickle
 
 LIBSVM = ReaderOptions(format="libsvm")
 
@@ -53,6 +54,8 @@ def test_indices_may_come_in_any_order_but_not_twice() -> None:
     ("line", "reason"),
     [
         (b"1 0:5", "it has the index 0, and indices start at 1"),
+        (b"0,2 1:1", "the row has several labels, '0,2', where one was expected"),
+        (b"spam", "the line 'spam' is neither a number nor a label and features"),
         (b"1 1:x", "the feature `f1` is 'x', which is not a number"),
         (b"1 1:2:3:4", "the feature `f1` is '2:3:4', which is not a number"),
         (b"1 1:1_0", "the feature `f1` is '1_0', which is not a number"),
@@ -62,8 +65,8 @@ def test_indices_may_come_in_any_order_but_not_twice() -> None:
         (b"1 -1:1", "'-1:1' is not an index and a value, as in `3:0.5`"),
         (b"1 7", "'7' is not an index and a value, as in `3:0.5`"),
         (b"1:1 2:2", "the row starts with '1:1', where a label was expected"),
-        (b"spam 1:1", "the label 'spam' is not a number"),
-        (b"nan 1:1", "the label 'nan' is not a number"),
+        (b"nan 1:1", "the label is missing"),
+        (b"? 1:1", "the label is missing"),
         (b"1 2:nan", "the feature `f2` is missing"),
         (b"1 2:", "the feature `f2` is missing"),
         (b"1 2:\xff", "the row is not UTF-8 text"),
@@ -72,17 +75,59 @@ def test_indices_may_come_in_any_order_but_not_twice() -> None:
     ],
 )
 def test_a_bad_line_is_refused_for_what_is_wrong_with_it(line: bytes, reason: str) -> None:
-    rows = read(b"1 1:1\n" + line + b"\n2 2:2\n", ReaderOptions(format="libsvm", number_of_features=3))
+    options = ReaderOptions(format="libsvm", number_of_features=3, encoding="utf-8", libsvm_base="1")
+    rows = read(b"1 1:1\n" + line + b"\n2 2:2\n", options)
     assert (rows.labels, rows.reasons) == (["1", "2"], {2: reason})
     assert rows.refused[0].text.startswith(line[:4].decode())
 
 
-def test_the_number_of_features_is_that_of_the_first_rows_and_a_higher_index_later_is_refused() -> None:
+def test_the_number_of_features_of_a_pipe_is_that_of_its_first_rows_and_a_higher_index_later_is_refused() -> None:
     many = b"1 1:1 4:1\n" * 120_000
-    rows = read(many + b"2 5:1\n1 4:7\n", LIBSVM)
+    with open_rows(trickle(many + b"2 5:1\n1 4:7\n", 2**20), LIBSVM) as reader:
+        rows = Rows(reader)
     assert rows.features.shape == (120_001, 4)
     assert rows.features[-1].tolist() == [0.0, 0.0, 0.0, 7.0]
     assert rows.reasons == {120_001: "the index 5 is above the 4 features of the first rows"}
+
+
+def test_a_feature_of_a_file_that_appears_only_at_its_end_is_a_feature() -> None:
+    rows = read(b"1 1:1 4:1 # 9:9\n" * 120_000 + b"2 5:1\n1 x 6:7\n", LIBSVM)
+    assert rows.features.shape == (120_001, 5)
+    assert rows.features[-1].tolist() == [0.0, 0.0, 0.0, 0.0, 1.0]
+    assert list(rows.reasons) == [120_002]
+    packed = read(gzip.compress(b"1 1:1\n" * 200_000 + b"2 3:1\n"), LIBSVM)
+    assert packed.features.shape == (200_001, 3)
+
+
+def test_a_file_that_has_an_index_0_counts_from_there_and_says_so() -> None:
+    with open_rows(io.BytesIO(b"-1 1:2\n" * 200_000 + b"1 0:5\n"), LIBSVM) as reader:
+        assert reader.feature_names == ("f0", "f1")
+        assert "--libsvm-base 0" in reader.notes[0]
+        rows = Rows(reader)
+    assert (rows.features[-1].tolist(), rows.reasons) == ([5.0, 0.0], {})
+    assert read(b"1 1:5\n", ReaderOptions(format="libsvm", libsvm_base="0")).features.tolist() == [[0.0, 5.0]]
+
+
+def test_labels_may_be_text() -> None:
+    rows = read(b"neg 1:1\npos 2:3\n1.0 1:2\n+1\n", LIBSVM)
+    assert (rows.labels, rows.reasons) == (["neg", "pos", "1", "1"], {})
+
+
+def test_a_file_wider_than_a_stream_is_refused_with_the_way_out_and_named_features_may_lie_far_apart() -> None:
+    data = b"1 1:1 47236:2\n2 7:1 47236:3\n"
+    with pytest.raises(ReaderError, match=r"features up to `f47236` in 2 of 2 rows.*--features f1 --features f2"):
+        read(data, LIBSVM)
+    rows = read(data, ReaderOptions(format="libsvm", features=("f47236", "f7", "f99999")))
+    assert rows.features.tolist() == [[2.0, 0.0, 0.0], [3.0, 1.0, 0.0]]
+
+
+@given(st.binary(max_size=60), st.lists(st.tuples(st.integers(0, 99), st.integers(-9, 9)), max_size=5))
+def test_no_index_escapes_the_quick_look(noise: bytes, pairs: list[tuple[int, int]]) -> None:
+    data = noise + b"\n1 " + " ".join(f"{index}:{value}" for index, value in sorted(dict(pairs).items())).encode()
+    exact = read_lines(data, 1)
+    has_zero, highest = extreme_indices(data)
+    assert highest >= exact.indices.max(initial=0)
+    assert has_zero or exact.indices.min(initial=1) > 0
 
 
 def test_an_index_no_stream_can_have_does_not_make_every_row_that_wide() -> None:
@@ -122,12 +167,12 @@ def test_wide_rows_come_in_bounded_blocks_and_every_refused_row_once() -> None:
         (
             b"a,b\n1,2\n",
             LIBSVM,
-            "in line 1, the label 'a,b' is not a number. If it is another kind of file, name it with",
+            "in line 1, the row has several labels, 'a,b', where one was expected. If it is another kind of file",
         ),
         (b"1\n2\n", LIBSVM, "The first 2 rows of the stream have no features"),
         (b"1 1:1\n", ReaderOptions("y", format="libsvm"), "without a column `y` for the label. Leave `--label` out."),
         (b"1 1:1\n", ReaderOptions(time="t", format="libsvm"), "without a column `t` for the time"),
-        (b"1 1:1\n", ReaderOptions(features=("f2",), format="libsvm"), "no column `f2` for the features"),
+        (b"1 1:1\n", ReaderOptions(features=("x",), format="libsvm"), "no column `x` for the features"),
         (b"1 1:1\n", ReaderOptions(number_of_features=10**6, format="libsvm"), "1000000 features were asked for"),
     ],
 )

@@ -52,7 +52,7 @@ def test_numbers_booleans_and_decimals_are_features() -> None:
         (pa.array([0.5, 1e300]), ["0.5", "1e+300"]),
         (pa.array([True, False]), ["true", "false"]),
         (pa.array([Decimal("1.00"), Decimal("2.50")]), ["1", "2.5"]),
-        (pa.array([" p ", "1.0"]), ["p", "1.0"]),
+        (pa.array([" p ", "007"]), ["p", "007"]),
         (pa.array(["p", "q"]).dictionary_encode(), ["p", "q"]),
         (pa.array([b"p", b"\xff"]), ["p", "\\xff"]),
         (pa.array([date(1996, 5, 7), date(1998, 12, 5)]), ["1996-05-07", "1998-12-05"]),
@@ -76,8 +76,8 @@ def test_nulls_and_nan_are_refused_by_name_and_row() -> None:
     assert rows.reasons == {
         2: "the feature `a` is missing",
         3: "the feature `b` is missing",
-        4: "the label is empty",
-        5: "the label is empty",
+        4: "the label is missing",
+        5: "the label is missing",
         6: "the id is empty",
     }
     assert rows.refused[1].text == "a=3.0, b=None, y=1.0, k=r3"

@@ -35,8 +35,8 @@ def parquet(**columns: list[Any]) -> bytes:
         (b",a,y\n2,2.5,p\n0,0.5,p\n1,1.5,q\n", "column1"),
         (b"Unnamed: 0,a,y\n2,2.5,p\n0,0.5,p\n1,1.5,q\n", "Unnamed: 0"),
         (b'"","a","y"\n"1",0.5,"p"\n"2",1.5,"q"\n"3",2.5,"p"\n', "column1"),
-        (b'"a","y"\n"1",0.5,"p"\n"2",1.5,"q"\n"3",2.5,"p"\n', "column1"),
-        (b'"a","y"\n"Mazda RX4",0.5,"p"\n"Fiat 128",1.5,"q"\n', "column1"),
+        (b'"a","y"\n"1",0.5,"p"\n"2",1.5,"q"\n"3",2.5,"p"\n', "row_names"),
+        (b'"a","y"\n"Mazda RX4",0.5,"p"\n"Fiat 128",1.5,"q"\n', "row_names"),
     ],
 )
 def test_a_saved_index_is_left_out_and_said_and_can_be_asked_for(data: bytes, name: str) -> None:

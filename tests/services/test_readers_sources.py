@@ -9,9 +9,13 @@ import lzma
 import os
 import subprocess
 import sys
+import tarfile
 import tracemalloc
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -40,12 +44,43 @@ def fault(path: Path) -> str:
     return str(raised.value)
 
 
-@pytest.mark.parametrize("suffix", ["", ".gz"])
+def zip_of(**members: bytes) -> bytes:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return data.getvalue()
+
+
+def tar_of(content: bytes) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as archive:
+        entry = tarfile.TarInfo("rows.csv")
+        entry.size = len(content)
+        archive.addfile(entry, io.BytesIO(content))
+    return data.getvalue()
+
+
+def zstd(data: bytes) -> bytes:
+    packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
+    return packed
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstd,
+}
+
+
+@pytest.mark.parametrize("suffix", list(PACK))
 @pytest.mark.parametrize("name", ["csv", "libsvm", "arff", "parquet"])
 def test_a_file_is_read_from_its_path_by_name_and_from_a_pipe_by_its_first_bytes(
     name: str, suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = gzip.compress(FILES[name]) if suffix else FILES[name]
+    data = PACK[suffix](FILES[name])
     path = tmp_path / f"rows.{name}{suffix}"
     path.write_bytes(data)
     options = ReaderOptions() if name == "libsvm" else BY_LABEL
@@ -87,14 +122,16 @@ def test_a_format_that_is_named_is_not_told_from_the_name_of_the_file(tmp_path: 
         assert reader.format == "libsvm"
 
 
-@pytest.mark.parametrize("data", [b"hello\nworld\n", b"{}\n", b"\x00\x01\x02"])
+@pytest.mark.parametrize("data", [b"hello\nworld\n", b"hello big world\nbye\n", b"\x00\x01\x02"])
 def test_a_format_that_cannot_be_told_is_a_fault(data: bytes) -> None:
     with pytest.raises(ReaderError, match=r"The format of the stream cannot be told.*Name it with `--format`"):
         open_rows(io.BytesIO(data), BY_LABEL)
 
 
 def test_an_empty_file_of_unknown_format_is_a_fault() -> None:
-    with pytest.raises(ReaderError, match="is empty; a data file in one of csv, parquet, libsvm, arff was expected"):
+    with pytest.raises(
+        ReaderError, match="is empty; a data file in one of csv, parquet, libsvm, arff, keel, jsonl was expected"
+    ):
         open_rows(io.BytesIO(b" \n"), BY_LABEL)
 
 
@@ -128,10 +165,15 @@ def test_gzip_is_unpacked_whatever_the_name_in_any_number_of_members_with_paddin
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"PK\x03\x04rest of it", "is a zip archive; only gzip is unpacked here. Unpack it with `unzip` first."),
-        (bz2.compress(CSV), "is compressed by bzip2"),
-        (lzma.compress(CSV), "is compressed by xz"),
-        (b"\x28\xb5\x2f\xfdrest", "is compressed by zstd"),
+        (b"7z\xbc\xaf\x27\x1crest", "is a 7z archive; gzip, bzip2, xz, zstd and zip are unpacked here. Unpack it with"),
+        (b"\x04\x22\x4d\x18rest", "is compressed by lz4"),
+        (gzip.compress(tar_of(CSV)), "is a tar archive"),
+        (b"PK\x03\x04rest of it", "is not a whole zip archive"),
+        (zip_of(a=CSV, b=CSV), "is a zip archive of 2 files (a, b), and one is read at a time"),
+        (zip_of(**{"[Content_Types].xml": b"", "xl/workbook.xml": b""}), "is a spreadsheet"),
+        (b"\x28\xb5\x2f\xfdrest", "is not a whole zstd file"),
+        (bz2.compress(CSV)[:-9], "is not a whole bzip2 file: it ends in the middle"),
+        (lzma.compress(CSV)[:-9], "is not a whole xz file: it ends in the middle"),
     ],
 )
 def test_other_archives_are_named_with_what_unpacks_them(data: bytes, expected: str) -> None:
@@ -156,6 +198,78 @@ def test_of_a_gzip_file_that_was_cut_off_the_whole_lines_stand_and_then_comes_th
     assert joined.features.ravel().tolist() == list(range(rows - 1))
     assert "is not a whole gzip file: it ends in the middle" in message
     assert f"Whole lines before line {rows + 1} were read." in message
+
+
+@pytest.mark.parametrize("name", list(FILES))
+def test_a_zip_archive_of_one_file_is_read_as_that_file(name: str, tmp_path: Path) -> None:
+    members = {f"folder/rows.{name}": FILES[name], "__MACOSX/._rows": b"x", "folder/.DS_Store": b"y"}
+    path = tmp_path / "rows.zip"
+    path.write_bytes(zip_of(**members))
+    options = ReaderOptions() if name == "libsvm" else BY_LABEL
+    for source in (path, Trickle(path.read_bytes(), 100)):
+        with open_rows(source, options) as reader:  # type: ignore[arg-type]
+            assert reader.format == name
+            assert Rows(reader).features.tolist() == [[1.0], [2.0]]
+
+
+@pytest.mark.parametrize("suffix", [".bz2", ".xz", ".zst"])
+def test_packed_files_may_have_any_number_of_parts(suffix: str) -> None:
+    pack = PACK[suffix]
+    data = pack(CSV) + pack(b"3,r\n" * 100_000) + pack(b"4,s\n")
+    rows = read(data, BY_LABEL)
+    assert (len(rows.labels), rows.labels[-1]) == (100_003, "s")
+
+
+@pytest.mark.parametrize("suffix", [".bz2", ".xz", ".zst"])
+def test_of_a_packed_file_that_was_cut_off_the_whole_lines_stand_and_then_comes_the_fault(suffix: str) -> None:
+    rows = np.random.default_rng(0).integers(0, 10**9, 300_000)
+    packed = PACK[suffix](b"x,y\n" + b"".join(b"%d,p\n" % number for number in rows.tolist()))
+    blocks, message = blocks_before_the_fault(packed[: len(packed) // 2])
+    joined = Rows(blocks)
+    assert 50_000 < len(joined.labels) < 200_000
+    assert joined.features.ravel().tolist() == rows[: len(joined.labels)].tolist()
+    assert "it ends in the middle" in message
+
+
+def test_a_zip_archive_that_is_damaged_or_locked_is_a_fault() -> None:
+    whole = bytearray(zip_of(rows=CSV * 5000))
+    at = whole.index(b"PK\x01\x02")
+    changed = whole.copy()
+    changed[at + 16] ^= 1  # The sum over the member.
+    with pytest.raises(ReaderError, match="is not a whole zip archive: Bad CRC-32"):
+        read(bytes(changed), BY_LABEL)
+    changed = whole.copy()
+    changed[at + 8] |= 1
+    with pytest.raises(ReaderError, match="under a password"):
+        read(bytes(changed), BY_LABEL)
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("rows.csv", CSV)
+    with pytest.raises(ReaderError, match="is not deflated"):
+        read(data.getvalue(), BY_LABEL)
+
+
+@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst", ".zip"])
+def test_a_small_file_that_unpacks_to_a_huge_one_is_read_in_bounded_memory(suffix: str) -> None:
+    line = b"7" * 2**25
+    packed = (
+        zip_of(rows=b"x,y\n" + line + b"\n8,p\n") if suffix == ".zip" else PACK[suffix](b"x,y\n" + line + b"\n8,p\n")
+    )
+    assert len(packed) < 2**16
+    tracemalloc.start()
+    try:
+        rows = Rows(open_rows(io.BytesIO(packed), ReaderOptions("y", format="csv")))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (rows.labels, list(rows.reasons)) == (["p"], [2])
+    assert peak < 16 * 2**20
+
+
+def test_an_xz_file_that_asks_for_too_much_memory_is_refused() -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 2**29}]
+    with pytest.raises(ReaderError, match="needs more than 256 MiB to be unpacked"):
+        read(lzma.compress(CSV, filters=filters), BY_LABEL)
 
 
 def test_a_damaged_gzip_file_is_a_fault() -> None:

@@ -166,7 +166,8 @@ class Grid:
             return f"feature {name!r} is infinite"
         step, offset = float(self.steps[feature]), float(self.offsets[feature])
         low, high = offset - self.range * step, offset + self.range * step
-        return f"feature {name!r} is {value!r}, outside the grid's range ({low:g}, {high:g}); widen its step"
+        outside = f"outside the grid's range ({low:g}, {high:g})"
+        return f"feature {name!r} is {value!r}, {outside}; widen its step: deltaplane grid refit"
 
     def values(self, placed: Placed) -> Floats:
         """The feature values float64[n, d] that grid rows [n, d] stand for."""

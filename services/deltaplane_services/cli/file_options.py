@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, ClassVar
 
 import typer
 
-__all__ = ["INPUT", "TimeOptions", "with_times"]
+__all__ = ["INPUT", "FormatOptions", "TimeOptions", "with_file"]
 
 INPUT = "What the file holds"
 
@@ -37,14 +37,63 @@ class TimeOptions:
     ] = None
 
 
-def with_times(tables: Mapping[str, Any], times: TimeOptions) -> dict[str, Any]:
-    """The tables of a definition with what the command line says of times."""
+@dataclass(frozen=True)
+class FormatOptions:
+    """How the file is written. Each option is laid over the key of ``[input]`` with its name."""
+
+    panel: ClassVar[str] = "How the file is written"
+
+    features: Annotated[
+        list[str] | None, typer.Option(help="Column that is a feature, in this order; may be repeated.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option("--header/--no-header", help="Whether a CSV file begins with names; else columns are 1, 2, …"),
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option(help="Character between cells of CSV, tab, or blanks: runs of them.")
+    ] = None
+    quote: Annotated[str | None, typer.Option(help='Character around cells; \\" if a backslash escapes it; none.')] = (
+        None
+    )
+    comment: Annotated[str | None, typer.Option(help="What lines begin with that are no rows, such as '#'.")] = None
+    encoding: Annotated[
+        str | None, typer.Option(help="Encoding of text: utf-8, utf-16, cp1252, …; told from its first bytes.")
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(help="Decimal sign of numbers in CSV and JSON Lines; a point by default.")
+    ] = None
+    thousands: Annotated[str | None, typer.Option(help="What separates thousands in numbers; nothing by default.")] = (
+        None
+    )
+    na: Annotated[
+        list[str] | None,
+        typer.Option(help="Text that is a missing value, instead of ?, NA, null, …; may be repeated."),
+    ] = None
+    rename: Annotated[list[str] | None, typer.Option(help="OLD=NEW: another name for a column; may be repeated.")] = (
+        None
+    )
+    labels: Annotated[
+        str | None, typer.Option(help="numbers (default: 1, 1.0 and +1 are one class), or text, as written.")
+    ] = None
+    libsvm_base: Annotated[
+        str | None, typer.Option(help="First index of LIBSVM: 0, 1, or auto (default), told by the file.")
+    ] = None
+    number_of_features: Annotated[
+        int | None, typer.Option(help="Features of LIBSVM; the highest index by default.")
+    ] = None
+
+
+def with_file(tables: Mapping[str, Any], times: TimeOptions, form: FormatOptions) -> dict[str, Any]:
+    """The tables of a definition with what the command line says of the file."""
     from deltaplane_services.definition_file.definition_tables import lay_over
 
     if times.time_unit is not None or times.time_format is not None:
         # One on the command line takes the place of the other in the file.
         kept = {key: value for key, value in tables.get("input", {}).items() if key not in ("time_unit", "time_format")}
         tables = {**tables, "input": kept}
-    return lay_over(
-        tables, "input", time_unit=times.time_unit, time_format=times.time_format, time_zone=times.time_zone
-    )
+    # An option that may be repeated is an empty list if it was not given.
+    given = {key: None if value == [] else value for key, value in {**asdict(times), **asdict(form)}.items()}
+    if given["delimiter"] in ("tab", "\\t"):
+        given["delimiter"] = "\t"
+    return lay_over(tables, "input", **given)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane import limits
-from deltaplane_services.cli.file_options import TimeOptions, with_times
+from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, with_file
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import (
     SECONDS,
@@ -153,6 +153,7 @@ def produce(
     file: DataFile,
     stream: SiteOptions,
     times: TimeOptions,
+    form: FormatOptions,
     speed: RowsPerSecond = None,
     batch: Annotated[
         int, typer.Option(callback=within(1, limits.BATCH_ROWS), help="Rows of one SampleBatch message.")
@@ -183,7 +184,7 @@ def produce(
         check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
-        tables=with_times(load_tables(stream.definition), times),
+        tables=with_file(load_tables(stream.definition), times, form),
         chunk=batch,
         rows_per_second=speed,
         retire_fraction=retire_fraction,

@@ -2,13 +2,13 @@
 
     @dataclass(frozen=True)
     class Outputs:
-        markdown: Annotated[Path | None, typer.Option(help="Write the tables as Markdown to a file.")] = None
+        report: Annotated[Path | None, typer.Option(help="Write an HTML page that opens offline.")] = None
 
     @app.command()
     @with_groups
-    def papers(outputs: Outputs) -> None: ...
+    def replay(outputs: Outputs) -> None: ...
 
-gives ``papers`` the option ``--markdown``. A group may say under which heading its options stand in the help:
+gives ``replay`` the option ``--report``. A group may say under which heading its options stand in the help:
 ``panel: ClassVar[str] = "The run"``.
 """
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli.file_options import INPUT, TimeOptions, with_times
+from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, with_file
 from deltaplane_services.cli.shared_options import (
     DataFile,
     Flags,
@@ -54,7 +54,8 @@ class InputOptions:
     )
     ignore: Annotated[list[str] | None, typer.Option(help="Column that is not a feature; may be repeated.")] = None
     file_format: Annotated[
-        str | None, typer.Option("--format", help="csv, parquet, libsvm or arff; told from the file by default.")
+        str | None,
+        typer.Option("--format", help="csv, parquet, libsvm, arff, keel or jsonl; told from the file by default."),
     ] = None
     missing: Annotated[
         str | None, typer.Option(help="Rows with missing values: refuse them, or fill in the grid's offset.")
@@ -183,6 +184,7 @@ def replay(
     file: DataFile,
     columns: InputOptions,
     times: TimeOptions,
+    form: FormatOptions,
     stream: WindowOptions,
     plane: PlaneOptions,
     run: RunOptions,
@@ -224,7 +226,7 @@ def replay(
         ignore=columns.ignore or None,
         format=columns.file_format,
     )
-    tables = with_times(tables, times)
+    tables = with_file(tables, times, form)
     tables = lay_over(tables, "classes", positive=columns.positive)
     tables = lay_over(tables, "features", missing=columns.missing)
     tables = lay_over(tables, "window", length=_window(stream.window), max=stream.max_window)

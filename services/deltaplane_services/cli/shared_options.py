@@ -76,7 +76,13 @@ SPEED = within(1e-6, 1e9)
 DefinitionFile = Annotated[
     Path, typer.Option("--definition", envvar="DELTAPLANE_DEFINITION", help="The stream definition (deltaplane.toml).")
 ]
-DataFile = Annotated[str, typer.Argument(help="CSV, Parquet, LIBSVM or ARFF, also .gz; - is standard input.")]
+DataFile = Annotated[
+    str,
+    typer.Argument(
+        help="CSV, Parquet, LIBSVM, ARFF, KEEL or JSON Lines, packed (.gz .bz2 .xz .zst .zip) or not; - is standard"
+        " input."
+    ),
+]
 KafkaProperty = Annotated[
     list[str] | None, typer.Option("--kafka", help="Any librdkafka property as KEY=VALUE; may be repeated.")
 ]

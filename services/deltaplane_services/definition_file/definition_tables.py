@@ -15,10 +15,10 @@ from deltaplane.table_values import check_keys, flag, label, list_of, number, st
 
 __all__ = ["INPUT_KEYS", "Tables", "lay_over", "load_tables", "read_prior"]
 
-INPUT_KEYS = (
-    *("label", "id", "time", "time_unit", "time_format", "time_zone", "ignore", "format", "delimiter", "header"),
-    *("number_of_features", "nominal"),
-)
+_TEXT_KEYS = ("format", "delimiter", "encoding", "decimal", "thousands", "quote", "comment", "labels", "libsvm_base")
+_TIME_KEYS = ("time", "time_unit", "time_format", "time_zone")
+_LIST_KEYS = ("ignore", "features", "na", "rename")
+INPUT_KEYS = ("label", "id", *_TIME_KEYS, *_LIST_KEYS, *_TEXT_KEYS, "header", "number_of_features", "nominal")
 Tables = dict[str, Any]
 
 
@@ -50,7 +50,7 @@ def _check_input(table: Any) -> None:
             raise DefinitionError(f"definition: unknown key {where!r}; known are {', '.join(INPUT_KEYS)}")
         if key in ("label", "id", "time"):
             label(value, where)
-        elif key == "ignore":
+        elif key in _LIST_KEYS:
             strings([value] if isinstance(value, str) else value, where)
         elif key == "header":
             flag(value, where)

@@ -114,27 +114,53 @@ class ReplayOptions:
 
 
 def reader_options(options: ReplayOptions) -> ReaderOptions:
-    """How the file is to be read."""
-    table = options.input
-    names = strings(options.tables.get("features", {}).get("names", ()), "features.names")
-    ignored = table.get("ignore", ())
-    named = {key: None if table.get(key) is None else str(table[key]) for key in ("label", "id", "time")}
+    """How the file is to be read. Raises :class:`DefinitionError` where the table says two things at once."""
+    table, tables = options.input, options.tables
+    names = strings(tables.get("features", {}).get("names", ()), "features.names")
+    chosen = _texts(table.get("features"))
+    if names and chosen and list(chosen) != list(names):
+        raise DefinitionError(
+            f"input.features: the stream has the features {', '.join(names[:8])}, and {', '.join(chosen[:8])} are to be"
+            " read; give columns the names that the stream has with --rename OLD=NEW"
+        )
+    classes, weighting = tables.get("classes", {}), tables.get("solver", {}).get("weighting")
+    declared = [*_texts(classes.get("names")), *_texts(classes.get("positive"))]
+    declared += list(weighting) if isinstance(weighting, Mapping) else []
+    given: dict[str, Any] = {key: str(table[key]) for key in _TEXTS if table.get(key) is not None}
+    if "na" in table:
+        given["na"] = _texts(table["na"])
     return ReaderOptions(
-        label=named["label"],
-        id=named["id"],
-        time=named["time"],
-        features=tuple(names) if names else None,
-        ignored=(ignored,) if isinstance(ignored, str) else tuple(map(str, ignored)),
-        format=table.get("format"),
-        missing="keep" if options.tables.get("features", {}).get("missing") == "offset" else "refuse",
+        features=tuple(names or chosen) or None,
+        ignored=_texts(table.get("ignore")),
+        missing="keep" if tables.get("features", {}).get("missing") == "offset" else "refuse",
         number_of_features=table.get("number_of_features"),
-        delimiter=table.get("delimiter"),
         header=table.get("header", True),
         nominal=table.get("nominal", "one-hot"),
-        time_unit=table.get("time_unit"),
-        time_format=table.get("time_format"),
-        time_zone=table.get("time_zone"),
+        renamed=tuple(map(_renamed, _texts(table.get("rename")))),
+        declared_labels=tuple(declared),
+        **given,
     )
+
+
+_TEXTS = (
+    *("label", "id", "time", "time_unit", "time_format", "time_zone", "format", "delimiter", "encoding"),
+    *("decimal", "thousands", "quote", "comment", "labels", "libsvm_base"),
+)
+
+
+def _texts(value: Any) -> tuple[str, ...]:
+    """A list of texts, one text being a list of one."""
+    if value is None:
+        return ()
+    return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
+
+
+def _renamed(pair: str) -> tuple[str, str]:
+    """Old and new name of a column."""
+    old, equals, new = pair.rpartition("=")
+    if not (equals and old.strip() and new.strip()):
+        raise DefinitionError(f"rename: expected OLD=NEW, got {pair!r}")
+    return old.strip(), new.strip()
 
 
 def needs_first_rows(options: ReplayOptions) -> bool:

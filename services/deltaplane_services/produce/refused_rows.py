@@ -1,16 +1,17 @@
-"""What was refused in a replay: counted by kind, and the first of them listed with line number and reason."""
+"""What was refused in a replay: counted by kind, and by reason and column with examples and what to do about them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deltaplane.log.records import DeadLetter
 from deltaplane_services.processors.messages import MORE_RECORDS
-from deltaplane_services.readers import RefusedRow
+from deltaplane_services.readers import RefusedRow, cure_of
 
-__all__ = ["LISTED", "Listed", "Refusals"]
+__all__ = ["EXAMPLES", "LISTED", "MOST_REASONS", "Listed", "Refusals", "RefusedFor", "general_reason"]
 
 LISTED = 20
 """Refused rows listed in a summary; all are counted."""
@@ -25,12 +26,40 @@ class Listed:
     reason: str
 
 
+EXAMPLES = 3
+"""Rows shown of each reason."""
+
+MOST_REASONS = 100
+"""Reasons told apart; a file of noise has as many as rows."""
+
+_COLUMN = re.compile(r"(?:the )?feature (?:`[^`]*`|'[^']*')")
+_VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w`])[-+]?[0-9][0-9,.]*(?:e[-+]?[0-9]+)?""", re.DOTALL)
+
+
+@dataclass
+class RefusedFor:
+    """Rows that were refused for one reason: how many, the first of them, and what to do, empty where nothing helps."""
+
+    reason: str
+    cure: str
+    count: int = 0
+    examples: list[Listed] = field(default_factory=list)
+
+    def told(self) -> str:
+        """All of it in a sentence's part."""
+        first = self.examples[0]
+        line = f"line {first.line_number:,}: " if first.line_number else ""
+        cure = f"; {self.cure}" if self.cure else ""
+        return f"{self.count:,} rows for the reason: {self.reason} ({line}{first.reason}{cure})"
+
+
 @dataclass
 class Refusals:
     """Rows refused by the reader (they cannot be read) and by the stream (dead letters)."""
 
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[Listed] = field(default_factory=list)
+    reasons: dict[str, RefusedFor] = field(default_factory=dict)
     _shared: dict[tuple[str, int, str], int] = field(default_factory=dict)
 
     @property
@@ -40,18 +69,40 @@ class Refusals:
 
     def add_unreadable(self, refused: RefusedRow) -> None:
         """A row that the reader refused."""
-        self._add(Listed(refused.line_number, "unreadable", refused.reason))
+        self._add(Listed(refused.line_number, "unreadable", refused.reason), self.counts.total())
+
+    def told(self, at_most: int = 3) -> str:
+        """Why most rows were refused, with an example and what to do about each reason."""
+        most = sorted(self.reasons.values(), key=lambda group: -group.count)
+        rest = sum(group.count for group in most[at_most:])
+        parts = [group.told() for group in most[:at_most]] + ([f"{rest:,} rows for others"] if rest else [])
+        return "; ".join(parts)
 
     def add_dead_letter(self, letter: DeadLetter, line_number: int) -> None:
         """A row that the stream refused, or several of one batch."""
+        before = self.counts.total()
         if letter.kind == MORE_RECORDS:
             # It counts on from the one before it.
             for kind, count in letter.rest.items():
                 self.counts[kind] -= self._shared.get((letter.topic, letter.partition, kind), 0)
                 self._shared[letter.topic, letter.partition, kind] = count
-        self._add(Listed(line_number, letter.kind, letter.reason), letter.rest)
+        self._add(Listed(line_number, letter.kind, letter.reason), before, letter.rest)
 
-    def _add(self, item: Listed, several: Mapping[str, int] | None = None) -> None:
+    def _add(self, item: Listed, before: int, several: Mapping[str, int] | None = None) -> None:
         self.counts.update(several or {item.kind: 1})
+        key = general_reason(item.reason)
+        if key not in self.reasons and len(self.reasons) >= MOST_REASONS:
+            key = "other reasons"
+        group = self.reasons.setdefault(key, RefusedFor(key, cure_of(item.reason)))
+        group.count += self.counts.total() - before
+        if len(group.examples) < EXAMPLES:
+            group.examples.append(item)
         if len(self.listed) < LISTED:
             self.listed.append(item)
+
+
+def general_reason(reason: str) -> str:
+    """A reason without what differs from row to row: its values, but not the name of its column."""
+    column = _COLUMN.match(reason)
+    kept = column.end() if column else 0
+    return reason[:kept] + _VALUE.sub("…", reason[kept:])

@@ -1,4 +1,4 @@
-"""Data files as blocks of rows: CSV, Parquet, LIBSVM and ARFF, packed by gzip or not, from a path or standard input.
+"""Data files as blocks of rows: CSV, Parquet, LIBSVM, ARFF, KEEL and JSON Lines, packed or not, from a path or a pipe.
 
 Order of the modules: bounds, values (``rows``), single cells (``cells``, ``times``), bytes and lines (``live``,
 ``sources``, ``lines``), columns and rows of text tables (``layout``, ``screen``, ``columns``, ``rowwise``, ``table``),
@@ -8,6 +8,7 @@ the formats, and ``reader``, which chooses among them. ``rechunk`` regroups what
 from __future__ import annotations
 
 from deltaplane_services.readers.ahead import ReadAhead
+from deltaplane_services.readers.cures import cure_of
 from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
@@ -23,6 +24,7 @@ __all__ = [
     "RefusedRow",
     "RowBlock",
     "RowReader",
+    "cure_of",
     "is_live",
     "open_rows",
     "rechunk",

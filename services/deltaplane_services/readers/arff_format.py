@@ -1,9 +1,9 @@
-"""ARFF (Weka): a header that declares each attribute, then rows of values between commas, or sparse rows in braces.
+"""ARFF (Weka, KEEL): a header that declares each attribute, then rows.
 
 A nominal attribute that is used as a feature becomes a feature for each of its values (:mod:`.arff_indicators`).
-Without ``--label`` the last attribute is the label, as in Weka. In a sparse row what is left out is 0, of a nominal
-attribute the first declared value. Lines that start with ``%`` are comments; ``?`` is a missing value, also of the
-label.
+Without ``--label`` the label is KEEL's ``@outputs``, else the last attribute, as in Weka. In a sparse row what is left
+out is 0, of a nominal attribute the first declared value. Lines that start with ``%`` are comments; ``?`` is a missing
+value, also of the label.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from deltaplane_services.readers.arff_indicators import Indicators
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import MISSING, clip, read_number
 from deltaplane_services.readers.csv_format import NOT_UTF8, ends_lines_with_newlines, is_utf8, quotes_enclose_cells
-from deltaplane_services.readers.layout import Layout, choose_columns, ignoring, listed
+from deltaplane_services.readers.layout import Layout, choose_columns, ignoring, listed, renamed
 from deltaplane_services.readers.lines import LineCutter
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.table import Record, TableReader
@@ -50,6 +50,10 @@ class ArffDialect:
         if (b"%" in data or b"{" in data) and _COMMENT_OR_SPARSE.search(data):
             return False
         return ends_lines_with_newlines(data) and is_utf8(data) and quotes_enclose_cells(data, ",", "'")
+
+    def tidied(self, data: bytes) -> bytes:
+        """The lines as they are."""
+        return data
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record:  # noqa: ARG002 - no row goes on behind its line
         """The row in the line at ``at``."""
@@ -101,13 +105,22 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
     """Names of the features, and the row blocks; raises ReaderError where header and options do not go together."""
     cutter = LineCutter(source)
     attributes = read_header(cutter, source.name)
-    names = [attribute.name for attribute in attributes]
+    names = renamed([attribute.name for attribute in attributes], options, source.name)
+    attributes = [replace(attribute, name=name) for attribute, name in zip(attributes, names, strict=True)]
+    options = replace(options, renamed=())
     if options.label is None:
-        options = replace(options, label=names[-1])
+        outputs = [attribute.name for attribute in attributes if attribute.role == "output"]
+        if len(outputs) > 1:
+            raise ReaderError(f"{source.name} has {len(outputs)} outputs, {listed(outputs)}; name one with `--label`.")
+        options = replace(options, label=outputs[0] if outputs else names[-1])
     wanted = options.features
     indicators = Indicators(attributes, by_place=options.nominal == "place")
+    inputs = [attribute.name for attribute in attributes if attribute.role == "input"]
     if wanted is not None:
         options = replace(options, features=indicators.attributes_of(wanted, source.name))
+    elif inputs:
+        others = {options.label, options.id, options.time, *options.ignored}
+        options = replace(options, features=tuple(name for name in inputs if name not in others))
     layout = choose_columns(names, options, source.name)
     _refuse_features_without_numbers(attributes, layout, source.name)
     values_of_label = attributes[layout.label].values
@@ -120,7 +133,7 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
             if attributes[position].values is not None
         },
         declared_labels=None if values_of_label is None else frozenset(values_of_label),
-        empty_labels=frozenset(("", "?")),
+        labels=layout.labels.declaring(values_of_label or ()),
         times=None if form is None else declared_rule(options, form),
     )
     dialect = ArffDialect(tuple(attribute.left_out for attribute in attributes))

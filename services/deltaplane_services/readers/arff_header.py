@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.cells import clip
@@ -49,6 +49,7 @@ _DIRECTIVES = {
     for letters in spelled
 }
 _ESCAPED = re.compile(r"\\(.)")
+_ROLES = {"@input": "input", "@inputs": "input", "@output": "output", "@outputs": "output"}
 _CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -62,6 +63,8 @@ class Attribute:
     kind: str
     values: tuple[str, ...] | None = None
     form: str | None = None
+    role: str = ""
+    """``input`` or ``output`` if the header says so, as KEEL's does."""
 
     @property
     def is_a_feature(self) -> bool:
@@ -79,6 +82,7 @@ class Attribute:
 def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
     """The declared attributes; the cutter stands behind ``@data`` afterwards. Raises ReaderError for anything else."""
     attributes: list[Attribute] = []
+    roles: dict[str, str] = {}
     while (piece := cutter.next_piece()) is not None:
         if isinstance(piece, OverlongLine):
             raise ReaderError(f"Line {piece.line_number} of the header of {where} is longer than {LINE_BYTES} bytes.")
@@ -92,7 +96,10 @@ def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
                 continue
             if word.casefold() == "@data":
                 cutter.put_back(piece.data[at:], line_number, unfinished=False)
-                return _checked(attributes, where)
+                return _checked([replace(one, role=roles.get(one.name, "")) for one in attributes], where)
+            if word.casefold() in _ROLES:
+                roles.update(dict.fromkeys(split_values(rest), _ROLES[word.casefold()]))
+                continue
             if word.casefold() != "@attribute":
                 raise ReaderError(
                     f"Line {line_number - 1} of {where} is {line[:60]!r}; in the header of an ARFF file `@relation`, "

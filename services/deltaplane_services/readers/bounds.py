@@ -12,7 +12,9 @@ __all__ = [
     "MATRIX_BYTES",
     "RECORD_BYTES",
     "REFUSED_TEXT",
+    "SAMPLE_ROWS",
     "SNIFF_BYTES",
+    "UNPACKING_BYTES",
     "rows_of_a_block",
 ]
 
@@ -41,6 +43,12 @@ REFUSED_TEXT = 120
 
 SNIFF_BYTES = 2**16
 """Bytes from which the format of an unnamed file is told."""
+
+SAMPLE_ROWS = 100
+"""Rows that are looked at to tell how a CSV file is written."""
+
+UNPACKING_BYTES = 2**28
+"""Bytes that an xz file may need for its dictionary; the highest level of the tool takes a quarter of it."""
 
 assert BLOCK_BYTES <= LINE_BYTES, "only the first line of a block may be too long: the line cutter relies on it"
 assert LEAF_ROWS <= MATRIX_BYTES // (8 * limits.FEATURES), "lines that were read one by one must fit one block"

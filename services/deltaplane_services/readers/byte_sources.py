@@ -1,41 +1,42 @@
-"""Where bytes come from: a file or standard input, compressed by gzip or not, read once and forward.
-
-``gzip.GzipFile`` loses what it has unpacked last when a file was cut off. Here all of that is handed out first and the
-error comes behind it, so that the rows before the cut stand.
-"""
+"""Where bytes come from: a file or standard input, packed or not, in any encoding, read once and forward."""
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import os
 import re
 import sys
 import tempfile
-import zlib
 from contextlib import suppress
-from pathlib import Path
-from typing import IO, BinaryIO, Protocol
+from pathlib import Path, PurePath
+from typing import IO, BinaryIO, cast
 
-from deltaplane_services.readers.bounds import BLOCK_BYTES
+from deltaplane_services.readers.bounds import BLOCK_BYTES, SNIFF_BYTES
+from deltaplane_services.readers.encodings import Decoded, is_utf8, recognised_encoding
 from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.row_blocks import ReaderError
+from deltaplane_services.readers.unpacking import Bytes, Unpacked, UnpackedZip, UnpackedZstd
 
-__all__ = ["GZIP_MAGIC", "ByteSource", "Bytes", "open_source"]
+__all__ = ["ByteSource", "Bytes", "open_source"]
 
-GZIP_MAGIC = b"\x1f\x8b"
-_OTHER_ARCHIVES = (
-    (re.compile(rb"PK\x03\x04"), "a zip archive", "unzip"),
-    (re.compile(rb"BZh[1-9]1AY&SY"), "compressed by bzip2", "bunzip2"),
-    (re.compile(rb"\xfd7zXZ\0"), "compressed by xz", "unxz"),
-    (re.compile(rb"\x28\xb5\x2f\xfd"), "compressed by zstd", "unzstd"),
+_PACKED = (
+    (re.compile(rb"\x1f\x8b"), "gzip"),
+    (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
+    (re.compile(rb"\xfd7zXZ\0"), "xz"),
+    (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd"),
+    (re.compile(rb"PK\x03\x04"), "zip"),
 )
-
-
-class Bytes(Protocol):
-    """Something to read bytes from: at most ``size`` of them, none at the end."""
-
-    def read(self, size: int, /) -> bytes:
-        """The next bytes."""
+_PACKED_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
+_FIRST_BYTES = {"gzip": "1f 8b", "bzip2": "42 5a 68", "xz": "fd 37 7a 58 5a 00", "zstd": "28 b5 2f fd", "zip": "50 4b"}
+_OTHER_ARCHIVES = (
+    (re.compile(rb"7z\xbc\xaf\x27\x1c"), "a 7z archive", "7z e"),
+    (re.compile(rb"\x04\x22\x4d\x18"), "compressed by lz4", "unlz4"),
+    (re.compile(rb"Rar!"), "a rar archive", "unrar e"),
+    (re.compile(rb"(?=[^\0]{1,100}\0)[\s\S]{257}ustar"), "a tar archive", "tar xf"),
+)
+_LOOK_AT_BYTES = 263
+"""A tar archive says what it is behind the name and the rights of its first file."""
 
 
 class ByteSource:
@@ -45,20 +46,59 @@ class ByteSource:
         self.name = name
         self.stream = stream
         self.is_live = isinstance(stream, LivePipe)
-        self.notes: list[str] = []
-        """What a reader has found out about the file, or taken for granted, in words for its user."""
         self.bytes_total = _size(stream)
+        self._start = 0 if isinstance(stream, LivePipe) or not stream.seekable() else stream.tell()
         """Bytes of the file itself, None where it is a pipe."""
         self._close = close
         self._copy: IO[bytes] | None = None
+        self._packed_copy: IO[bytes] | None = None
         self._counted = _CountedBytes(stream, name)
         self._bytes: Bytes = self._counted
         self._ahead = b""
-        self.is_packed = self.peek(2) == GZIP_MAGIC
-        if self.is_packed:
-            self._counted.push_back(self._ahead)
-            self._bytes, self._ahead = _Unpacked(self._counted, name), b""
+        self.packed_as = next((kind for magic, kind in _PACKED if magic.match(self.peek(16))), None)
+        self.inner_name = name
+        """The name by which to tell the format: that of the file without what it is packed by, or of a zip's member."""
+        self.notes: list[str] = []
+        """What a reader has found out about the file, or taken for granted, in words for its user."""
+        if self.packed_as is not None:
+            self._unpack(self.packed_as)
         self.refuse_other_archives()
+
+    def _unpack(self, kind: str) -> None:
+        if kind == "zip":
+            stream = self._seekable()
+            counted = None if stream is None else cast("IO[bytes]", _CountedFile(stream, self._counted))
+            if counted is None:
+                self._packed_copy, self._copy = self._copied(), None
+            zipped = UnpackedZip(counted or cast("IO[bytes]", self._packed_copy), self.name)
+            self.inner_name = zipped.member_name
+            self._bytes, self._ahead = zipped, b""
+            return
+        self._counted.push_back(self._ahead)
+        self._ahead = b""
+        path = PurePath(self.name)
+        self.inner_name = str(path.with_suffix("")) if path.suffix.lower() in _PACKED_SUFFIXES else self.name
+        if kind == "zstd":
+            self._bytes = UnpackedZstd(self._counted, self.name)
+        else:
+            self._bytes = Unpacked(self._counted, kind, self.name)
+
+    def decode(self, encoding: str | None) -> None:
+        """Read text in this encoding, or in the one that is recognised, as UTF-8 from here on."""
+        beginning = self.peek(SNIFF_BYTES)
+        found = encoding or recognised_encoding(beginning)
+        if is_utf8(found):
+            self._ahead = self._ahead.removeprefix(codecs.BOM_UTF8)
+            return
+        if encoding is None:
+            self.notes.append(f"read as {found}, which its bytes look like; say another with `--encoding`")
+        self._bytes, self._ahead = Decoded(_Ahead(self._ahead, self._bytes), found), b""
+
+    def again(self) -> ByteSource | None:
+        """The same bytes from the start, to be read before going on here; None of what can be read but once."""
+        if (stream := self._seekable()) is None:
+            return None
+        return ByteSource(cast("BinaryIO", _SecondReader(stream, self._start)), self.name, close=False)
 
     @property
     def bytes_read(self) -> int:
@@ -95,9 +135,16 @@ class ByteSource:
         """The unpacked bytes from the start, to be read in any order: the file itself, or a temporary copy of a
         pipe.
         """
-        if not isinstance(self.stream, LivePipe) and self.stream.seekable() and not self.is_packed:
-            self.stream.seek(0)
-            return self.stream
+        if self.packed_as is None and (stream := self._seekable()) is not None:
+            stream.seek(0)
+            return stream
+        return self._copied()
+
+    def _seekable(self) -> BinaryIO | None:
+        """The file itself, None where it is a pipe."""
+        return None if isinstance(self.stream, LivePipe) or not self.stream.seekable() else self.stream
+
+    def _copied(self) -> IO[bytes]:
         if self._copy is None:
             self._copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the source
             while data := self.read(BLOCK_BYTES):
@@ -107,15 +154,19 @@ class ByteSource:
 
     def refuse_other_archives(self) -> None:
         """Raise ReaderError where the bytes are an archive of another kind, naming the tool that unpacks it."""
-        beginning = self.peek(16)
+        beginning = self.peek(_LOOK_AT_BYTES)
         for magic, what, tool in _OTHER_ARCHIVES:
             if magic.match(beginning):
-                raise ReaderError(f"{self.name} is {what}; only gzip is unpacked here. Unpack it with `{tool}` first.")
+                raise ReaderError(
+                    f"{self.name} is {what}; gzip, bzip2, xz, zstd and zip are unpacked here. Unpack it with `{tool}` "
+                    "first."
+                )
 
     def close(self) -> None:
         """Close the file; standard input stays open."""
-        if self._copy is not None:
-            self._copy.close()
+        for copy in (self._copy, self._packed_copy):
+            if copy is not None:
+                copy.close()
         if self._close and not isinstance(self.stream, LivePipe):
             self.stream.close()
 
@@ -127,6 +178,74 @@ def _size(stream: BinaryIO | LivePipe) -> int | None:
     size = stream.seek(0, os.SEEK_END) - position
     stream.seek(position)
     return size
+
+
+class _Ahead:
+    """Bytes that were looked at, and those behind them."""
+
+    def __init__(self, looked_at: bytes, rest: Bytes) -> None:
+        self._looked_at = looked_at
+        self._rest = rest
+
+    def read(self, size: int) -> bytes:
+        if not self._looked_at:
+            return self._rest.read(size)
+        taken, self._looked_at = self._looked_at[:size], self._looked_at[size:]
+        return taken
+
+
+class _SecondReader:
+    """A file read from a place on, its first reader being left where that is."""
+
+    def __init__(self, stream: BinaryIO, at: int) -> None:
+        self._stream = stream
+        self._at = at
+
+    def read(self, size: int = -1) -> bytes:
+        before = self._stream.tell()
+        self._stream.seek(self._at)
+        data = self._stream.read(size)
+        self._at = self._stream.tell()
+        self._stream.seek(before)
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        before = self._stream.tell()
+        self._stream.seek(self._at)
+        self._at = self._stream.seek(offset, whence)
+        self._stream.seek(before)
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def seekable(self) -> bool:
+        return True
+
+
+class _CountedFile:
+    """A file that is read in any order, as far as it was read last."""
+
+    def __init__(self, stream: BinaryIO, counted: _CountedBytes) -> None:
+        self._stream = stream
+        self._counted = counted
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._counted.bytes_read = self._stream.tell()
+        return data
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        """Nothing: the file is closed with its source."""
 
 
 class _CountedBytes:
@@ -153,50 +272,6 @@ class _CountedBytes:
         return data
 
 
-class _Unpacked:
-    """The text inside a gzip file of one or more members; zero bytes after the last one are padding."""
-
-    def __init__(self, packed: Bytes, name: str) -> None:
-        self._packed = packed
-        self._name = name
-        self._waiting = b""
-        self._member: zlib._Decompress | None = zlib.decompressobj(wbits=31)
-        self._bytes_unpacked = 0
-
-    def read(self, size: int) -> bytes:
-        while True:
-            self._waiting = self._waiting or self._packed.read(BLOCK_BYTES // 4)
-            at_end = not self._waiting
-            if self._member is None:
-                if at_end:
-                    return b""
-                self._waiting = self._waiting.lstrip(b"\0")
-                if not self._waiting:
-                    continue
-                self._member = zlib.decompressobj(wbits=31)
-            text = self._unpack(self._member, size)
-            if text:
-                self._bytes_unpacked += len(text)
-                return text
-            if at_end and self._member is not None:
-                raise self._damaged("it ends in the middle", "It was probably cut off on its way; fetch it again.")
-
-    def _unpack(self, member: zlib._Decompress, size: int) -> bytes:
-        try:
-            text = member.decompress(self._waiting, size)
-        except zlib.error as error:
-            raise self._damaged(f"{error}", "Fetch or compress it again.") from error
-        self._waiting = member.unconsumed_tail
-        if member.eof:
-            self._waiting, self._member = member.unused_data, None
-        return text
-
-    def _damaged(self, how: str, remedy: str) -> ReaderError:
-        return ReaderError(
-            f"{self._name} is not a whole gzip file: {how}, after {self._bytes_unpacked} bytes of text. {remedy}"
-        )
-
-
 def open_source(source: str | os.PathLike[str] | BinaryIO | LivePipe) -> ByteSource:
     """The bytes of a path, of standard input (``-``), of an open binary stream or of a live pipe.
 
@@ -218,11 +293,13 @@ def open_source(source: str | os.PathLike[str] | BinaryIO | LivePipe) -> ByteSou
         raise ReaderError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
         opened = ByteSource(stream, str(path), close=True)
-        if path.suffix == ".gz" and not opened.is_packed:
+        expected = _PACKED_SUFFIXES.get(path.suffix.lower())
+        if expected is not None and opened.packed_as is None:
             came = opened.peek(4)
             raise ReaderError(
-                f"{path} is not a gzip file, though its name says so: it should start with 1f 8b and starts with "
-                f"{came.hex(' ') or 'nothing'}. If something has unpacked it already, take `.gz` off its name."
+                f"{path} is not a {expected} file, though its name says so: it should start with "
+                f"{_FIRST_BYTES[expected]} and starts with {came.hex(' ') or 'nothing'}. If something has unpacked it "
+                f"already, take `{path.suffix}` off its name."
             )
     except BaseException:
         stream.close()

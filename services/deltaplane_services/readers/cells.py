@@ -8,16 +8,111 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
+from dataclasses import dataclass
 
 from deltaplane_services.readers.bounds import REFUSED_TEXT
 
-__all__ = ["MISSING", "canonical_label", "clip", "excerpt", "printable", "read_number"]
+__all__ = [
+    "AFFIXES",
+    "AS_NUMBERS",
+    "MISSING",
+    "PLAIN",
+    "LabelSpelling",
+    "NumberForm",
+    "canonical_label",
+    "clip",
+    "excerpt",
+    "number_as_label",
+    "printable",
+    "read_number",
+]
 
-MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NULL", "null", "None")
-"""Cells that stand for a missing number, besides NaN in any spelling."""
+MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NULL", "null", "<null>", "None")
+"""Cells that stand for a missing number or label, unless others are declared; NaN in any spelling always does."""
 
 _MISSING = frozenset(MISSING)
+_NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
 _NAN_WITH_PAYLOAD = re.compile(r"[+-]?nan\(\w*\)", re.ASCII | re.IGNORECASE)
+
+
+AFFIXES = "$€£¥%"
+"""Signs that may stand before or behind every number of a column."""
+
+_FORTRAN = re.compile(r"[+-]?[0-9]*\.[0-9]*[dD][+-][0-9]+")
+_EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
+
+
+@dataclass(frozen=True, slots=True)
+class NumberForm:
+    """How the numbers of a column are written: the decimal sign, what separates thousands, a sign on each of them, and
+    the texts that stand for a missing one.
+    """
+
+    decimal: str = "."
+    thousands: str = ""
+    affix: str = ""
+    missing: frozenset[str] = _MISSING
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a number is what ``float`` takes for one."""
+        return self.decimal == "." and not self.thousands and not self.affix and not self.numbers_may_be_missing
+
+    @property
+    def numbers_may_be_missing(self) -> bool:
+        """Whether a text that is a number stands for a missing one."""
+        return any(_is_float(text) for text in self.missing)
+
+    def read(self, text: str) -> float:
+        """The number in a cell, NaN where it is missing. Raises ValueError where it is written in another way."""
+        text = text.strip()
+        if text in self.missing:
+            return math.nan
+        number = self._without_affix(text) if self.affix else text
+        if self.thousands or self.decimal != ".":
+            number = self._in_plain_form(number)
+        if number.isascii() and "_" not in number:
+            try:
+                return float(number)
+            except ValueError:
+                if _NAN_WITH_PAYLOAD.fullmatch(number):
+                    return math.nan
+                if _FORTRAN.fullmatch(number):
+                    return float(number.replace("D", "e").replace("d", "e"))
+        raise ValueError(text)
+
+    def _without_affix(self, text: str) -> str:
+        sign = text[:1] if text[:1] in ("+", "-") else ""
+        rest = text[len(sign) :]
+        if rest.startswith(self.affix):
+            rest = rest[len(self.affix) :]
+        elif rest.endswith(self.affix):
+            rest = rest[: -len(self.affix)]
+        else:
+            raise ValueError(text)
+        return sign + rest.strip()
+
+    def _in_plain_form(self, text: str) -> str:
+        decimal, thousands = re.escape(self.decimal), re.escape(self.thousands)
+        grouped = rf"[0-9]{{1,3}}(?:{thousands}[0-9]{{3}})+|" if self.thousands else ""
+        shape = rf"[+-]?(?:(?:{grouped}[0-9]+)(?:{decimal}[0-9]*)?|{decimal}[0-9]+){_EXPONENT}"
+        if re.fullmatch(shape, text) is None:
+            # What has neither sign is written alike everywhere: inf, nan.
+            if self.decimal in text or "." in text or (self.thousands and self.thousands in text):
+                raise ValueError(text)
+            return text
+        return text.replace(self.thousands, "").replace(self.decimal, ".")
+
+
+def _is_float(text: str) -> bool:
+    try:
+        return not math.isnan(float(text))
+    except ValueError:
+        return False
+
+
+PLAIN = NumberForm()
 
 
 def read_number(text: str) -> float:
@@ -26,19 +121,11 @@ def read_number(text: str) -> float:
     Raises ValueError for anything else. Python's ``float`` takes more than a data file should hold: ``1_000`` and
     digits of other scripts are text here.
     """
-    text = text.strip()
-    if text in _MISSING:
-        return math.nan
-    if text.isascii() and "_" not in text:
-        try:
-            return float(text)
-        except ValueError:
-            if _NAN_WITH_PAYLOAD.fullmatch(text):
-                return math.nan
-    raise ValueError(text)
+    return PLAIN.read(text)
 
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,300}")
+_DECIMAL = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]{0,299})(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 
 
 def canonical_label(value: float | str) -> str:
@@ -52,6 +139,43 @@ def canonical_label(value: float | str) -> str:
     if math.isnan(number):
         raise ValueError(value)
     return str(int(number)) if abs(number) < 2**53 and number == int(number) else repr(float(number))
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSpelling:
+    """What a text names as a label: one class for ``1``, ``1.0`` and ``+1``, none for what stands for a missing one.
+
+    A text with leading zeros is a code and stays as it is. ``declared`` labels are names as they are written, and give
+    theirs to every other spelling of the same number. With ``as_written`` numbers are texts like any other.
+    """
+
+    missing: frozenset[str] = _MISSING
+    declared: frozenset[str] = frozenset()
+    as_written: bool = False
+
+    def __call__(self, text: str) -> str:
+        """The label, ``""`` where it is missing."""
+        text = text.strip()
+        if text in self.declared and text:
+            return text
+        if text in self.missing or _NAN.fullmatch(text):
+            return ""
+        name = text if self.as_written else number_as_label(text)
+        if name in self.declared:
+            return name
+        return next((label for label in sorted(self.declared) if number_as_label(label) == name), name)
+
+    def declaring(self, labels: Collection[str]) -> LabelSpelling:
+        """The same with more declared labels."""
+        return LabelSpelling(self.missing, self.declared.union(labels), self.as_written)
+
+
+AS_NUMBERS = LabelSpelling()
+
+
+def number_as_label(text: str) -> str:
+    """The one spelling of a decimal number, and any other text as it is."""
+    return canonical_label(text) if _DECIMAL.fullmatch(text) else text
 
 
 def clip(text: str, length: int = REFUSED_TEXT) -> str:

@@ -19,7 +19,6 @@ import numpy.typing as npt
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane_services.readers.bounds import BLOCK_ROWS
-from deltaplane_services.readers.cells import MISSING, read_number
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.lines import count_newlines
 from deltaplane_services.readers.row_blocks import ReaderOptions, RowBlock
@@ -61,17 +60,26 @@ class ColumnParser:
         self._names = [str(position) for position in range(len(layout.names))]
         text = {position for position in (layout.label, layout.id, layout.time) if position is not None}
         text.update(layout.codes)
+        text.update(position for position in layout.features if not self._is_typed(position))
         used = sorted(text.union(layout.features))
         self._typed = self._convert_options({p: pa.string() if p in text else pa.float64() for p in used})
         self._as_text = self._convert_options({p: pa.string() for p in used})
-        self._whole_numbers: WholeNumberParser | None = WholeNumberParser(layout, delimiter)
+        self._whole_numbers: WholeNumberParser | None = None
+        if not layout.forms and not layout.form.numbers_may_be_missing:
+            self._whole_numbers = WholeNumberParser(layout, delimiter)
+
+    def _is_typed(self, position: int) -> bool:
+        """Whether Arrow reads the numbers of a column as they are written."""
+        form = self._layout.form_of(position)
+        return not form.thousands and not form.affix
 
     def _convert_options(self, types: dict[int, Any]) -> Any:
         return self._csv.ConvertOptions(
             include_columns=[str(position) for position in types],
             column_types={str(position): kind for position, kind in types.items()},
-            null_values=list(MISSING),
+            null_values=list(self._layout.form.missing),
             strings_can_be_null=False,
+            decimal_point=self._layout.form.decimal,
         )
 
     def _read(self, data: bytes, convert_options: Any, on_odd_row: Callable[[Any], str] | None) -> Any:
@@ -84,7 +92,7 @@ class ColumnParser:
             parse_options=self._csv.ParseOptions(
                 delimiter=self._delimiter,
                 # Without looking for quotes Arrow reads a third faster.
-                quote_char=self._quote if self._quote.encode() in data else False,
+                quote_char=self._quote if self._quote and self._quote.encode() in data else False,
                 invalid_row_handler=on_odd_row,
             ),
             convert_options=convert_options,
@@ -93,7 +101,7 @@ class ColumnParser:
 
     def parse(self, data: bytes, first_line_number: int) -> RowBlock | None:
         """All rows of the lines, or None where some are odd."""
-        if self._whole_numbers is not None and self._quote.encode() not in data:
+        if self._whole_numbers is not None and not (self._quote and self._quote.encode() in data):
             numbers = self._whole_numbers.parse(data)
             if numbers is not None:
                 return self._of_whole_numbers(numbers, data, first_line_number)
@@ -186,14 +194,13 @@ class _Conversion:
         columns = []
         for position in layout.features:
             column, codes = table.column(str(position)), layout.codes.get(position)
-            columns.append(self._numbers(column) if codes is None else self._coded(column, codes))
+            columns.append(self._numbers(column, position) if codes is None else self._coded(column, codes))
         features = _side_by_side(columns, table.num_rows)
         return RowBlock(features, labels, ids, times, line_numbers)
 
     def labels(self, texts: list[str]) -> list[str]:
         """What each cell of the label column names, ``""`` where it is missing."""
-        names = {text: text.strip() for text in set(texts)}
-        names = {text: "" if name in self._layout.empty_labels else name for text, name in names.items()}
+        names = {text: self._layout.labels(text) for text in set(texts)}
         labels = [names[text] for text in texts]
         declared = self._layout.declared_labels
         if declared is not None:
@@ -210,20 +217,25 @@ class _Conversion:
         times = rule.read_text(column)
         return self._one_by_one(column, rule.read, np.int64) if times is None else times
 
-    def _numbers(self, column: Any) -> Floats:
+    def _numbers(self, column: Any, position: int) -> Floats:
         import pyarrow as pa
         import pyarrow.compute as pc
 
         numbers: Floats
-        with suppress(pa.ArrowInvalid):
-            numbers = (column if column.type == pa.float64() else pc.cast(column, pa.float64())).to_numpy()
+        if column.type == pa.float64():
+            numbers = column.to_numpy()
             return numbers
-        trimmed = pc.ascii_trim(column, characters=" \t")
-        given = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING)), None, trimmed)
-        with suppress(pa.ArrowInvalid):
-            numbers = pc.cast(given, pa.float64()).to_numpy()
-            return numbers
-        return self._one_by_one(column, read_number, np.float64)
+        form = self._layout.form_of(position)
+        if form.is_plain:
+            with suppress(pa.ArrowInvalid):
+                numbers = pc.cast(column, pa.float64()).to_numpy()
+                return numbers
+            trimmed = pc.ascii_trim(column, characters=" \t")
+            given = pc.if_else(pc.is_in(trimmed, value_set=pa.array(sorted(form.missing))), None, trimmed)
+            with suppress(pa.ArrowInvalid):
+                numbers = pc.cast(given, pa.float64()).to_numpy()
+                return numbers
+        return self._one_by_one(column, form.read, np.float64)
 
     def _coded(self, column: Any, codes: Mapping[str, float]) -> Floats:
         return self._one_by_one(column, lambda text: codes[text.strip()], np.float64)

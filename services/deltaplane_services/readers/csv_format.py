@@ -1,34 +1,29 @@
-"""CSV: comma, semicolon or tab between cells, RFC 4180 quotes, a header of names.
+"""CSV: a delimiter between cells, RFC 4180 quotes, a header of names.
 
 Cells are separated by a delimiter; one that begins with a quote ends at the next single quote, and two quotes inside it
-are one. A quote anywhere else is an ordinary character. The first record holds the names of the columns.
+are one. A quote anywhere else is an ordinary character. The first record holds the names of the columns. What differs
+from that is declared, or told from the beginning of the file (:mod:`.csv_head`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from deltaplane_services.readers.bounds import LINE_BYTES, RECORD_BYTES
-from deltaplane_services.readers.byte_sources import ByteSource
-from deltaplane_services.readers.cells import read_number
-from deltaplane_services.readers.layout import choose_columns, ignoring
-from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
-from deltaplane_services.readers.saved_index import with_row_names, without_saved_index
-from deltaplane_services.readers.table import Record, TableReader
+from deltaplane_services.readers.bounds import RECORD_BYTES
+from deltaplane_services.readers.row_blocks import BLANKS, ESCAPED_QUOTE, NO_QUOTE, ReaderOptions
+from deltaplane_services.readers.table import Record
 
 __all__ = [
     "NEVER_CLOSED",
     "NOT_UTF8",
     "TEXT_AFTER_QUOTE",
     "CsvDialect",
+    "after_newline",
     "ends_lines_with_newlines",
     "is_utf8",
-    "open_csv",
     "quotes_enclose_cells",
 ]
 
@@ -36,35 +31,81 @@ NOT_UTF8 = "the row is not UTF-8 text"
 NEVER_CLOSED = "a quote is opened and not closed"
 TEXT_AFTER_QUOTE = "text follows a closing quote"
 
+_FOOTER = re.compile(
+    rb"\s*(?:\([0-9]+ rows?(?: affected| selected)?\)|[0-9]+ rows? (?:in set|selected|affected)\b.*)\s*"
+)
+"""What clients of databases write below a table."""
+
+_ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
+
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """Records of a CSV file with one delimiter."""
+    """Records of a CSV file: one delimiter, or ``blanks``, runs of spaces and tabs; ``quote`` is empty where there are
+    none, ``escaped`` where a backslash stands before one inside a cell; lines that begin with ``comment`` are none.
+    """
 
     delimiter: str
     quote: str = '"'
+    escaped: bool = False
+    comment: bytes = b""
+    blanks: bool = False
+
+    @classmethod
+    def of(cls, options: ReaderOptions, delimiter: str) -> CsvDialect:
+        """The dialect that the options want, with this delimiter."""
+        escaped = options.quote == ESCAPED_QUOTE
+        quote = '"' if escaped else "" if options.quote == NO_QUOTE else options.quote
+        comment = (options.comment or "").encode()
+        blanks = delimiter == BLANKS
+        return cls(" " if blanks else delimiter, quote, escaped, comment, blanks)
 
     def is_plain(self, data: bytes) -> bool:
-        """Whether all records are lines: no lone carriage return, and quotes only in pairs around cells."""
+        """Whether all records are lines: no comment, no lone carriage return, and quotes only in pairs around cells."""
+        if self.comment and (data.startswith(self.comment) or b"\n" + self.comment in data):
+            return False
+        if self.quote and (self.blanks or (self.escaped and b"\\" in data)) and self.quote.encode() in data:
+            return False
         return (
             ends_lines_with_newlines(data) and is_utf8(data) and quotes_enclose_cells(data, self.delimiter, self.quote)
         )
 
+    def tidied(self, data: bytes) -> bytes:
+        """Plain lines with a single space for each run of blanks, where these separate cells."""
+        if not self.blanks:
+            return data
+        return b"\n".join(b" ".join(line.split()) for line in data.split(b"\n"))
+
     def record(self, data: bytes, at: int, *, final: bool) -> Record | None:
         """The record at ``at``, which may run over line ends inside quotes."""
-        line_end = _after_newline(data, at)
+        line_end = after_newline(data, at)
         line = data[at:line_end].rstrip(b"\r\n")
-        if not line.strip() and self.delimiter.encode() not in line:
+        if not line.strip() and (self.blanks or self.delimiter.encode() not in line):
             return Record(line_end, [])
-        if b'"' not in line:
+        if (self.comment and line.startswith(self.comment)) or (b"row" in line and _FOOTER.fullmatch(line)):
+            return Record(line_end, [])
+        if self.blanks:
+            return self._record_of_blanks(line, line_end)
+        if not self.quote or self.quote.encode() not in line:
             try:
                 return Record(line_end, line.decode("utf-8").split(self.delimiter))
             except UnicodeDecodeError:
                 return Record(line_end, [], NOT_UTF8)
         return self._record_with_quotes(data, at, line_end, final=final)
 
+    def _record_of_blanks(self, line: bytes, line_end: int) -> Record:
+        try:
+            text = line.decode("utf-8")
+        except UnicodeDecodeError:
+            return Record(line_end, [], NOT_UTF8)
+        if not self.quote or self.quote not in text:
+            return Record(line_end, text.split())
+        quote = re.escape(self.quote)
+        cells = re.findall(rf"{quote}((?:[^{quote}]|{quote}{quote})*){quote}(?=\s|\Z)|(\S+)", text)
+        return Record(line_end, [bare or quoted.replace(2 * self.quote, self.quote) for quoted, bare in cells])
+
     def _record_with_quotes(self, data: bytes, at: int, line_end: int, *, final: bool) -> Record | None:
-        cells, end = _cells_with_quotes(data, at, self.delimiter.encode())
+        cells, end = self._cells_with_quotes(data, at)
         if end is None and not final and len(data) - at <= RECORD_BYTES:
             return None
         if end is None or end - at > RECORD_BYTES:
@@ -75,6 +116,52 @@ class CsvDialect:
             return Record(end, [cell.decode("utf-8") for cell in cells])
         except UnicodeDecodeError:
             return Record(end, [], NOT_UTF8)
+
+    def _cells_with_quotes(self, data: bytes, at: int) -> tuple[list[bytes] | None, int | None]:
+        """Cells of the record at ``at`` and where it ends: no end where a quote stays open, no cells where one is
+        misplaced.
+        """
+        delimiter, quote = self.delimiter.encode(), self.quote.encode()
+        cells = []
+        while True:
+            if data.startswith(quote, at):
+                closing = self._closing_quote(data, at + 1)
+                if closing is None:
+                    return None, None
+                cells.append(self._unquoted(data[at + 1 : closing]))
+                at = closing + 1
+            else:
+                # All cells up to the next quoted one, or to the end of the line.
+                line_end = after_newline(data, at)
+                stop = data.find(delimiter + quote, at, line_end)
+                stop = stop if stop >= 0 else at + len(data[at:line_end].rstrip(b"\r\n"))
+                cells += data[at:stop].split(delimiter)
+                at = stop
+            if data.startswith(delimiter, at):
+                at += 1
+            else:
+                end = after_newline(data, at)
+                return (None if data[at:end].strip(b"\r\n") else cells), end
+
+    def _unquoted(self, cell: bytes) -> bytes:
+        quote = self.quote.encode()
+        cell = cell.replace(2 * quote, quote)
+        return _ESCAPED.sub(rb"\1", cell) if self.escaped else cell
+
+    def _closing_quote(self, data: bytes, at: int) -> int | None:
+        quote = self.quote.encode()
+        while True:
+            at, begun = data.find(quote, at), at
+            if at < 0:
+                return None
+            if self.escaped:
+                backslashes = at - begun - len(data[begun:at].rstrip(b"\\"))
+                if backslashes % 2:
+                    at += 1
+                    continue
+            if not data.startswith(2 * quote, at):
+                return at
+            at += 2
 
 
 def ends_lines_with_newlines(data: bytes) -> bool:
@@ -95,7 +182,7 @@ def is_utf8(data: bytes) -> bool:
 
 def quotes_enclose_cells(data: bytes, delimiter: str, quote: str) -> bool:
     """Whether quotes come in pairs, one before and one behind a whole cell of one line, and nowhere else."""
-    if quote.encode() not in data:
+    if not quote or quote.encode() not in data:
         return True
     characters = np.frombuffer(data, dtype=np.uint8)
     at = np.flatnonzero(characters == ord(quote))
@@ -114,116 +201,7 @@ def quotes_enclose_cells(data: bytes, delimiter: str, quote: str) -> bool:
     )
 
 
-def _after_newline(data: bytes, at: int) -> int:
+def after_newline(data: bytes, at: int) -> int:
+    """Where the line behind the one at ``at`` begins."""
     end = data.find(b"\n", at)
     return len(data) if end < 0 else end + 1
-
-
-def _cells_with_quotes(data: bytes, at: int, delimiter: bytes) -> tuple[list[bytes] | None, int | None]:
-    """Cells of the record at ``at`` and where it ends: no end where a quote stays open, no cells where one is
-    misplaced.
-    """
-    cells = []
-    while True:
-        if data.startswith(b'"', at):
-            closing = _closing_quote(data, at + 1)
-            if closing is None:
-                return None, None
-            cells.append(data[at + 1 : closing].replace(b'""', b'"'))
-            at = closing + 1
-        else:
-            # All cells up to the next quoted one, or to the end of the line.
-            line_end = _after_newline(data, at)
-            stop = data.find(delimiter + b'"', at, line_end)
-            stop = stop if stop >= 0 else at + len(data[at:line_end].rstrip(b"\r\n"))
-            cells += data[at:stop].split(delimiter)
-            at = stop
-        if data.startswith(delimiter, at):
-            at += 1
-        else:
-            end = _after_newline(data, at)
-            return (None if data[at:end].strip(b"\r\n") else cells), end
-
-
-def _closing_quote(data: bytes, at: int) -> int | None:
-    while True:
-        at = data.find(b'"', at)
-        if at < 0:
-            return None
-        if not data.startswith(b'""', at):
-            return at
-        at += 2
-
-
-def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where header and options do not go together."""
-    cutter = LineCutter(source)
-    names, delimiter = _read_names(cutter, options, source.name)
-    names, has_index = with_row_names(names, cutter, CsvDialect(delimiter))
-    unnamed = {f"column{position}" for position, name in enumerate(names, start=1) if not name}
-    names = [name or f"column{position}" for position, name in enumerate(names, start=1)]
-    options, notes = without_saved_index(names, options, names[:1] if has_index else ())
-    source.notes += notes
-    try:
-        layout = choose_columns(names, options, source.name)
-    except ReaderError as error:
-        if options.header and all(_is_number(name) for name in names):
-            raise ReaderError(
-                f"{error} Its first line holds numbers: if that is a row, say that the file has no header."
-            ) from None
-        raise
-    for name in unnamed.intersection(layout.feature_names if options.features is None else ()):
-        raise ReaderError(
-            f"The header of {source.name} gives no name to {name.replace('column', 'column ')}, which is often a "
-            f"saved row number. Leave it out with `{ignoring([name])}`, or name the features to use."
-        )
-    return layout.feature_names, TableReader(cutter, layout, CsvDialect(delimiter), options, source).blocks()
-
-
-def _read_names(cutter: LineCutter, options: ReaderOptions, where: str) -> tuple[list[str], str]:
-    """Names of the columns and the delimiter; the cutter stands before the first row afterwards."""
-    piece = cutter.next_piece()
-    while isinstance(piece, TextBlock) and not piece.data.strip() and not piece.final:
-        piece = cutter.next_piece()
-    if isinstance(piece, OverlongLine):
-        raise ReaderError(
-            f"The first line of {where} is longer than {LINE_BYTES} bytes; a header of names was expected."
-        )
-    if piece is None or not piece.data.strip():
-        raise ReaderError(f"{where} is empty; a header of column names and rows were expected.")
-    data = piece.data
-    at, line_number = 0, piece.first_line_number
-    while not data[at : _after_newline(data, at)].strip():
-        at, line_number = _after_newline(data, at), line_number + 1
-    line = data[at : _after_newline(data, at)].rstrip(b"\r\n")
-    if b"\r" in line:
-        raise ReaderError(
-            f"{where} ends its lines with carriage returns alone; convert it, for example with `mac2unix`."
-        )
-    delimiter = options.delimiter or _most_frequent_delimiter(line)
-    record = CsvDialect(delimiter).record(data, at, final=True)
-    if record is None or not record.cells:
-        raise ReaderError(f"The first line of {where} holds no names: {record.reason if record else NEVER_CLOSED}.")
-    if len(record.cells) == 1:
-        raise ReaderError(
-            f"{where} has one column only, {record.cells[0][:40]!r}, when cut at {delimiter!r}; a label and "
-            "features were expected. If another character separates its cells, name it as the delimiter."
-        )
-    if not options.header:
-        cutter.put_back(data[at:], line_number, unfinished=False)
-        return [str(position) for position in range(1, len(record.cells) + 1)], delimiter
-    cutter.put_back(data[record.end :], line_number + data.count(b"\n", at, record.end), unfinished=False)
-    return [name.strip() for name in record.cells], delimiter
-
-
-def _most_frequent_delimiter(line: bytes) -> str:
-    outside_quotes = re.sub(rb'"[^"]*"', b"", line)
-    return max(",;\t", key=lambda delimiter: outside_quotes.count(delimiter.encode()))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        read_number(text)
-    except ValueError:
-        return False
-    return True

@@ -8,10 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltaplane import limits
+from deltaplane_services.readers.cells import AS_NUMBERS, PLAIN, LabelSpelling, NumberForm
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, TimeRule
 
-__all__ = ["Layout", "choose_columns", "choose_features", "find_column", "ignoring", "listed", "refuse_duplicates"]
+__all__ = [
+    "Layout",
+    "choose_columns",
+    "choose_features",
+    "find_column",
+    "ignoring",
+    "listed",
+    "refuse_duplicates",
+    "renamed",
+]
 
 
 @dataclass(frozen=True)
@@ -19,8 +29,9 @@ class Layout:
     """Positions (from 0) of the columns that are read, in a table whose columns are ``names``.
 
     ``codes`` gives, by position, the numbers that stand for the values of a nominal feature, missing ones included;
-    ``declared_labels`` the only labels allowed, None where any text is; ``empty_labels`` the text of a missing one.
-    ``times`` says how times are read, None where the first rows are to show it.
+    ``declared_labels`` the only labels allowed, None where any text is. ``labels`` says what names a label, ``form``
+    how numbers are written, ``forms`` by position how those of some columns are. ``times`` says how times are read,
+    None if the first rows are to show it.
     """
 
     names: tuple[str, ...]
@@ -30,18 +41,24 @@ class Layout:
     features: tuple[int, ...]
     codes: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     declared_labels: frozenset[str] | None = None
-    empty_labels: frozenset[str] = frozenset({""})
+    labels: LabelSpelling = AS_NUMBERS
+    form: NumberForm = PLAIN
+    forms: Mapping[int, NumberForm] = field(default_factory=dict)
     times: TimeRule | None = None
 
     @property
     def time_rule(self) -> TimeRule:
-        """How times are read; where no row has shown it, numbers are seconds."""
+        """How times are read; if no row has shown it, numbers are seconds."""
         return self.times or SECONDS_OR_ISO
 
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in the order of the blocks' columns."""
         return tuple(self.names[position] for position in self.features)
+
+    def form_of(self, position: int) -> NumberForm:
+        """How the numbers of a column are written."""
+        return self.forms.get(position, self.form)
 
 
 def listed(names: Sequence[str], at_most: int = 12) -> str:
@@ -70,6 +87,7 @@ def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> 
 
     Raises ReaderError where a name is missing, there twice, or wanted for two things, or no feature is left.
     """
+    names = renamed(names, options, where)
     refuse_duplicates(names, where)
     if options.label is None:
         raise ReaderError(
@@ -81,7 +99,24 @@ def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> 
     roles = [position for position in (label, row_id, time) if position is not None]
     if len(set(roles)) < len(roles):
         raise ReaderError(f"One column of {where} is named for two of label, id and time; each needs its own.")
-    return Layout(tuple(names), label, row_id, time, choose_features(names, roles, options, where))
+    features = choose_features(names, roles, options, where)
+    return Layout(
+        tuple(names),
+        label,
+        row_id,
+        time,
+        features,
+        labels=options.label_spelling,
+        form=options.number_form,
+    )
+
+
+def renamed(names: Sequence[str], options: ReaderOptions, where: str) -> list[str]:
+    """The names of the columns as they are wanted. Raises ReaderError where one to be renamed is not there."""
+    wanted = list(names)
+    for old, new in options.renamed:
+        wanted[find_column(old, names, "columns to rename", where)] = new
+    return wanted
 
 
 def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderOptions, where: str) -> tuple[int, ...]:
@@ -107,7 +142,7 @@ def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderO
     if len(features) > limits.FEATURES:
         raise ReaderError(
             f"{where} has {len(features)} feature columns and a stream may have {limits.FEATURES}. "
-            "Name those to use, or leave some out with `--ignore`."
+            "Name those to use with `--features NAME`, once for each, or leave some out with `--ignore NAME`."
         )
     return features
 
@@ -119,6 +154,7 @@ def refuse_duplicates(names: Sequence[str], where: str) -> None:
         if name in seen:
             raise ReaderError(
                 f"{where} has two columns named `{name}`: column {seen[name]} and column {position}. "
-                "Names tell columns apart here; rename one of them in the file."
+                "Names tell columns apart here; rename one of them in the file, or hand the table over as CSV, where "
+                "the second of a name gets a number."
             )
         seen[name] = position

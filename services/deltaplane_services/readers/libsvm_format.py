@@ -1,12 +1,15 @@
 """LIBSVM (svmlight): lines of ``label index:value ...``, features that are not written being zero.
 
-Blocks are read into sparse rows (:mod:`.libsvm_rows`) and laid out densely here, because the number of features may
-only be known after the first block. Features are named ``f1``, ``f2``, ... by their index.
+Blocks are read into sparse rows (:mod:`.libsvm_rows`) and laid out densely here. Which indices there are is told by a
+first pass over the file, and of a pipe by its first block. Features are named ``f1``, ``f2``, ... by their index; a
+file that has an index 0 counts from there.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
@@ -15,13 +18,19 @@ from deltaplane_services.readers.bounds import LEAF_ROWS, LINE_BYTES, rows_of_a_
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import excerpt
 from deltaplane_services.readers.layout import choose_features
-from deltaplane_services.readers.libsvm_rows import SparseRows, read_lines, read_regular_lines
+from deltaplane_services.readers.libsvm_rows import (
+    SparseRows,
+    extreme_indices,
+    read_lines,
+    read_regular_lines,
+)
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import TextOfLines, reasons_to_refuse, without_refused
 
 __all__ = ["LABEL", "open_libsvm"]
 
+_INDEX = re.compile(r"f[0-9]{1,9}")
 LABEL = "label"
 """The name that the label of a LIBSVM row answers to, so that one can be given where all formats are treated alike."""
 
@@ -40,14 +49,120 @@ def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, 
         beginning = list(_sparse_rows(piece))
     if not beginning:
         raise ReaderError(f"{source.name} is empty; lines of `label index:value ...` were expected.")
-    number_of_features = options.number_of_features or _highest_index(beginning, source.name)
-    if number_of_features > limits.FEATURES:
+    found, origin = _indices_of(source, options, beginning)
+    base = found.base if options.libsvm_base == "auto" else int(options.libsvm_base)
+    if options.libsvm_base == "auto" and base == 0:
+        source.notes.append("indices count from 0, as the file has one; say `--libsvm-base 0` to have it so always")
+    highest = base + options.number_of_features - 1 if options.number_of_features else found.highest
+    if highest is None:
+        raise _no_feature(beginning, source.name)
+    if options.features is None and highest - base + 1 > limits.FEATURES:
         raise ReaderError(
-            f"{number_of_features} features were asked for of {source.name}, and a stream may have {limits.FEATURES}."
+            f"{highest - base + 1} features were asked for of {source.name}, and a stream may have {limits.FEATURES}."
         )
-    names = [f"f{index}" for index in range(1, number_of_features + 1)]
-    dense = _DenseRows(names, choose_features(names, (), options, source.name), options)
+    names = _Names(base, highest, options.features)
+    dense = _DenseRows(names, choose_features(names.names, (), options, source.name), options, origin)
     return dense.feature_names, _blocks(beginning, cutter, dense)
+
+
+def _indices_of(source: ByteSource, options: ReaderOptions, beginning: list[SparseRows]) -> tuple[_Indices, str]:
+    """Which indices a file has, and in words how that is known. Raises ReaderError where they are too many."""
+    found = _Indices()
+    for rows in beginning:
+        found.add(rows)
+    again = None if options.features is not None else source.again()
+    if again is not None and _may_have_others(again, options, found) and (again := source.again()):
+        found = _Indices()
+        for rows in _rows_of(again, options):
+            found.add(rows)
+    if options.number_of_features:
+        return found, "asked for"
+    if options.features is None:
+        found.refuse_what_is_too_wide(source.name)
+    return found, "of the first rows" if again is None else "of the file"
+
+
+def _may_have_others(source: ByteSource, options: ReaderOptions, found: _Indices) -> bool:
+    """Whether a quick look at a whole file finds what may be an index that its beginning has not."""
+    with suppress(ReaderError):
+        source.decode(options.encoding)
+        cutter = LineCutter(source)
+        while (piece := cutter.next_piece()) is not None:
+            has_zero, highest = extreme_indices(piece.data if isinstance(piece, TextBlock) else b"")
+            if (has_zero and found.base) or highest > (found.highest or 0):
+                return True
+    return False
+
+
+def _rows_of(source: ByteSource, options: ReaderOptions) -> Iterator[SparseRows]:
+    """All rows of a file, to see which indices they have; those before a damage where there is one."""
+    with suppress(ReaderError):
+        source.decode(options.encoding)
+        cutter = LineCutter(source)
+        while (piece := cutter.next_piece()) is not None:
+            yield from _sparse_rows(piece)
+
+
+class _Indices:
+    """Which indices a file has."""
+
+    def __init__(self) -> None:
+        self.base = 1
+        self.highest: int | None = None
+        self._rows = self._too_wide = self._highest_of_all = 0
+
+    def add(self, rows: SparseRows) -> None:
+        """Note the indices of some rows."""
+        if not len(rows.indices):
+            self._rows += len(rows.labels)
+            return
+        if not rows.indices.min():
+            self.base = 0
+        allowed = rows.indices[rows.indices <= limits.FEATURES]
+        if len(allowed):
+            self.highest = max(self.highest or 0, int(allowed.max()))
+        above = rows.indices > limits.FEATURES
+        row = np.repeat(np.arange(len(rows.labels)), np.diff(rows.starts))
+        self._rows += len(rows.labels)
+        self._too_wide += len(np.unique(row[above]))
+        self._highest_of_all = max(self._highest_of_all, int(rows.indices.max()))
+
+    def refuse_what_is_too_wide(self, where: str) -> None:
+        """Raise ReaderError where not single rows but the file has more features than a stream."""
+        if 2 * self._too_wide > self._rows:
+            raise ReaderError(
+                f"{where} has features up to `f{self._highest_of_all}` in {self._too_wide} of {self._rows} rows, and a "
+                f"stream may have {limits.FEATURES}. Name those to use with `--features`, once for each: "
+                "`--features f1 --features f2`."
+            )
+
+
+def _no_feature(beginning: list[SparseRows], where: str) -> ReaderError:
+    """Why no row at the beginning of a file has a feature."""
+    refused = [row for rows in beginning for row in rows.refused]
+    if refused:
+        return ReaderError(
+            f"No row at the beginning of {where} is a LIBSVM row, `label index:value ...` with indices from 1: in line "
+            f"{refused[0].line_number}, {refused[0].reason}. If it is another kind of file, name it with `--format`."
+        )
+    return ReaderError(
+        f"The first {sum(len(rows.labels) for rows in beginning)} rows of {where} have no features of index 1 to "
+        f"{limits.FEATURES}, so their number cannot be told."
+    )
+
+
+class _Names:
+    """The names of the indices that are read: all from ``base`` to ``highest``, or only ``wanted`` ones."""
+
+    def __init__(self, base: int, highest: int, wanted: tuple[str, ...] | None) -> None:
+        self.base = base
+        self.highest = highest
+        self.names = [f"f{index}" for index in range(base, max(highest, base) + 1)]
+        if wanted is not None:
+            # What was named may come late, or not at all, and lie far apart.
+            given = {int(name[1:]) for name in wanted if _INDEX.fullmatch(name)}
+            self.names += [f"f{index}" for index in sorted(given) if index > highest]
+        self.indices = np.array([int(name[1:]) for name in self.names], dtype=np.int64)
 
 
 def _blocks(beginning: list[SparseRows], cutter: LineCutter, dense: _DenseRows) -> Iterator[RowBlock]:
@@ -77,33 +192,20 @@ def _sparse_rows(piece: TextBlock | OverlongLine) -> Iterator[SparseRows]:
         yield rows
 
 
-def _highest_index(beginning: list[SparseRows], where: str) -> int:
-    """The highest index of the first block that a stream may have; raises ReaderError where no row has one."""
-    indices = np.concatenate([rows.indices for rows in beginning])
-    allowed = indices[indices <= limits.FEATURES]
-    if len(allowed):
-        return int(allowed.max())
-    refused = [row for rows in beginning for row in rows.refused]
-    if refused:
-        raise ReaderError(
-            f"No row at the beginning of {where} is a LIBSVM row, `label index:value ...` with indices from 1: in line "
-            f"{refused[0].line_number}, {refused[0].reason}. If it is another kind of file, name it with `--format`."
-        )
-    raise ReaderError(
-        f"The first {sum(len(rows.labels) for rows in beginning)} rows of {where} have no features of index 1 to "
-        f"{limits.FEATURES}, so their number cannot be told."
-    )
-
-
 class _DenseRows:
     """Lays sparse rows out as blocks, the wanted features as columns."""
 
-    def __init__(self, names: list[str], wanted: tuple[int, ...], options: ReaderOptions) -> None:
-        self._number_of_features = len(names)
-        self._wanted = None if wanted == tuple(range(len(names))) else list(wanted)
+    def __init__(self, names: _Names, wanted: tuple[int, ...], options: ReaderOptions, origin: str) -> None:
+        self._base, self._highest = names.base, names.highest
+        self._any_index = options.features is not None
+        self._number_of_features = len(names.names)
         self._refuse_nan = options.missing == "refuse"
-        self._origin = "of the first rows" if options.number_of_features is None else "asked for"
-        self.feature_names = tuple(names[position] for position in wanted)
+        self._labels = options.label_spelling
+        self._origin = origin
+        self.feature_names = tuple(names.names[position] for position in wanted)
+        # Where the value of an index goes: behind the others where it is not wanted.
+        self._sorted = np.sort(names.indices[list(wanted)])
+        self._column = np.argsort(names.indices[list(wanted)])
 
     def blocks(self, rows: SparseRows) -> Iterator[RowBlock]:
         """The rows in blocks of bounded size, refused ones among them."""
@@ -115,21 +217,28 @@ class _DenseRows:
         first, last = rows.starts[start], rows.starts[stop]
         row = np.repeat(np.arange(stop - start), np.diff(rows.starts[start : stop + 1]))
         indices, values = rows.indices[first:last], rows.values[first:last]
-        features = np.zeros((stop - start, self._number_of_features))
+        features = np.zeros((stop - start, len(self._sorted)))
         faults: dict[int, str] = {}
-        within = indices <= self._number_of_features
-        if not within.all():
-            for row_above, index in zip(row[~within].tolist(), indices[~within].tolist(), strict=True):
-                faults.setdefault(
-                    row_above, f"the index {index} is above the {self._number_of_features} features {self._origin}"
-                )
-            row, indices, values = row[within], indices[within], values[within]
-        features[row, indices - 1] = values
+        below = indices < self._base
+        above = indices > self._highest
+        if below.any() or (above.any() and not self._any_index):
+            for row_above, index in zip(row[above].tolist(), indices[above].tolist(), strict=True):
+                if not self._any_index:
+                    faults.setdefault(
+                        row_above,
+                        f"the index {index} is above the {self._highest - self._base + 1} features {self._origin}",
+                    )
+            for row_below in row[below].tolist():
+                faults.setdefault(row_below, "it has the index 0, and indices start at 1")
+        place = np.minimum(np.searchsorted(self._sorted, indices), len(self._sorted) - 1)
+        wanted = self._sorted[place] == indices
+        features[row[wanted], self._column[place[wanted]]] = values[wanted]
+        spelled = {label: self._labels(label) for label in set(rows.labels[start:stop])}
         # Only lines that were read one by one were refused, and they are few enough for one block.
         assert not rows.refused or stop == len(rows.labels), "refused rows go with the block they stand in"
         block = RowBlock(
-            features if self._wanted is None else np.ascontiguousarray(features[:, self._wanted]),
-            rows.labels[start:stop],
+            features,
+            [spelled[label] for label in rows.labels[start:stop]],
             None,
             None,
             rows.line_numbers[start:stop],

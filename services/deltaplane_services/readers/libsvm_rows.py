@@ -17,7 +17,7 @@ from deltaplane.arrays import Flags, Floats, Int64s, UInt8s
 from deltaplane_services.readers.cells import canonical_label, clip, excerpt, read_number
 from deltaplane_services.readers.row_blocks import RefusedRow
 
-__all__ = ["COLON", "NEWLINE", "SPACE", "SparseRows", "read_lines", "read_regular_lines"]
+__all__ = ["COLON", "NEWLINE", "SPACE", "SparseRows", "extreme_indices", "read_lines", "read_regular_lines"]
 
 SPACE, NEWLINE, COLON = ord(" "), ord("\n"), ord(":")
 _IS_SEPARATOR = np.zeros(256, dtype=np.bool_)
@@ -28,7 +28,7 @@ _LONGEST_INDEX = 9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparseRows:
-    """n rows of a block: row i has ``indices`` (from 1) and ``values`` from ``starts[i]`` to ``starts[i + 1]``."""
+    """n rows of a block: row i has ``indices`` (from 0 or 1) and ``values`` from ``starts[i]`` to ``starts[i + 1]``."""
 
     labels: list[str]
     line_numbers: Int64s
@@ -86,6 +86,8 @@ def read_regular_lines(data: bytes, first_line_number: int) -> SparseRows | None
     opening = np.append(np.flatnonzero(tokens.opens_line), len(tokens.starts))
     starts = np.concatenate(([0], np.cumsum((np.diff(opening) - 1) // 2)))
     labels = _labels(text, label_tokens)
+    if labels is not None and np.any(np.diff(opening) == 1) and not all(map(_is_number, set(labels))):
+        return None
     indices = _indices(characters, index_tokens)
     values = _values(characters, value_tokens)
     if labels is None or indices is None or values is None or not _rise_within_rows(indices, starts):
@@ -123,7 +125,7 @@ def _labels(text: bytes, tokens: _Tokens) -> list[str] | None:
         label = known.get(token)
         if label is None:
             try:
-                label = known[token] = canonical_label(token.decode("ascii"))
+                label = known[token] = _label(token.decode("ascii"))
             except ValueError:
                 return None
         labels.append(label)
@@ -131,7 +133,7 @@ def _labels(text: bytes, tokens: _Tokens) -> list[str] | None:
 
 
 def _indices(characters: UInt8s, tokens: _Tokens) -> Int64s | None:
-    """Indices of at least 1 from their decimal digits."""
+    """Indices from their decimal digits."""
     indices = np.zeros(len(tokens.starts), dtype=np.int64)
     longest = int(tokens.lengths.max(initial=0))
     if longest > _LONGEST_INDEX:
@@ -143,7 +145,24 @@ def _indices(characters: UInt8s, tokens: _Tokens) -> Int64s | None:
         if np.any(has_place & ((digits < 0) | (digits > 9))):
             return None
         indices += np.where(has_place, digits, 0) * 10**place
-    return indices if np.all(indices > 0) else None
+    return indices if np.all(tokens.lengths > 0) else None
+
+
+def extreme_indices(data: bytes) -> tuple[bool, int]:
+    """Whether an index of these lines may be 0, and the highest that there may be: what stands before colons."""
+    characters = np.frombuffer(data, dtype=np.uint8)
+    digits = characters - np.uint8(ord("0"))
+    colons = np.flatnonzero(characters == COLON)
+    numbers = np.zeros(len(colons), dtype=np.int64)
+    goes_on = colons > 0
+    for place in range(_LONGEST_INDEX):
+        digit = digits[np.maximum(colons - 1 - place, 0)]
+        goes_on = goes_on & (digit <= 9) & (colons > place)
+        if not goes_on.any():
+            break
+        numbers += np.where(goes_on, digit, 0).astype(np.int64) * 10**place
+    has_digits = digits[np.maximum(colons - 1, 0)] <= 9
+    return bool(np.any(has_digits & (numbers == 0))), int(numbers.max(initial=0))
 
 
 def _values(characters: UInt8s, tokens: _Tokens) -> Floats | None:
@@ -183,6 +202,8 @@ def read_lines(data: bytes, first_line_number: int) -> SparseRows:
             if not words:
                 continue
             label, features = _label(words[0]), _features(words[1:])
+            if not features and label == words[0] and not _is_number(label):
+                raise ValueError(f"the line {clip(words[0], 40)!r} is neither a number nor a label and features")
         except UnicodeDecodeError:
             refused.append(RefusedRow(line_number, "the row is not UTF-8 text", excerpt(line)))
         except ValueError as fault:
@@ -206,12 +227,23 @@ def read_lines(data: bytes, first_line_number: int) -> SparseRows:
 
 
 def _label(word: str) -> str:
+    """The label that a word is, a number in one spelling. Raises ValueError where it is none."""
     if ":" in word:
         raise ValueError(f"the row starts with {clip(word, 40)!r}, where a label was expected")
+    if "," in word:
+        raise ValueError(f"the row has several labels, {clip(word, 40)!r}, where one was expected")
     try:
         return canonical_label(word)
     except ValueError:
-        raise ValueError(f"the label {clip(word, 40)!r} is not a number") from None
+        return word
+
+
+def _is_number(word: str) -> bool:
+    try:
+        read_number(word)
+    except ValueError:
+        return False
+    return True
 
 
 def _features(words: list[str]) -> dict[int, float]:
@@ -224,8 +256,6 @@ def _features(words: list[str]) -> dict[int, float]:
         if not colon or not index.isascii() or not index.isdigit() or len(index) > 18:
             raise ValueError(f"{clip(word, 40)!r} is not an index and a value, as in `3:0.5`")
         position = int(index)
-        if position == 0:
-            raise ValueError("it has the index 0, and indices start at 1")
         if position in features:
             raise ValueError(f"the index {position} is there twice")
         try:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane_services.readers import bounds
-from deltaplane_services.readers.byte_sources import Bytes, ByteSource
+from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.row_blocks import ReaderError
+from deltaplane_services.readers.unpacking import Bytes
 
 __all__ = ["LineCutter", "OverlongLine", "TextBlock", "count_newlines"]
 
@@ -145,7 +146,5 @@ class LineCutter:
         chunk = self._source.read(bounds.BLOCK_BYTES)
         if self._at_beginning:
             self._at_beginning = False
-            if chunk.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                raise ReaderError("The file is UTF-16 text, where UTF-8 was expected; save it as UTF-8.")
             return chunk.removeprefix(codecs.BOM_UTF8)
         return chunk

@@ -57,7 +57,7 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
     source.notes += notes
     layout = choose_columns(names, options, source.name)
     layout = replace(layout, times=_time_rule(file, layout, options, source))
-    rows = _ParquetRows(file, layout, options, source)
+    rows = _ParquetRows(file, layout, options, source, dict(zip(layout.names, names, strict=True)))
     rows.refuse_columns_without_numbers()
     if not file.metadata.num_rows:
         raise ReaderError(f"{source.name} has columns and no rows; at least one row was expected.")
@@ -67,7 +67,10 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
 class _ParquetRows:
     """Batches of a Parquet file as row blocks."""
 
-    def __init__(self, file: Any, layout: Layout, options: ReaderOptions, source: ByteSource) -> None:
+    def __init__(
+        self, file: Any, layout: Layout, options: ReaderOptions, source: ByteSource, written: dict[str, str]
+    ) -> None:
+        self._written = written
         self._file = file
         self._layout = layout
         self._refuse_nan = options.missing == "refuse"
@@ -79,15 +82,16 @@ class _ParquetRows:
     def refuse_columns_without_numbers(self) -> None:
         """Raise ReaderError where a feature's type holds no numbers, with its first value."""
         schema = self._file.schema_arrow
-        bad = [name for name in self._layout.feature_names if not _holds_numbers(schema.field(name).type)]
+        kinds = {name: schema.field(self._written[name]).type for name in self._layout.feature_names}
+        bad = [name for name, kind in kinds.items() if not _holds_numbers(kind)]
         if not bad:
             return
         first_values = (_cell(batch.column(0), 0) for batch in self._batches([bad[0]], 1))
         came = str(next(first_values, None))
         raise ReaderError(
-            f"The column `{bad[0]}` of {self._name} holds {schema.field(bad[0]).type} where a feature must be a "
+            f"The column `{bad[0]}` of {self._name} holds {kinds[bad[0]]} where a feature must be a "
             f"number: its first value is {clip(came, 40)!r}. Leave it out with "
-            f"`{ignoring(bad)}`, or name the features to use."
+            f"`{ignoring(bad)}`, or name those to use with `--features`."
         )
 
     def blocks(self) -> Iterator[RowBlock]:
@@ -109,7 +113,8 @@ class _ParquetRows:
     def _batches(self, columns: list[str], rows: int) -> Iterator[Any]:
         import pyarrow as pa
 
-        batches = self._file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
+        written = [self._written[name] for name in columns]
+        batches = self._file.iter_batches(batch_size=rows, columns=written, use_threads=False)
         read = 0
         while True:
             try:
@@ -121,7 +126,7 @@ class _ParquetRows:
             if batch is None:
                 return
             read += batch.num_rows
-            yield batch
+            yield batch if written == columns else batch.rename_columns(columns)
 
     def _block(self, batch: Any, first_row: int) -> RowBlock:
         layout = self._layout
@@ -134,7 +139,7 @@ class _ParquetRows:
             times, faults = _times(batch.column(layout.names[layout.time]), layout.time_rule)
         block = RowBlock(
             features,
-            _texts(batch.column(layout.names[layout.label])),
+            _labels(batch.column(layout.names[layout.label]), layout),
             None if layout.id is None else _texts(batch.column(layout.names[layout.id])),
             times,
             np.arange(first_row, first_row + batch.num_rows, dtype=np.int64),
@@ -176,6 +181,13 @@ def _texts(column: Any) -> list[str]:
     if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(texts):
         raise IndexError(f"a dictionary of {len(texts)} values has none at {ends['min']} to {ends['max']}")
     return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
+
+
+def _labels(column: Any, layout: Layout) -> list[str]:
+    """What each value of the label column names, ``""`` where it is missing."""
+    texts = _texts(column)
+    names = {text: layout.labels(text) for text in set(texts)}
+    return [names[text] for text in texts]
 
 
 def _text(value: object) -> str:

@@ -17,7 +17,8 @@ from typing import BinaryIO, Self
 from deltaplane_services.readers.arff_format import open_arff
 from deltaplane_services.readers.bounds import SNIFF_BYTES
 from deltaplane_services.readers.byte_sources import ByteSource, open_source
-from deltaplane_services.readers.csv_format import open_csv
+from deltaplane_services.readers.csv_head import may_be_csv, open_csv
+from deltaplane_services.readers.jsonl_format import open_jsonl
 from deltaplane_services.readers.libsvm_format import open_libsvm
 from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
@@ -31,6 +32,8 @@ _OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {
     "parquet": open_parquet,
     "libsvm": open_libsvm,
     "arff": open_arff,
+    "keel": open_arff,
+    "jsonl": open_jsonl,
 }
 _FORMAT_OF_SUFFIX = {
     ".csv": "csv",
@@ -41,8 +44,11 @@ _FORMAT_OF_SUFFIX = {
     ".svm": "libsvm",
     ".svmlight": "libsvm",
     ".arff": "arff",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
 }
 _ARFF = re.compile(rb"\s*(?:%|@(?:relation|attribute)\s)", re.IGNORECASE)
+_VOWPAL_WABBIT = re.compile(rb"[^|\n,;\t]*\|[^|\s]*(?:[ ]+[^|\s:]+:[0-9.eE+-]+)+[ ]*\r?\n")
 _LIBSVM = re.compile(rb"(?:\s|#[^\n]*\n)*[^\s:,;]+(?:[ \t]+(?:qid|[0-9]+):[^\s:,;]+)+[ \t]*(?:#[^\n]*)?(?:\r?\n|\Z)")
 
 assert set(_OPENERS) == set(FORMATS), "every format of the options has a reader"
@@ -106,6 +112,8 @@ def open_rows(source: str | os.PathLike[str] | BinaryIO | LivePipe, options: Rea
     """
     opened = open_source(source)
     try:
+        if options.format != "parquet" and not opened.peek(len(MAGIC)).startswith(MAGIC):
+            opened.decode(options.encoding)
         format_name = options.format or _format_of(opened)
         feature_names, blocks = _OPENERS[format_name](opened, options)
         first = next(blocks, None)
@@ -117,8 +125,7 @@ def open_rows(source: str | os.PathLike[str] | BinaryIO | LivePipe, options: Rea
 
 
 def _format_of(source: ByteSource) -> str:
-    path = PurePath(source.name)
-    suffix = path.with_suffix("").suffix if path.suffix == ".gz" else path.suffix
+    suffix = PurePath(source.inner_name).suffix
     return _FORMAT_OF_SUFFIX.get(suffix.lower()) or _sniffed(source)
 
 
@@ -131,10 +138,17 @@ def _sniffed(source: ByteSource) -> str:
         return "arff"
     if _LIBSVM.match(beginning):
         return "libsvm"
+    if beginning.lstrip().startswith((b"{", b"[{")):
+        return "jsonl"
     first_line = beginning.lstrip().partition(b"\n")[0]
-    if any(delimiter in first_line for delimiter in (b",", b";", b"\t")):
+    if _VOWPAL_WABBIT.match(beginning):
+        raise ReaderError(
+            f"{source.name} is a file of VowpalWabbit, which is not read here; write its rows as LIBSVM or JSON Lines."
+        )
+    if may_be_csv(beginning):
         return "csv"
     if not first_line:
+        source.read(1)  # Raises what was wrong with the file, where that is why there is nothing.
         raise ReaderError(f"{source.name} is empty; a data file in one of {', '.join(FORMATS)} was expected.")
     raise ReaderError(
         f"The format of {source.name} cannot be told: neither its name nor its first line, {first_line[:60]!r}, shows "

@@ -6,6 +6,7 @@ with the place it has in the file. Faults of single rows are values; faults of t
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,12 +15,36 @@ import numpy as np
 
 from deltaplane.arrays import Flags, Floats, Int64s
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.readers.cells import MISSING, LabelSpelling, NumberForm
 
-__all__ = ["FORMATS", "TIME_UNITS", "ReaderError", "ReaderOptions", "RefusedRow", "RowBlock", "by_line", "merged"]
+__all__ = [
+    "BLANKS",
+    "ESCAPED_QUOTE",
+    "FORMATS",
+    "NO_QUOTE",
+    "TIME_UNITS",
+    "ReaderError",
+    "ReaderOptions",
+    "RefusedRow",
+    "RowBlock",
+    "by_line",
+    "merged",
+]
 
-FORMATS = ("csv", "parquet", "libsvm", "arff")
+FORMATS = ("csv", "parquet", "libsvm", "arff", "keel", "jsonl")
 TIME_UNITS = ("s", "ms", "us", "ns", "days")
 """What a time that is a number may count: since 1970, or days of a spreadsheet."""
+
+BLANKS = "blanks"
+"""The name of the delimiter that is any run of spaces and tabs."""
+
+ESCAPED_QUOTE = '\\"'
+"""The name of the quote that a backslash stands before inside a cell."""
+
+NO_QUOTE = "none"
+
+_NO_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape")
+"""Encodings of names and of source text, which no data file is in."""
 
 
 class ReaderError(DeltaplaneError):
@@ -115,13 +140,23 @@ class ReaderOptions:
     """Which columns of a file are what, and how to read it.
 
     ``label``, ``id`` and ``time`` name columns; ``features`` names the features in the order wanted, None being all
-    other columns in file order but the ``ignored``. ``format`` is one of :data:`FORMATS`, None to tell it from the
-    name or the first bytes. ``missing`` says what happens to a row with an empty, ``?``, ``NA`` or NaN feature:
-    refused by name, or kept as NaN. ``number_of_features`` is for LIBSVM, None being the highest index of the first
-    block. ``delimiter`` is for CSV, None to tell it from the first line. Without ``header`` a CSV file's columns are
-    named by position: ``1``... ``nominal`` features of ARFF become a feature for each value, or its place in the
-    declaration. ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are
-    text, both None to tell them from the first rows; ``time_zone`` the zone of local times, None for UTC.
+    other columns in file order but the ``ignored``. ``renamed`` are pairs of a column's name in the file and the name
+    that it has everywhere else. ``format`` is one of :data:`FORMATS`, None to tell it from the name or the first bytes.
+    ``missing`` says what happens to a row with a missing feature: refused by name, or kept as NaN; ``na`` are the texts
+    that stand for a missing feature or label besides NaN and the empty cell.
+
+    ``encoding`` names the encoding of text, None to tell it from the first bytes. For CSV: ``delimiter`` is a
+    character or :data:`BLANKS`, None to tell it from the first line; ``quote`` a character, :data:`ESCAPED_QUOTE` or
+    :data:`NO_QUOTE`; lines that begin with ``comment`` are passed over. Without ``header`` the columns are named by
+    position: ``1``... ``decimal`` and ``thousands`` say how numbers are written. ``declared_labels`` are spelled so;
+    other labels that are numbers have one spelling each, unless ``labels`` is ``text``.
+
+    ``number_of_features`` and ``libsvm_base`` (0, 1 or auto) are for LIBSVM; None being the highest index of the file,
+    or of the first block of a pipe. ``nominal`` features of ARFF become a feature for each value, or its place in the
+    declaration.
+
+    ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are text, both None to tell them
+    from the first rows; ``time_zone`` the zone of local times, None for UTC.
     """
 
     label: str | None = None
@@ -138,6 +173,16 @@ class ReaderOptions:
     time_unit: str | None = None
     time_format: str | None = None
     time_zone: str | None = None
+    encoding: str | None = None
+    decimal: str = "."
+    thousands: str = ""
+    quote: str = '"'
+    comment: str | None = None
+    na: tuple[str, ...] = MISSING
+    renamed: tuple[tuple[str, str], ...] = ()
+    declared_labels: tuple[str, ...] = ()
+    labels: Literal["numbers", "text"] = "numbers"
+    libsvm_base: Literal["0", "1", "auto"] = "auto"
 
     def __post_init__(self) -> None:
         self._check_times()
@@ -145,16 +190,53 @@ class ReaderOptions:
             raise ReaderError(f"Nominal features are `one-hot` or numbers by `place`, not `{self.nominal}`.")
         if self.missing not in ("refuse", "keep"):
             raise ReaderError(f"Missing features are treated by `refuse` or `keep`, not by `{self.missing}`.")
+        if self.labels not in ("numbers", "text"):
+            raise ReaderError(f"Labels are read as `numbers` or `text` (`--labels`), not as `{self.labels}`.")
+        if self.libsvm_base not in ("0", "1", "auto"):
+            raise ReaderError(f"LIBSVM counts from 0, 1 or auto (`--libsvm-base`), not from `{self.libsvm_base}`.")
         if self.format is not None and self.format not in FORMATS:
             raise ReaderError(f"There is no reader for the format `{self.format}`; choose one of {', '.join(FORMATS)}.")
         if self.number_of_features is not None and self.number_of_features < 1:
             raise ReaderError(f"The number of features is {self.number_of_features}; it must be at least 1.")
-        delimiter = self.delimiter
-        if delimiter is not None and (len(delimiter) != 1 or not delimiter.isascii() or delimiter in '"\r\n\0'):
+        if self.encoding is not None:
+            _check_encoding(self.encoding)
+        self._check_signs()
+
+    def _check_signs(self) -> None:
+        """Raise ReaderError where a sign of a CSV file cannot be what it was named for."""
+        if self.delimiter is not None and self.delimiter != BLANKS and not _is_one_ascii(self.delimiter, '"\r\n\0'):
             raise ReaderError(
-                f"The delimiter {delimiter!r} cannot separate cells; give one ASCII character other than a quote "
-                "or a line end."
+                f"The delimiter {self.delimiter!r} cannot separate cells; give one ASCII character other than a quote "
+                f"or a line end, or `{BLANKS}` for runs of spaces and tabs."
             )
+        if self.quote not in (NO_QUOTE, ESCAPED_QUOTE) and not _is_one_ascii(self.quote, "\r\n\0"):
+            raise ReaderError(
+                f"The quote {self.quote!r} cannot enclose cells; give one ASCII character, {ESCAPED_QUOTE} where a "
+                f"backslash stands before a quote inside a cell, or `{NO_QUOTE}`."
+            )
+        if self.quote == self.delimiter:
+            raise ReaderError(f"{self.quote!r} is both delimiter and quote; each needs its own.")
+        if self.comment is not None and (not self.comment.strip() or not self.comment.isprintable()):
+            raise ReaderError(f"Comments begin with {self.comment!r}; give what they begin with, such as `#`.")
+        if not _is_sign(self.decimal):
+            raise ReaderError(f"The decimal sign is {self.decimal!r}; give one character, such as `,`.")
+        if self.thousands and not _is_sign(self.thousands):
+            raise ReaderError(f"Thousands are separated by {self.thousands!r}; give one character, such as `,`.")
+        if self.decimal == self.thousands:
+            raise ReaderError(
+                f"{self.decimal!r} is both the decimal sign and what separates thousands; say each with `--decimal` "
+                "and `--thousands`."
+            )
+
+    @property
+    def number_form(self) -> NumberForm:
+        """How numbers are written."""
+        return NumberForm(self.decimal, self.thousands, "", frozenset((*self.na, "")))
+
+    @property
+    def label_spelling(self) -> LabelSpelling:
+        """What names a label."""
+        return LabelSpelling(frozenset((*self.na, "")), frozenset(self.declared_labels), self.labels == "text")
 
     def with_ignored(self, names: Sequence[str]) -> ReaderOptions:
         """The same with more columns that are no features."""
@@ -169,3 +251,25 @@ class ReaderOptions:
         for what, value in asked if self.time is None else ():
             if value is not None:
                 raise ReaderError(f"A time {what} is declared and no column of times; name it with `--time`.")
+
+
+def _is_one_ascii(text: str, but: str) -> bool:
+    return len(text) == 1 and text.isascii() and text not in but
+
+
+def _is_sign(text: str) -> bool:
+    return len(text) == 1 and not text.isalnum() and text not in '+-"\r\n\0'
+
+
+def _check_encoding(name: str) -> None:
+    try:
+        known = (
+            isinstance(codecs.getincrementaldecoder(name)("strict").decode(b"a"), str) and "".encode(name) is not None
+        )
+    except (LookupError, TypeError, ValueError):
+        known = False
+    if not known or codecs.lookup(name).name in _NO_FILES:
+        raise ReaderError(
+            f"There is no encoding of text named {name!r}; `--encoding` takes utf-8, utf-16, cp1252 (Windows), latin-1 "
+            "and others that Python knows."
+        )

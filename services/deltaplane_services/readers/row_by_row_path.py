@@ -12,12 +12,14 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.stream.sample import usable
 from deltaplane_services.readers.bounds import BLOCK_ROWS
-from deltaplane_services.readers.cells import clip, excerpt, read_number
+from deltaplane_services.readers.cells import clip, excerpt
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
 
-__all__ = ["RowByRow", "TextInFeatures", "wrong_count"]
+__all__ = ["HEADER_AGAIN", "RowByRow", "TextInFeatures", "wrong_count"]
+
+HEADER_AGAIN = "the line is the header again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class RowByRow:
         self._layout = layout
         self._refuse_missing = options.missing == "refuse"
         # One feature alone would be picked as a cell, not as a row of cells.
-        fast = len(layout.features) > 1 and not layout.codes
+        fast = len(layout.features) > 1 and not layout.codes and not layout.forms and layout.form.is_plain
         self._pick: Callable[[Sequence[str]], Sequence[str]] | None = itemgetter(*layout.features) if fast else None
         self._features: list[list[float]] = []
         self._labels: list[str] = []
@@ -77,7 +79,9 @@ class RowByRow:
         try:
             if len(cells) != len(layout.names):
                 raise ValueError(wrong_count(len(cells), len(layout.names)))
-            label = self._label(cells[layout.label].strip())
+            if cells[layout.label].strip() == layout.names[layout.label] and self._is_header(cells):
+                raise ValueError(HEADER_AGAIN)
+            label = self._label(cells[layout.label])
             row_id = "" if layout.id is None else cells[layout.id].strip()
             if layout.id is not None and not usable(row_id, limits.BATCH_ID_BYTES):
                 raise ValueError(id_unusable(row_id))
@@ -95,8 +99,12 @@ class RowByRow:
             self._times.append(time)
             self._line_numbers.append(line_number)
 
-    def _label(self, label: str) -> str:
-        if label in self._layout.empty_labels:
+    def _is_header(self, cells: Sequence[str]) -> bool:
+        return all(cells[position].strip() == self._layout.names[position] for position in self._layout.features)
+
+    def _label(self, cell: str) -> str:
+        label = self._layout.labels(cell)
+        if not label:
             raise ValueError(LABEL_MISSING)
         if self._layout.declared_labels is not None and label not in self._layout.declared_labels:
             raise ValueError(f"the label {clip(label, 40)!r} is not among the declared values")
@@ -131,7 +139,7 @@ class RowByRow:
                 )
             return code
         try:
-            return read_number(cell)
+            return self._layout.form_of(position).read(cell)
         except ValueError:
             raise _TextFault(
                 f"the feature `{self._layout.names[position]}` is {clip(cell.strip(), 40)!r}, which is not a number"

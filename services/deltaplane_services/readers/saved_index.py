@@ -11,11 +11,9 @@ import re
 from collections.abc import Sequence
 
 from deltaplane_services.readers.cells import read_number
-from deltaplane_services.readers.lines import LineCutter
 from deltaplane_services.readers.row_blocks import ReaderOptions
-from deltaplane_services.readers.table import Dialect, first_rows
 
-__all__ = ["note_of", "with_row_names", "without_saved_index"]
+__all__ = ["is_whole", "note_of", "without_saved_index"]
 
 _NAMES = re.compile(r"__index_level_\d+__|Unnamed: 0(?:\.\d+)?")
 
@@ -43,24 +41,8 @@ def without_saved_index(
     return options.with_ignored(found), note_of(found)
 
 
-def with_row_names(names: Sequence[str], cutter: LineCutter, dialect: Dialect) -> tuple[list[str], bool]:
-    """The names, one without letters put before them where rows begin with a name of their own; and whether the first
-    column, being without a name, numbers or names the rows: its cells are all different.
-    """
-    rows = first_rows(dialect, cutter)
-    longer = bool(rows) and bool(names[0]) and all(len(row) == len(names) + 1 for row in rows)
-    # Where it is the last cell that is empty throughout, rows end in a delimiter, and do not begin with a name.
-    longer = longer and any(row[-1].strip() for row in rows)
-    if names[0] and not longer:
-        return list(names), False
-    firsts = [row[0].strip() for row in rows if len(row) == len(names) + longer]
-    different = len(set(firsts)) == len(firsts) > 0
-    if longer:
-        return (["", *names], True) if different else (list(names), False)
-    return list(names), different and all(map(_is_whole, firsts))
-
-
-def _is_whole(text: str) -> bool:
+def is_whole(text: str) -> bool:
+    """Whether a cell is a whole number."""
     try:
         return read_number(text).is_integer()
     except ValueError:

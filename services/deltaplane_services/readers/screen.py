@@ -27,7 +27,7 @@ __all__ = [
     "without_refused",
 ]
 
-LABEL_MISSING = "the label is empty"
+LABEL_MISSING = "the label is missing"
 ID_MISSING = "the id is empty"
 
 

@@ -14,6 +14,7 @@ from typing import Protocol
 from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
+from deltaplane_services.readers.cures import cure_of_text
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
@@ -46,6 +47,9 @@ class Dialect(Protocol):
 
     def is_plain(self, data: bytes) -> bool:
         """Whether records are lines throughout and the fast path reads these as :meth:`record` does, or gives up."""
+
+    def tidied(self, data: bytes) -> bytes:
+        """Plain lines as the fast path wants them, each one still a line."""
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record | None:
         """The record at ``at``; None where it goes on behind ``data``, which it cannot if that is ``final``."""
@@ -85,7 +89,7 @@ class TableReader:
         self._rows = RowByRow(layout, options)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """All rows in file order. Raises ReaderError where there are none or the first block's all hold text."""
+        """All rows in file order. Raises ReaderError where there are none, or text is why the first block has none."""
         beginning: list[RowBlock] = []
         while not beginning and (piece := self._cutter.next_piece()) is not None:
             beginning = list(self._blocks_of(piece))
@@ -109,15 +113,17 @@ class TableReader:
         text = self._rows.first_text
         if text is None or any(len(block) for block in blocks):
             return
-        if self._rows.rows_with_text < sum(len(block.refused) for block in blocks):
+        if 2 * self._rows.rows_with_text <= sum(len(block.refused) for block in blocks):
             return
         column, value = next(iter(text.text_of_column.items()))
         columns = list(text.text_of_column)
+        advice = f"{cure_of_text(value)}leave it out"
+        advice = advice[0].upper() + advice[1:]
         others = f" So do {listed(columns[1:], 5)}." if len(columns) > 1 else ""
         raise ReaderError(
             f"The column `{column}` of {self._name} holds text where a feature must be a number: its first value, in "
-            f"line {text.line_number}, is {value[:40]!r}.{others} Leave it out with `{ignoring(columns)}`, "
-            "or name the features to use."
+            f"line {text.line_number}, is {value[:40]!r}.{others} {advice} with "
+            f"`{ignoring(columns)}`, or name those to use with `--features`."
         )
 
     def _blocks_of(self, piece: TextBlock | OverlongLine) -> Iterator[RowBlock]:
@@ -130,9 +136,10 @@ class TableReader:
             yield from self._by_rows(piece)
 
     def _by_columns(self, piece: TextBlock) -> Iterator[RowBlock]:
-        block = self._columns.parse(piece.data, piece.first_line_number)
+        tidied = self._dialect.tidied(piece.data)
+        block = self._columns.parse(tidied, piece.first_line_number)
         if block is None:
-            most = self._columns.parse_what_is_not_odd(piece.data, piece.first_line_number)
+            most = self._columns.parse_what_is_not_odd(tidied, piece.first_line_number)
             if most is None:
                 yield from self._by_rows(piece)
                 return

@@ -19,11 +19,12 @@ from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 from deltaplane_services.system.printable import echo, plain
 
-__all__ = ["MARKS_SHOWN", "REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
+__all__ = ["MARKS_SHOWN", "REASONS_SHOWN", "REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
 
 REFRESH_SECONDS = 0.1
 MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
+REASONS_SHOWN = 12
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
 
@@ -142,8 +143,8 @@ def _overview(result: ReplayResult) -> Table:
     if result.marks:
         named = [f"{mark.value:g} in {mark.feature} ({mark.rows:,} rows)" for mark in result.marks[:MARKS_SHOWN]]
         more = f" and {len(result.marks) - MARKS_SHOWN} more" if len(result.marks) > MARKS_SHOWN else ""
-        text = f"{', '.join(named)}{more} of the first rows: far out, and repeated exactly; they were taken as numbers"
-        table.add_row("likely marks of missing", plain(text))
+        why = "far out, and repeated exactly; they were taken as numbers (--na TEXT, as in the file: as missing)"
+        table.add_row("likely marks of missing", plain(f"{', '.join(named)}{more} of the first rows: {why}"))
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(
@@ -189,12 +190,16 @@ def _retirements(result: ReplayResult) -> str:
 def _refusals(result: ReplayResult) -> Table:
     refusals = result.refusals
     kinds = ", ".join(f"{count:,} {kind}" for kind, count in refusals.counts.most_common())
-    shown = f"; the first {len(refusals.listed)}" if refusals.total > len(refusals.listed) else ""
-    table = Table(title=plain(f"refused: {kinds}{shown}"), title_justify="left", title_style="yellow")
-    table.add_column("line", justify="right")
-    table.add_column("reason")
-    for item in refusals.listed:
-        table.add_row(f"{item.line_number:,}" if item.line_number else "–", plain(item.reason))
+    table = Table(title=plain(f"refused: {kinds}"), title_justify="left", title_style="yellow")
+    table.add_column("rows", justify="right")
+    table.add_column("reason, the first lines, what to do")
+    for group in sorted(refusals.reasons.values(), key=lambda one: -one.count)[:REASONS_SHOWN]:
+        lined = [one for one in group.examples if one.line_number]
+        examples = [f"line {one.line_number:,}: {one.reason}" for one in lined if one.reason != group.reason]
+        if alike := [f"{one.line_number:,}" for one in lined if one.reason == group.reason]:
+            examples.insert(0, f"line{'s' if len(alike) > 1 else ''} {' and '.join(alike)}")
+        cure = [f"→ {group.cure}"] if group.cure else []
+        table.add_row(f"{group.count:,}", plain("\n".join([group.reason, *examples, *cure]), keep="\n"))
     return table
 
 

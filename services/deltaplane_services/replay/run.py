@@ -90,6 +90,7 @@ class ReplayResult:
     ended_early: str | None
     verdict: Verdict
     notes: tuple[str, ...] = ()
+    """What was recognised in the file and not told."""
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -326,20 +327,22 @@ class _Run:
         """Say why there is no classifier, where there is none."""
         rows, refused = self._feed.rows, self._refusals
         seen = ", ".join(sorted(self._labels)[:12])
-        label = self.options.input.get("label", "label")
+        label = self.options.input.get("label")
+        column = "" if label is None else f" in column {label!r}"
+        others = f"; {refused.total} rows were refused: {refused.told()}" if refused.total else ""
         positive = self.definition.classes.positive
         if model is None or not model.totals.get("applied"):
-            first = f"; the first reason: {refused.listed[0].reason}" if refused.listed else ""
-            raise ReplayError(f"{self.options.source}: none of {rows + refused.total} rows could be used{first}")
+            why = f": {refused.told()}" if refused.total else ""
+            raise ReplayError(f"{self.options.source}: none of {rows + refused.total} rows could be used{why}")
         if positive is not None and positive not in self._labels:
             raise ReplayError(
-                f"{self.options.source}: no row has the positive label {positive!r} in column {label!r};"
-                f" labels seen: {seen}; name one of them with --positive"
+                f"{self.options.source}: no row has the positive label {positive!r}{column};"
+                f" labels seen: {seen}; name one of them with --positive{others}"
             )
         if len(self._labels) == 1:
             raise ReplayError(
-                f"{self.options.source}: all {rows} rows have the label {seen!r} in column {label!r};"
-                " a separating plane needs two classes"
+                f"{self.options.source}: all {rows} rows that could be read have the label {seen!r}{column};"
+                f" a separating plane needs two classes{others}"
             )
 
 

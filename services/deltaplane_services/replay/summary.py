@@ -54,6 +54,15 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "thinned": result.thinned,
         "rejections": {
             "counts": dict(result.refusals.counts),
+            "reasons": [
+                {
+                    "reason": group.reason,
+                    "rows": group.count,
+                    "examples": [{"line": one.line_number or None, "reason": one.reason} for one in group.examples],
+                    "cure": group.cure or None,
+                }
+                for group in result.refusals.reasons.values()
+            ],
             "first": [
                 {"line": item.line_number or None, "kind": item.kind, "reason": item.reason}
                 for item in result.refusals.listed

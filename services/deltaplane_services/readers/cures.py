@@ -1,0 +1,55 @@
+"""What to do about a refused row: the flags that cure the reason for which it was refused, if any does."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+__all__ = ["cure_of", "cure_of_text"]
+
+_NUMBER_WITH_COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)+(?:\.[0-9]+)?")
+_NUMBER_WITH_POINTS = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?|[+-]?[0-9]*,[0-9]+")
+_NOT_A_NUMBER = re.compile(r"the feature `(?P<name>.+?)` is (?P<text>.+), which is not a number", re.DOTALL)
+_MISSING = re.compile(r"the feature `(?P<name>.+)` is missing", re.DOTALL)
+_UNDECLARED = re.compile(r"the feature `(?P<name>.+?)` is .+, which is not among its declared values", re.DOTALL)
+_LATE_KEY = re.compile(r"the key `(?P<name>.+)` is none of the first rows", re.DOTALL)
+
+_CURES = (
+    (re.compile("is not UTF-8 text"), "say which encoding the file has, for example `--encoding cp1252`"),
+    (re.compile("the label is missing"), "texts that are no label are listed with `--na`"),
+    (re.compile("text follows a closing quote"), "if backslashes stand before quotes within cells, `--quote '\\\"'`"),
+    (re.compile("a quote is opened and not closed"), "if the quote encloses nothing, `--quote none`"),
+    (
+        re.compile("the row has [0-9]+ cells? and the file"),
+        "if other characters separate or enclose cells, `--delimiter` or `--quote`; if the line is none, `--comment`",
+    ),
+    (re.compile("is above the [0-9]+ features"), "say how many there are with `--number-of-features`"),
+    (re.compile("it has the index 0"), "if the file counts from 0, `--libsvm-base 0`"),
+    (re.compile("outside the grid's range"), "fit a wider grid with `deltaplane grid refit`, or leave `[grid]` out"),
+)
+
+
+def cure_of(reason: str) -> str:
+    """What to do about rows that were refused for this reason; empty where the file itself has to be mended."""
+    if found := _NOT_A_NUMBER.fullmatch(reason):
+        return f"{cure_of_text(found['text'].strip(chr(39) + chr(34)))}leave it out with `{_ignore(found['name'])}`"
+    if found := _MISSING.fullmatch(reason):
+        return f"keep the rows with `--missing offset`, or leave the column out with `{_ignore(found['name'])}`"
+    if found := _UNDECLARED.fullmatch(reason) or _LATE_KEY.fullmatch(reason):
+        return f"leave it out with `{_ignore(found['name'])}`"
+    return next((cure for pattern, cure in _CURES if pattern.search(reason)), "")
+
+
+def cure_of_text(text: str) -> str:
+    """How a text that is a number in another form is declared, in front of what else can be done; or empty."""
+    if _NUMBER_WITH_COMMA.fullmatch(text) and _NUMBER_WITH_POINTS.fullmatch(text) and text.count(",") == 1:
+        return "if its comma is the decimal sign, say `--decimal ,`; if it separates thousands, `--thousands ,`; or "
+    if _NUMBER_WITH_COMMA.fullmatch(text):
+        return "if commas separate thousands, say `--thousands ,`; or "
+    if _NUMBER_WITH_POINTS.fullmatch(text):
+        return "if its comma is the decimal sign, say `--decimal ,`, and `--thousands .` for points before it; or "
+    return ""
+
+
+def _ignore(name: str) -> str:
+    return f"--ignore {shlex.quote(name)}"

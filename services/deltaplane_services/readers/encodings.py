@@ -1,0 +1,71 @@
+"""The encoding of a text file: the one that is named, or the one that its first bytes show; read as UTF-8 behind this.
+
+UTF-8 and UTF-16 with a byte-order mark are told by it. A file whose bytes are not UTF-8, and in whose beginning nothing
+beyond ASCII is UTF-8 either, is taken for Windows-1252, and that is said.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+
+from deltaplane_services.readers.unpacking import Bytes
+
+__all__ = ["UTF8", "WINDOWS", "Decoded", "is_utf8", "recognised_encoding"]
+
+UTF8 = "utf-8"
+WINDOWS = "cp1252"
+_BEYOND_ASCII_IN_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}")
+
+
+def recognised_encoding(beginning: bytes) -> str:
+    """What the first bytes of a file show."""
+    if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16"
+    # A character may be cut off at the end of what was looked at.
+    try:
+        codecs.getincrementaldecoder(UTF8)().decode(beginning)
+    except UnicodeDecodeError:
+        pass
+    else:
+        return UTF8
+    if b"\0" in beginning or _BEYOND_ASCII_IN_UTF8.search(beginning):
+        return UTF8
+    try:
+        beginning.decode(WINDOWS)
+    except UnicodeDecodeError:
+        return UTF8
+    return WINDOWS
+
+
+def is_utf8(encoding: str) -> bool:
+    """Whether bytes of this encoding are read as they are."""
+    return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
+
+
+def _mark(error: UnicodeError) -> tuple[str, int]:
+    """A byte that is nowhere UTF-8 in place of what is no text, so that its row is refused and no other."""
+    assert isinstance(error, UnicodeDecodeError), "nothing but decoding asks"
+    return "\udcff", error.end
+
+
+codecs.register_error("deltaplane.mark", _mark)
+
+
+class Decoded:
+    """The bytes of a text in another encoding as those of UTF-8; what is no text of it is none of UTF-8 either."""
+
+    def __init__(self, source: Bytes, encoding: str) -> None:
+        self._source = source
+        self._decoder = codecs.getincrementaldecoder(encoding)("deltaplane.mark")
+        self._rest = b""
+        self._at_end = False
+
+    def read(self, size: int) -> bytes:
+        """At most ``size`` bytes, none at the end."""
+        while not self._rest and not self._at_end:
+            data = self._source.read(size)
+            self._at_end = not data
+            self._rest = self._decoder.decode(data, final=not data).encode(UTF8, errors="surrogateescape")
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken

@@ -1,0 +1,145 @@
+"""JSON Lines: an object a line, its keys being the columns.
+
+The columns are the keys of the first lines. Numbers and texts are read as the cells of a CSV file are; true and false
+are 1 and 0, of a label ``true`` and ``false``; null, an empty text and a key that is not there are a missing value. A
+key that the first lines did not have refuses its row, unless the features were named or the key is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane_services.readers.bounds import SNIFF_BYTES
+from deltaplane_services.readers.byte_sources import ByteSource
+from deltaplane_services.readers.cells import clip
+from deltaplane_services.readers.layout import choose_columns
+from deltaplane_services.readers.lines import LineCutter
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.table import Record, TableReader
+
+__all__ = ["JsonLinesDialect", "open_jsonl", "read_object"]
+
+_NESTED = (list, dict)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLinesDialect:
+    """Objects with these keys; ``texts`` are those that name a label, an id or a time, ``unread`` those that nobody
+    reads, whatever they hold. Other keys refuse their row, unless there ``may_be_others``.
+    """
+
+    keys: tuple[str, ...]
+    texts: frozenset[str]
+    unread: frozenset[str]
+    may_be_others: bool
+    delimiter: str = ","
+    quote: str = '"'
+
+    def is_plain(self, data: bytes) -> bool:  # noqa: ARG002 - no line of JSON is one of cells
+        """Never."""
+        return False
+
+    def tidied(self, data: bytes) -> bytes:
+        """The lines as they are."""
+        return data
+
+    def record(self, data: bytes, at: int, *, final: bool) -> Record:  # noqa: ARG002 - no object goes on behind its line
+        """The object in the line at ``at``, as cells in the order of the keys."""
+        end = data.find(b"\n", at) + 1 or len(data)
+        line = data[at:end].strip()
+        if not line:
+            return Record(end, [])
+        try:
+            return Record(end, self._cells(read_object(line)))
+        except ValueError as fault:
+            return Record(end, [], str(fault))
+
+    def _cells(self, row: dict[str, Any]) -> list[str]:
+        if not self.may_be_others:
+            for key in row:
+                if key not in self.keys and key not in self.unread:
+                    raise ValueError(f"the key `{clip(key, 40)}` is none of the first rows")
+        return [self._cell(key, row.get(key)) for key in self.keys]
+
+    def _cell(self, key: str, value: Any) -> str:
+        if isinstance(value, bool):
+            return str(value).lower() if key in self.texts else str(int(value))
+        if isinstance(value, _NESTED):
+            kind = "a list" if isinstance(value, list) else "an object"
+            if key not in self.unread:
+                raise ValueError(f"the key `{clip(key, 40)}` holds {kind}, and flat objects are read")
+            return ""
+        return "" if value is None else str(value)
+
+
+def read_object(line: bytes) -> dict[str, Any]:
+    """Value by key of one line, numbers as they are written. Raises ValueError with what is wrong with it."""
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("the row is not UTF-8 text") from None
+    try:
+        row = json.loads(
+            text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_with_keys_that_come_once
+        )
+    except json.JSONDecodeError as fault:
+        raise ValueError(f"the line is not JSON: {fault.msg} at character {fault.colno}") from None
+    except RecursionError:
+        raise ValueError("the line is not JSON that can be read: it is nested too deeply") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"the line is {clip(text, 40)!r}, where an object in braces was expected")  # noqa: TRY004
+    if "\\u" in text:
+        try:
+            "".join((*row, *(value for value in row.values() if isinstance(value, str)))).encode("utf-8")
+        except UnicodeEncodeError:
+            raise ValueError("the row holds half a character (a lone surrogate)") from None
+    return row
+
+
+def _with_keys_that_come_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    row = dict(pairs)
+    if len(row) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key `{clip(twice, 40)}` is there twice")
+    return row
+
+
+def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
+    """Names of the features, and the row blocks; raises ReaderError where keys and options do not go together."""
+    keys = _keys(source)
+    layout = choose_columns(keys, options, source.name)
+    texts = {keys[position] for position in (layout.label, layout.id, layout.time) if position is not None}
+    used = texts.union(keys[position] for position in layout.features)
+    unread = frozenset(options.ignored).union(key for key in keys if key not in used)
+    dialect = JsonLinesDialect(tuple(keys), frozenset(texts), unread, options.features is not None)
+    return layout.feature_names, TableReader(LineCutter(source), layout, dialect, options, source).blocks()
+
+
+def _keys(source: ByteSource) -> list[str]:
+    """The keys of the first lines in the order in which they come. Raises ReaderError where no line is an object."""
+    beginning = source.peek(SNIFF_BYTES)
+    lines = beginning.split(b"\n")
+    if len(beginning) == SNIFF_BYTES and len(lines) > 1:
+        lines.pop()
+    keys: dict[str, None] = {}
+    fault = ""
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            try:
+                keys.update(dict.fromkeys(read_object(line.strip())))
+            except ValueError as error:
+                fault = fault or f"in line {number}, {error}"
+    if keys:
+        return list(keys)
+    if not fault:
+        raise ReaderError(f"{source.name} is empty; an object a line was expected.")
+    way_out = (
+        " An array of objects becomes such lines by `jq -c '.[]'`."
+        if beginning.lstrip()[:1] == b"["
+        else " If it is another kind of file, name it with `--format`."
+    )
+    raise ReaderError(f"No line at the beginning of {source.name} is a JSON object: {fault}.{way_out}")
