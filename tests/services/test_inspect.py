@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -132,10 +133,14 @@ def test_what_is_no_text_is_refused_with_its_place(tmp_path: Path) -> None:
         first_rows(str(other))
 
 
-def test_replay_says_that_it_does_not_read_by_rules_yet(tmp_path: Path) -> None:
-    (file := tmp_path / "a.csv").write_text("a,b\n1,x\n2,y\n", "utf-8")
+def test_replay_with_the_definition_of_inspect_is_replay_without_one(tmp_path: Path) -> None:
+    lines = [f"{at % 7},{'xyz'[at % 3]},{'no' if at % 5 else 'yes'}" for at in range(300)]
+    (file := tmp_path / "a.csv").write_text("\n".join(["a,b,c", *lines]), "utf-8")
     out = tmp_path / "deltaplane.toml"
-    run(str(file), "--label", "b", "--write-definition", str(out))
-    done = CliRunner().invoke(app, ["replay", str(file), "--definition", str(out)])
-    assert isinstance(done.exception, DeltaplaneError)
-    assert "files are not read by rules yet" in str(done.exception)
+    run(str(file), "--label", "c", "--write-definition", str(out))
+    digests = []
+    for arguments in (["--definition", str(out)], ["--label", "c"]):
+        done = CliRunner().invoke(app, ["replay", str(file), *arguments, "--json", "-"])
+        assert done.exit_code == 0, done.output
+        digests.append(json.loads(done.stdout)["digest"])
+    assert digests[0] == digests[1]

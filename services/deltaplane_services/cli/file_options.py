@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-__all__ = ["INPUT", "FormatOptions", "TimeOptions", "with_file"]
+__all__ = ["INPUT", "FormatOptions", "TimeOptions", "names_of", "with_file"]
 
 INPUT = "What the file holds"
 
@@ -97,3 +97,9 @@ def with_file(tables: Mapping[str, Any], times: TimeOptions, form: FormatOptions
     if given["delimiter"] in ("tab", "\\t"):
         given["delimiter"] = "\t"
     return lay_over(tables, "input", **given)
+
+
+def names_of(given: list[str] | None) -> tuple[str, ...]:
+    """Names that were given with commas or one by one."""
+    parts = [part.strip() for value in given or () for part in value.split(",")]
+    return tuple(dict.fromkeys(filter(None, parts)))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deltaplane_services.cli.file_options import names_of
 from deltaplane_services.system.printable import echo
 
 __all__ = ["inspect"]
@@ -46,9 +47,7 @@ def inspect(
     from deltaplane_services.system.output_files import check_output, write_text
 
     check_output(write_definition, "write-definition")
-    said = Overrides(
-        _names(category), _names(number), _names(ignore), _names(features), _names(refuse_missing), _names(missing)
-    )
+    said = Overrides(*map(names_of, (category, number, ignore, features, refuse_missing, missing)))
     found = inspect(first_rows(file, delimiter), Roles(label, id_column, time), said)
     decisions = found.inferred.decisions
     width = min(40, max(len(one.column) for one in decisions))
@@ -65,9 +64,3 @@ def inspect(
             echo(f"{rows:,} rows {what} and would be refused", typer.colors.YELLOW)
     if write_definition is not None:
         write_text(write_definition, definition_text(found), "write-definition")
-
-
-def _names(given: list[str] | None) -> tuple[str, ...]:
-    """Names given with commas or one by one."""
-    parts = [part.strip() for value in given or () for part in value.split(",")]
-    return tuple(dict.fromkeys(filter(None, parts)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, with_file
+from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, names_of, with_file
 from deltaplane_services.cli.shared_options import (
     DataFile,
     Flags,
@@ -58,8 +58,15 @@ class InputOptions:
         typer.Option("--format", help="csv, parquet, libsvm, arff, keel or jsonl; told from the file by default."),
     ] = None
     missing: Annotated[
-        str | None, typer.Option(help="Rows with missing values: refuse them, or fill in the grid's offset.")
+        str | None,
+        typer.Option(
+            help="Take columns as numbers, and rows with missing values: refuse them, or offset (of the grid) for each."
+        ),
     ] = None
+    category: Annotated[
+        list[str] | None, typer.Option(help="Columns that are categories, whatever they look like; with commas.")
+    ] = None
+    number: Annotated[list[str] | None, typer.Option(help="Columns that are numbers; with commas.")] = None
 
 
 @dataclass(frozen=True)
@@ -255,6 +262,8 @@ def replay(
         save=run.save,
         continues=saved is not None,
         retired_ids=run.retired_ids,
+        category=names_of(columns.category),
+        number=names_of(columns.number),
         blas_threads=resolve_knob("blas_threads", flags["blas_threads"], os.environ, tables),
     )
     console = Console(to_error=run.json_to == "-")

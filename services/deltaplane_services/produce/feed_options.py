@@ -10,11 +10,12 @@ from typing import Any
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
+from deltaplane.stream.column_tables import encoder_of
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import strings
 from deltaplane_services.definition_file.definition_tables import Tables, lay_over
-from deltaplane_services.readers import ReaderOptions
+from deltaplane_services.readers import Decide, ReaderOptions
 
 __all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_first_rows", "reader_options"]
 
@@ -68,6 +69,8 @@ class ReplayOptions:
     shuffle: int | None = None
     save: Path | None = None
     continues: bool = False
+    category: tuple[str, ...] = ()
+    number: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
@@ -76,11 +79,6 @@ class ReplayOptions:
             raise DefinitionError(f"retire-fraction: expected a number from 0 to 1, got {self.retire_fraction}")
         if self.rows_per_second is not None and not 1e-6 <= self.rows_per_second <= 1e9:
             raise DefinitionError(f"speed: expected 1e-6 to 1e9 rows per second, got {self.rows_per_second}")
-        if self.tables.get("columns"):
-            raise DefinitionError(
-                "columns: files are not read by rules yet, so this definition is of no use for one; encode the rows in"
-                " Python (deltaplane.columns.encoder), or take [columns] out and name features that are numbers"
-            )
         if not 0 <= self.seed < 2**64:
             raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
         if self.save is not None or self.continues:
@@ -113,8 +111,11 @@ class ReplayOptions:
         return table
 
 
-def reader_options(options: ReplayOptions) -> ReaderOptions:
-    """How the file is to be read. Raises :class:`DefinitionError` where the table says two things at once."""
+def reader_options(options: ReplayOptions, decide: Decide | None = None) -> ReaderOptions:
+    """How the file is to be read; with ``decide``, its first rows may decide on rules for its columns.
+
+    Raises :class:`DefinitionError` if the table says two things at once.
+    """
     table, tables = options.input, options.tables
     names = strings(tables.get("features", {}).get("names", ()), "features.names")
     chosen = _texts(table.get("features"))
@@ -130,7 +131,7 @@ def reader_options(options: ReplayOptions) -> ReaderOptions:
     if "na" in table:
         given["na"] = _texts(table["na"])
     return ReaderOptions(
-        features=tuple(names or chosen) or None,
+        features=None if tables.get("columns") else tuple(names or chosen) or None,
         ignored=_texts(table.get("ignore")),
         missing="keep" if tables.get("features", {}).get("missing") == "offset" else "refuse",
         number_of_features=table.get("number_of_features"),
@@ -138,6 +139,8 @@ def reader_options(options: ReplayOptions) -> ReaderOptions:
         nominal=table.get("nominal", "one-hot"),
         renamed=tuple(map(_renamed, _texts(table.get("rename")))),
         declared_labels=tuple(declared),
+        encoder=encoder_of(tables.get("columns", {})),
+        decide=decide,
         **given,
     )
 

@@ -12,11 +12,12 @@ from deltaplane_services.readers.cures import cure_of
 from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
-from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import FORMATS, Decide, ReaderError, ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.shuffle import shuffled
 
 __all__ = [
     "FORMATS",
+    "Decide",
     "LivePipe",
     "ReadAhead",
     "ReaderError",

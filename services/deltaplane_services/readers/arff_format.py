@@ -122,7 +122,8 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
         others = {options.label, options.id, options.time, *options.ignored}
         options = replace(options, features=tuple(name for name in inputs if name not in others))
     layout = choose_columns(names, options, source.name)
-    _refuse_features_without_numbers(attributes, layout, source.name)
+    if options.encoder is None and options.decide is None:
+        _refuse_features_without_numbers(attributes, layout, source.name)
     values_of_label = attributes[layout.label].values
     form = None if layout.time is None else attributes[layout.time].form
     layout = replace(
@@ -140,6 +141,8 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
     reader = TableReader(cutter, layout, dialect, options, source)
     if attributes[layout.label].kind == "numeric":
         _refuse_measurements_as_labels(reader.first_cells(layout.label), attributes, layout, source.name)
+    if reader.encodes:
+        return reader.feature_names, reader.blocks()
     made = indicators.chosen(layout, wanted, source.name)
     return made.names, made.blocks(reader.blocks())
 

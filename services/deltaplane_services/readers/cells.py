@@ -60,6 +60,11 @@ class NumberForm:
         return self.decimal == "." and not self.thousands and not self.affix and not self.numbers_may_be_missing
 
     @property
+    def is_as_python_writes(self) -> bool:
+        """Whether a number that is not missing is written as Python writes it."""
+        return self.decimal == "." and not self.thousands and not self.affix
+
+    @property
     def numbers_may_be_missing(self) -> bool:
         """Whether a text that is a number stands for a missing one."""
         return any(_is_float(text) for text in self.missing)

@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane_services.readers.bounds import BLOCK_ROWS
+from deltaplane_services.readers.encoded_columns import RowEncoder
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.lines import count_newlines
 from deltaplane_services.readers.row_blocks import ReaderOptions, RowBlock
@@ -60,12 +61,14 @@ class ColumnParser:
         self._names = [str(position) for position in range(len(layout.names))]
         text = {position for position in (layout.label, layout.id, layout.time) if position is not None}
         text.update(layout.codes)
+        if layout.encoder is not None:
+            text.update(layout.features)
         text.update(position for position in layout.features if not self._is_typed(position))
         used = sorted(text.union(layout.features))
         self._typed = self._convert_options({p: pa.string() if p in text else pa.float64() for p in used})
         self._as_text = self._convert_options({p: pa.string() for p in used})
         self._whole_numbers: WholeNumberParser | None = None
-        if not layout.forms and not layout.form.numbers_may_be_missing:
+        if not layout.forms and not layout.form.numbers_may_be_missing and layout.encoder is None:
             self._whole_numbers = WholeNumberParser(layout, delimiter)
 
     def _is_typed(self, position: int) -> bool:
@@ -191,12 +194,19 @@ class _Conversion:
         labels = self.labels(table.column(str(layout.label)).to_pylist())
         ids = None if layout.id is None else self.ids(table.column(str(layout.id)).to_pylist())
         times = None if layout.time is None else self.times(table.column(str(layout.time)))
+        return RowBlock(self._features(table), labels, ids, times, line_numbers)
+
+    def _features(self, table: Any) -> Floats:
+        layout = self._layout
+        if layout.encoder is not None:
+            encoded = RowEncoder(layout).of_columns(table)
+            self.odd_rows.update(one.row for one in encoded.refused)
+            return encoded.features
         columns = []
         for position in layout.features:
             column, codes = table.column(str(position)), layout.codes.get(position)
             columns.append(self._numbers(column, position) if codes is None else self._coded(column, codes))
-        features = _side_by_side(columns, table.num_rows)
-        return RowBlock(features, labels, ids, times, line_numbers)
+        return _side_by_side(columns, table.num_rows)
 
     def labels(self, texts: list[str]) -> list[str]:
         """What each cell of the label column names, ``""`` where it is missing."""

@@ -71,7 +71,8 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
         )
     layout = _with_signs(layout, found)
     source.notes += [*found.notes, *notes]
-    return layout.feature_names, TableReader(cutter, layout, found.dialect, options, source).blocks()
+    reader = TableReader(cutter, layout, found.dialect, options, source)
+    return reader.feature_names, reader.blocks()
 
 
 def _index_without_name(head: Head) -> list[str]:

@@ -115,8 +115,12 @@ def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, .
     texts = {keys[position] for position in (layout.label, layout.id, layout.time) if position is not None}
     used = texts.union(keys[position] for position in layout.features)
     unread = frozenset(options.ignored).union(key for key in keys if key not in used)
+    if options.encoder is not None or options.decide is not None:
+        # Rules read truths as such.
+        texts |= used
     dialect = JsonLinesDialect(tuple(keys), frozenset(texts), unread, options.features is not None)
-    return layout.feature_names, TableReader(LineCutter(source), layout, dialect, options, source).blocks()
+    reader = TableReader(LineCutter(source), layout, dialect, options, source)
+    return reader.feature_names, reader.blocks()
 
 
 def _keys(source: ByteSource) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltaplane import limits
+from deltaplane.columns.encoder import Encoder
 from deltaplane_services.readers.cells import AS_NUMBERS, PLAIN, LabelSpelling, NumberForm
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, TimeRule
@@ -31,7 +32,8 @@ class Layout:
     ``codes`` gives, by position, the numbers that stand for the values of a nominal feature, missing ones included;
     ``declared_labels`` the only labels allowed, None where any text is. ``labels`` says what names a label, ``form``
     how numbers are written, ``forms`` by position how those of some columns are. ``times`` says how times are read,
-    None if the first rows are to show it.
+    None if the first rows are to show it. ``encoder`` makes the features of the columns at ``features``; None if each
+    of these is one.
     """
 
     names: tuple[str, ...]
@@ -45,6 +47,7 @@ class Layout:
     form: NumberForm = PLAIN
     forms: Mapping[int, NumberForm] = field(default_factory=dict)
     times: TimeRule | None = None
+    encoder: Encoder | None = None
 
     @property
     def time_rule(self) -> TimeRule:
@@ -54,6 +57,8 @@ class Layout:
     @property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, in the order of the blocks' columns."""
+        if self.encoder is not None:
+            return self.encoder.features
         return tuple(self.names[position] for position in self.features)
 
     def form_of(self, position: int) -> NumberForm:
@@ -80,6 +85,16 @@ def find_column(name: str, names: Sequence[str], role: str, where: str) -> int:
     near = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
     hint = f" Did you mean `{by_folded[near[0]]}`?" if near else ""
     raise ReaderError(f"{where} has no column `{name}` for the {role}; its columns are {listed(names)}.{hint}")
+
+
+def _named(given: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Names of columns as they were given: one by one, or several between commas."""
+    found: list[str] = []
+    for name in given:
+        parts = [part.strip() for part in name.split(",")]
+        # A comma may be part of a name.
+        found += parts if name not in names and len(parts) > 1 and all(part in names for part in parts) else [name]
+    return found
 
 
 def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> Layout:
@@ -121,13 +136,13 @@ def renamed(names: Sequence[str], options: ReaderOptions, where: str) -> list[st
 
 def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderOptions, where: str) -> tuple[int, ...]:
     """Positions of the features: those named, or all but those ``taken`` by another role, less the ignored ones."""
-    ignored = {find_column(name, names, "ignored columns", where) for name in options.ignored}
+    ignored = {find_column(name, names, "ignored columns", where) for name in _named(options.ignored, names)}
     for position in sorted(ignored.intersection(taken)):
         raise ReaderError(f"The column `{names[position]}` of {where} is both ignored and named as label, id or time.")
     if options.features is None:
         wanted = [position for position in range(len(names)) if position not in taken]
     else:
-        wanted = [find_column(name, names, "features", where) for name in options.features]
+        wanted = [find_column(name, names, "features", where) for name in _named(options.features, names)]
         for position in wanted:
             if position in taken or wanted.count(position) > 1:
                 raise ReaderError(

@@ -9,16 +9,20 @@ the format is read from its end.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from deltaplane import limits
 from deltaplane.arrays import Floats, Int64s
+from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import canonical_label, clip, printable
+from deltaplane_services.readers.encoded_columns import told_encoder
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.saved_index import without_saved_index
@@ -57,11 +61,56 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
     source.notes += notes
     layout = choose_columns(names, options, source.name)
     layout = replace(layout, times=_time_rule(file, layout, options, source))
-    rows = _ParquetRows(file, layout, options, source, dict(zip(layout.names, names, strict=True)))
-    rows.refuse_columns_without_numbers()
+    written = dict(zip(layout.names, names, strict=True))
+    layout = _with_rules(file, layout, options, written)
+    rows = _ParquetRows(file, layout, options, source, written)
+    if layout.encoder is None:
+        rows.refuse_columns_without_numbers()
     if not file.metadata.num_rows:
         raise ReaderError(f"{source.name} has columns and no rows; at least one row was expected.")
     return layout.feature_names, rows.blocks()
+
+
+def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict[str, str]) -> Layout:
+    """The layout with the encoder that is declared or decided on; without one, if all of the first rows is numbers."""
+    import pyarrow as pa
+
+    if options.encoder is None and options.decide is None:
+        return layout
+    names = [layout.names[position] for position in layout.features]
+    first: Any = None
+    with suppress(pa.ArrowException, OSError, ValueError):  # What cannot be read says so with the first row.
+        columns = [written[name] for name in (*names, layout.names[layout.label])]
+        first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
+    if options.encoder is None and (first is None or all(_is_plain(first.column(written[name])) for name in names)):
+        return layout
+    cells = {} if first is None else {name: _cells(first.column(written[name])) for name in names}
+    labels = [] if first is None else _labels(first.column(written[layout.names[layout.label]]), layout)
+    return told_encoder(layout, cells, labels, options)
+
+
+def _is_plain(column: Any) -> bool:
+    """Whether a column holds numbers, and none is missing."""
+    import pyarrow as pa
+
+    if not _holds_numbers(column.type) or pa.types.is_boolean(column.type):
+        return False
+    return not bool(np.isnan(_numbers(column)).any())
+
+
+def _cells(column: Any) -> Cells:
+    """The values of a column by its different ones."""
+    import pyarrow as pa
+
+    if pa.types.is_floating(column.type):
+        return _numbers(column)
+    encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    different = [_cell(encoded.dictionary, at) for at in range(len(encoded.dictionary))]
+    # What is null has no place in the dictionary; it gets one behind the others.
+    places = encoded.indices.fill_null(len(different)).to_numpy()
+    if len(places) and not 0 <= places.min() <= places.max() <= len(different):
+        raise IndexError(f"a dictionary of {len(different)} values has none at {places.min()} to {places.max()}")
+    return CodedCells([*different, None], places.astype(np.intp))
 
 
 class _ParquetRows:
@@ -130,13 +179,13 @@ class _ParquetRows:
 
     def _block(self, batch: Any, first_row: int) -> RowBlock:
         layout = self._layout
-        features = np.empty((batch.num_rows, len(layout.features)))
-        for feature, name in enumerate(layout.feature_names):
-            features[:, feature] = _numbers(batch.column(name))
+        features, unread = self._features(batch)
         faults: dict[int, str] = {}
         times = None
         if layout.time is not None:
             times, faults = _times(batch.column(layout.names[layout.time]), layout.time_rule)
+        for row, reason in unread.items():
+            faults.setdefault(row, reason)
         block = RowBlock(
             features,
             _labels(batch.column(layout.names[layout.label]), layout),
@@ -146,6 +195,17 @@ class _ParquetRows:
         )
         reasons = reasons_to_refuse(block, layout.feature_names, faults, refuse_nan=self._refuse_nan)
         return without_refused(block, reasons, lambda row: _text_of_row(batch, row - first_row))
+
+    def _features(self, batch: Any) -> tuple[Floats, dict[int, str]]:
+        """Features float64[n, d], and by row why it has none."""
+        layout = self._layout
+        if layout.encoder is not None:
+            encoded = layout.encoder.encode({name: _cells(batch.column(name)) for name in layout.encoder.columns})
+            return encoded.features, {one.row: one.reason for one in encoded.refused}
+        features = np.empty((batch.num_rows, len(layout.features)))
+        for feature, name in enumerate(layout.feature_names):
+            features[:, feature] = _numbers(batch.column(name))
+        return features, {}
 
 
 def _holds_numbers(kind: Any) -> bool:

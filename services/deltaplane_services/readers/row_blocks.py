@@ -7,13 +7,14 @@ with the place it has in the file. Faults of single rows are values; faults of t
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from deltaplane.arrays import Flags, Floats, Int64s
+from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.readers.cells import MISSING, LabelSpelling, NumberForm
 
@@ -23,6 +24,7 @@ __all__ = [
     "FORMATS",
     "NO_QUOTE",
     "TIME_UNITS",
+    "Decide",
     "ReaderError",
     "ReaderOptions",
     "RefusedRow",
@@ -135,6 +137,10 @@ def by_line(refused: tuple[RefusedRow, ...]) -> tuple[RefusedRow, ...]:
     return tuple(sorted(refused, key=lambda row: row.line_number))
 
 
+Decide: TypeAlias = Callable[[Mapping[str, Cells], Sequence[str]], Encoder]
+"""Chooses rules for the columns of a file from the first cells of each, and the labels of these rows."""
+
+
 @dataclass(frozen=True)
 class ReaderOptions:
     """Which columns of a file are what, and how to read it.
@@ -157,6 +163,10 @@ class ReaderOptions:
 
     ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are text, both None to tell them
     from the first rows; ``time_zone`` the zone of local times, None for UTC.
+
+    ``encoder`` has the rules by which columns become features. Without one, ``decide`` chooses them from the columns of
+    the first rows and the labels of these (``""`` for none), unless all are numbers. Without either, each column that
+    is no label, id or time is a feature.
     """
 
     label: str | None = None
@@ -183,6 +193,8 @@ class ReaderOptions:
     declared_labels: tuple[str, ...] = ()
     labels: Literal["numbers", "text"] = "numbers"
     libsvm_base: Literal["0", "1", "auto"] = "auto"
+    encoder: Encoder | None = None
+    decide: Decide | None = None
 
     def __post_init__(self) -> None:
         self._check_times()

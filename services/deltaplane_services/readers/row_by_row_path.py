@@ -13,6 +13,7 @@ from deltaplane import limits
 from deltaplane.stream.sample import usable
 from deltaplane_services.readers.bounds import BLOCK_ROWS
 from deltaplane_services.readers.cells import clip, excerpt
+from deltaplane_services.readers.encoded_columns import RowEncoder
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.row_blocks import ReaderOptions, RefusedRow, RowBlock
 from deltaplane_services.readers.screen import LABEL_MISSING, feature_missing, id_unusable
@@ -38,6 +39,8 @@ class RowByRow:
         self._refuse_missing = options.missing == "refuse"
         # One feature alone would be picked as a cell, not as a row of cells.
         fast = len(layout.features) > 1 and not layout.codes and not layout.forms and layout.form.is_plain
+        self._encoder = None if layout.encoder is None else RowEncoder(layout)
+        self._rows: list[tuple[Sequence[str], bytes]] = []
         self._pick: Callable[[Sequence[str]], Sequence[str]] | None = itemgetter(*layout.features) if fast else None
         self._features: list[list[float]] = []
         self._labels: list[str] = []
@@ -56,7 +59,10 @@ class RowByRow:
     def take(self) -> RowBlock:
         """The rows gathered so far, as a block; the next one starts empty."""
         layout = self._layout
-        features = np.array(self._features, dtype=np.float64).reshape(len(self._features), len(layout.features))
+        if self._encoder is not None:
+            self._encode(self._encoder)
+        width = len(layout.feature_names)
+        features = np.array(self._features, dtype=np.float64).reshape(len(self._features), width)
         block = RowBlock(
             features,
             self._labels,
@@ -86,7 +92,7 @@ class RowByRow:
             if layout.id is not None and not usable(row_id, limits.BATCH_ID_BYTES):
                 raise ValueError(id_unusable(row_id))
             time = 0 if layout.time is None else layout.time_rule.read(cells[layout.time])
-            features = self._numbers(cells, raw)
+            features = self._numbers(cells, raw) if self._encoder is None else []
         except _TextFault as fault:
             self._note_text(line_number, cells)
             self.refuse(line_number, str(fault), raw)
@@ -98,6 +104,20 @@ class RowByRow:
             self._ids.append(row_id)
             self._times.append(time)
             self._line_numbers.append(line_number)
+            if self._encoder is not None:
+                self._rows.append((cells, raw))
+
+    def _encode(self, encoder: RowEncoder) -> None:
+        """Have the features of the rows gathered, and refuse those that cannot be encoded."""
+        encoded = encoder.of_rows([cells for cells, _ in self._rows])
+        for one in encoded.refused:
+            self._refused.append(RefusedRow(self._line_numbers[one.row], one.reason, excerpt(self._rows[one.row][1])))
+        self._refused.sort(key=lambda row: row.line_number)
+        fits = np.flatnonzero(encoded.fits).tolist()
+        self._features = encoded.features[encoded.fits].tolist()
+        self._labels, self._ids = [self._labels[row] for row in fits], [self._ids[row] for row in fits]
+        self._times, self._line_numbers = [self._times[row] for row in fits], [self._line_numbers[row] for row in fits]
+        self._rows = []
 
     def _is_header(self, cells: Sequence[str]) -> bool:
         return all(cells[position].strip() == self._layout.names[position] for position in self._layout.features)

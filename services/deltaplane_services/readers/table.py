@@ -11,10 +11,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from deltaplane import limits
 from deltaplane_services.readers.bounds import LINE_BYTES
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.cures import cure_of_text
+from deltaplane_services.readers.encoded_columns import encoded_layout
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
@@ -55,13 +57,13 @@ class Dialect(Protocol):
         """The record at ``at``; None where it goes on behind ``data``, which it cannot if that is ``final``."""
 
 
-def first_rows(dialect: Dialect, cutter: LineCutter) -> list[list[str]]:
-    """The cells of the first rows of the block that comes next, whatever their number."""
+def first_rows(dialect: Dialect, cutter: LineCutter, most: int = FIRST_ROWS) -> list[list[str]]:
+    """The cells of the first rows, at most so many, of the block that comes next, whatever their number."""
     piece = cutter.look_ahead()
     data = piece.data if isinstance(piece, TextBlock) else b""
     rows: list[list[str]] = []
     at = 0
-    while at < len(data) and len(rows) < FIRST_ROWS:
+    while at < len(data) and len(rows) < most:
         record = dialect.record(data, at, final=True)
         if record is None:
             break
@@ -84,6 +86,9 @@ class TableReader:
             rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
             layout = replace(layout, times=rule)
             source.notes += [note] if note else []
+        if options.encoder is not None or options.decide is not None:
+            rows = first_rows(dialect, cutter, limits.GRID_FIT_ROWS)
+            layout = encoded_layout(layout, [row for row in rows if len(row) == len(layout.names)], options)
         self._layout = layout
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
         self._rows = RowByRow(layout, options)
@@ -100,6 +105,16 @@ class TableReader:
         del beginning
         while (piece := self._cutter.next_piece()) is not None:
             yield from self._blocks_of(piece)
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """Names of the features, in the order of the blocks' columns."""
+        return self._layout.feature_names
+
+    @property
+    def encodes(self) -> bool:
+        """Whether columns become features by rules."""
+        return self._layout.encoder is not None
 
     def first_cells(self, position: int) -> list[str]:
         """The cells of one column in the first rows, before any blocks were asked for."""

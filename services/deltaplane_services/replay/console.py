@@ -19,12 +19,22 @@ from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
 from deltaplane_services.system.printable import echo, plain
 
-__all__ = ["MARKS_SHOWN", "REASONS_SHOWN", "REFRESH_SECONDS", "SHARES_OF", "SMALLEST_SHARE_SHOWN", "Console", "number"]
+__all__ = [
+    "COLUMNS_SHOWN",
+    "MARKS_SHOWN",
+    "REASONS_SHOWN",
+    "REFRESH_SECONDS",
+    "SHARES_OF",
+    "SMALLEST_SHARE_SHOWN",
+    "Console",
+    "number",
+]
 
 REFRESH_SECONDS = 0.1
 MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
 REASONS_SHOWN = 12
+COLUMNS_SHOWN = 40
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
 
@@ -65,6 +75,8 @@ class Console:
 
     def summary(self, result: ReplayResult) -> None:
         """The closing tables."""
+        if result.decisions:
+            self._console.print(_columns(result))
         self._console.print(_overview(result))
         for warning in result.verdict.warnings:
             self._console.print(Text(f"warning: {plain(warning)}", "bold yellow"))
@@ -185,6 +197,23 @@ def _retirements(result: ReplayResult) -> str:
     return ", ".join(
         f"{count:,} {name.removeprefix(prefix)}" for name, count in totals.items() if name.startswith(prefix)
     )
+
+
+def _columns(result: ReplayResult) -> Table:
+    """What each column of the file became, and why."""
+    width = len(result.definition.features)
+    table = Table(title=plain(f"{result.source}: columns become {width} features"), title_justify="left")
+    table.add_column("column")
+    table.add_column("rule, and why")
+    for one in result.decisions[:COLUMNS_SHOWN]:
+        style = None if one.rule else "dim"
+        text = Text(plain(one.reason), style or "")
+        if one.warning:
+            text.append(f"\n{plain(one.warning)}", "yellow")
+        table.add_row(Text(plain(one.column), style or ""), text)
+    if (more := len(result.decisions) - COLUMNS_SHOWN) > 0:
+        table.add_row("…", f"{more} more; all are in the definition (--write-definition)")
+    return table
 
 
 def _refusals(result: ReplayResult) -> Table:

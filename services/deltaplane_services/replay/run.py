@@ -10,7 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -20,6 +20,7 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
+from deltaplane.columns.inference import Decision
 from deltaplane.errors import DeltaplaneError
 from deltaplane.exact.ordinary import Mark, likely_marks
 from deltaplane.log.confusion import Confusion
@@ -28,13 +29,13 @@ from deltaplane.log.prequential import Point, PrequentialSeries
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.produce.column_choice import ColumnChoice
 from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
 from deltaplane_services.produce.feed import Feed, Published
 from deltaplane_services.produce.feed_options import (
     ReplayOptions,
     complete_definition,
     needs_first_rows,
-    reader_options,
 )
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
@@ -91,6 +92,8 @@ class ReplayResult:
     verdict: Verdict
     notes: tuple[str, ...] = ()
     """What was recognised in the file and not told."""
+    decisions: tuple[Decision, ...] = ()
+    """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -129,7 +132,9 @@ def replay(
     interrupt (Ctrl-C, SIGTERM) ends the replay early, after the chunk that is in work, with the result so far; a second
     one ends it at once, without a result.
     """
-    with Interrupts() as interrupts, open_rows(options.source, reader_options(options)) as reader, ExitStack() as stack:
+    choice = ColumnChoice(options)
+    with Interrupts() as interrupts, open_rows(options.source, choice.reader_options) as reader, ExitStack() as stack:
+        options = choice.completed(options)
         stack.enter_context(blas_threads(options.blas_threads))
         blocks: Iterator[RowBlock] = reader
         if Path(options.source).is_file():  # A pipe may keep its reader waiting, and nobody could end it.
@@ -162,7 +167,7 @@ def replay(
         except ReaderError as fault:
             # The rows before the damage stand, and are worth their summary.
             run.ended_early = str(fault)
-        result = run.finish()
+        result = replace(run.finish(), decisions=choice.decisions)
         if options.save is not None:
             run.save(options.save, result)
         if output is not None:

@@ -86,6 +86,15 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         ],
         "ended_early": result.ended_early,
         "notes": list(result.notes),
+        "columns": [
+            {
+                "column": one.column,
+                "kind": None if one.rule is None else one.rule.KIND,
+                "reason": one.reason,
+                "warning": one.warning,
+            }
+            for one in result.decisions
+        ],
         "settings": {
             "chunk": result.options.chunk,
             "seed": result.options.seed,

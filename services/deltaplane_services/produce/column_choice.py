@@ -1,0 +1,62 @@
+"""Rules for the columns of a file of which nothing is said: decided from its first rows, as ``inspect`` does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from deltaplane.columns.encoder import Cells, CodedCells, Encoder
+from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
+from deltaplane.stream.column_tables import encoder_table
+from deltaplane_services.definition_file.definition_tables import lay_over
+from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.readers import ReaderOptions
+
+__all__ = ["ColumnChoice"]
+
+
+class ColumnChoice:
+    """The rules that are decided on for the columns of a file, if it is for the file to show them.
+
+    ``inferred`` is what was decided, None before that and for a file that holds numbers only.
+    """
+
+    def __init__(self, options: ReplayOptions) -> None:
+        self._options = options
+        self.inferred: Inferred | None = None
+
+    @property
+    def reader_options(self) -> ReaderOptions:
+        """How the file is to be read."""
+        tables = self._options.tables
+        said = tables.get("columns") or tables.get("features") or tables.get("feature_map", {}).get("centers")
+        asked = not said and "steps" not in tables.get("grid", {}) and not self._options.continues
+        return reader_options(self._options, self.decide if asked else None)
+
+    def decide(self, columns: Mapping[str, Cells], labels: Sequence[str]) -> Encoder:
+        """Rules for the columns of the first rows, of which those without a label say nothing."""
+        labelled = [row for row, label in enumerate(labels) if label]
+        table = {name: _only(cells, labelled) for name, cells in columns.items()}
+        features = tuple(columns) if self._options.input.get("features") else ()
+        said = Overrides(category=self._options.category, number=self._options.number, features=features)
+        self.inferred = infer(table, [labels[row] for row in labelled], said)
+        return self.inferred.encoder
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """What was decided of each column; nothing if nothing was to be."""
+        return () if self.inferred is None else self.inferred.decisions
+
+    def completed(self, options: ReplayOptions) -> ReplayOptions:
+        """The options with the rules that were decided on as those of the definition."""
+        if self.inferred is None:
+            return options
+        return replace(options, tables=lay_over(options.tables, "columns", **encoder_table(self.inferred.encoder)))
+
+
+def _only(cells: Cells, rows: Sequence[int]) -> Cells:
+    if isinstance(cells, CodedCells):
+        return CodedCells(cells.cells, cells.codes[np.array(rows, dtype=np.intp)])
+    return cells[np.array(rows, dtype=np.intp)] if isinstance(cells, np.ndarray) else [cells[row] for row in rows]

@@ -1,0 +1,115 @@
+"""Columns that are encoded by rules: the cells of a file, as they are written there, to the features of a stream.
+
+What a cell means is the encoder's business; how a file writes numbers (a decimal comma, a sign before each) is that of
+the reader, so a column of numbers is read in its form first. The path by columns and the path by rows give the encoder
+the same cells, and a row has the same features on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from deltaplane.columns.encoder import Cells, CodedCells, Encoded, Encoder
+from deltaplane.columns.rules import NumberRule
+from deltaplane_services.readers.layout import Layout
+from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
+
+__all__ = ["RowEncoder", "are_numbers", "encoded_layout", "told_encoder"]
+
+
+class RowEncoder:
+    """The encoder of a layout that has one."""
+
+    def __init__(self, layout: Layout) -> None:
+        assert layout.encoder is not None, "a layout of encoded columns has an encoder"
+        self._encoder = layout.encoder
+        self._layout = layout
+        self._position = {layout.names[position]: position for position in layout.features}
+        # Numbers that are not written as Python has them.
+        self._forms = {
+            rule.column: form.read
+            for rule in self._encoder.rules
+            if isinstance(rule, NumberRule)
+            and not (form := layout.form_of(self._position[rule.column])).is_as_python_writes
+        }
+
+    def of_rows(self, rows: Sequence[Sequence[str]]) -> Encoded:
+        """Features of rows, each the cells of all columns of the file."""
+        table: dict[str, Cells] = {}
+        for name in self._encoder.columns:
+            position = self._position[name]
+            cells: Sequence[Any] = [row[position] for row in rows]
+            table[name] = self._in_form(name, cells)
+        return self._encoder.encode(table)
+
+    def of_columns(self, table: Any) -> Encoded:
+        """Features of an Arrow table of texts, whose columns are named by their positions."""
+        cells = {name: self._of_column(name, table.column(str(self._position[name]))) for name in self._encoder.columns}
+        return self._encoder.encode(cells)
+
+    def _of_column(self, name: str, column: Any) -> Cells:
+        encoded = column.combine_chunks().dictionary_encode()
+        different = self._in_form(name, encoded.dictionary.to_pylist())
+        return CodedCells(different, encoded.indices.to_numpy().astype("intp"))
+
+    def _in_form(self, name: str, cells: Sequence[Any]) -> Sequence[Any]:
+        read = self._forms.get(name)
+        return cells if read is None else [_read(read, cell) for cell in cells]
+
+
+def _read(read: Callable[[str], float], cell: str) -> float | str:
+    """The number in a cell; what is none stays what it is, for the encoder to say so."""
+    with suppress(ValueError):
+        return read(cell)
+    return cell
+
+
+def are_numbers(layout: Layout, rows: Sequence[Sequence[str]]) -> bool:
+    """Whether all features of the rows can be read as numbers, and none is missing."""
+    for position in layout.features:
+        codes, read = layout.codes.get(position), layout.form_of(position).read
+        for cell in {row[position] for row in rows}:
+            try:
+                number = read(cell) if codes is None else codes[cell.strip()]
+            except (KeyError, ValueError):
+                return False
+            if number != number:  # noqa: PLR0124 - only what is not a number differs from itself.
+                return False
+    return True
+
+
+def encoded_layout(layout: Layout, rows: Sequence[Sequence[str]], options: ReaderOptions) -> Layout:
+    """The layout of a table of text as :func:`told_encoder` has it, for its first rows of texts."""
+    if options.encoder is None and (not rows or are_numbers(layout, rows)):
+        return layout
+    labels = [layout.labels(row[layout.label]) for row in rows]
+    table: dict[str, Cells] = {}
+    for position in layout.features:
+        form = layout.form_of(position)
+        cells: list[Any] = [row[position] for row in rows]
+        table[layout.names[position]] = cells if form.is_as_python_writes else [_read(form.read, one) for one in cells]
+    return told_encoder(layout, table, labels, options)
+
+
+def told_encoder(layout: Layout, first: Mapping[str, Cells], labels: Sequence[str], options: ReaderOptions) -> Layout:
+    """The layout with the encoder that is declared, or that is decided on from the first rows and their labels.
+
+    Raises :class:`DefinitionError` if there is nothing to learn from.
+    """
+    if options.encoder is not None:
+        return _with_encoder(layout, options.encoder)
+    return layout if options.decide is None else _with_encoder(layout, options.decide(first, labels))
+
+
+def _with_encoder(layout: Layout, encoder: Encoder) -> Layout:
+    absent = [name for name in encoder.columns if name not in layout.names]
+    if absent:
+        raise ReaderError(f"The file has no column `{absent[0]}`, which [columns] has a rule for.")
+    positions = tuple(layout.names.index(name) for name in encoder.columns)
+    taken = {layout.label, layout.id, layout.time}
+    if both := [layout.names[position] for position in positions if position in taken]:
+        raise ReaderError(f"The column `{both[0]}` has a rule in [columns], and is named as label, id or time as well.")
+    return replace(layout, features=positions, encoder=encoder, codes={})
