@@ -62,10 +62,11 @@ def grid_values() -> st.SearchStrategy[int]:
 def grid_rows(
     features: int | None = None, max_rows: int = 12, max_features: int = 4, *, min_rows: int = 0
 ) -> st.SearchStrategy[Int64s]:
-    """Grid rows int64[n, d], |q| < 2**30."""
+    """Grid rows int64[n, d], |q| < 2**45; in half of the cases all of them narrow, |q| < 2**30."""
     width = st.just(features) if features else st.integers(1, max_features)
     shape = st.tuples(st.integers(min_rows, max_rows), width)
-    return shape.flatmap(lambda size: hnp.arrays(np.int64, size, elements=grid_values()))
+    cases = st.tuples(shape, st.sampled_from([limits.GRID_RANGE_BITS, limits.WIDE_RANGE_BITS]))
+    return cases.flatmap(lambda case: hnp.arrays(np.int64, case[0], elements=magnitudes(bits=case[1])))
 
 
 @st.composite
@@ -76,12 +77,13 @@ def row_sets(draw: st.DrawFn, sets: int, max_rows: int = 8) -> tuple[Int64s, ...
 
 
 @st.composite
-def grids(draw: st.DrawFn, features: int | None = None) -> Grid:
-    """A grid with steps from 2**-40 to 2**40 and offsets that are multiples of them."""
+def grids(draw: st.DrawFn, features: int | None = None, range_bits: int | None = None) -> Grid:
+    """A grid with steps from 2**-40 to 2**40 and offsets that are multiples of them, of either range."""
     size = features or draw(st.integers(1, 4))
     steps = [2.0 ** draw(st.integers(-40, 40)) for _ in range(size)]
     offsets = [step * draw(magnitudes(bits=20)) for step in steps]
-    return Grid(np.array(steps), np.array(offsets))
+    bits = range_bits or draw(st.sampled_from([limits.GRID_RANGE_BITS, limits.WIDE_RANGE_BITS]))
+    return Grid(np.array(steps), np.array(offsets), bits)
 
 
 def columns(min_rows: int = 1, max_rows: int = 12) -> st.SearchStrategy[Floats]:

@@ -27,7 +27,7 @@ Part = tuple[int, int]
 """Rows [from, to) of those that a node holds."""
 
 
-def serve(pipe: Connection, rows: Floats, codes: Int32s, names: list[str], grid: tuple[Floats, Floats]) -> None:
+def serve(pipe: Connection, rows: Floats, codes: Int32s, names: list[str], grid: tuple[Floats, Floats, int]) -> None:
     """A node's life: for each part asked for, its statistics as bytes by class; None ends it."""
     from threadpoolctl import threadpool_limits
 
@@ -93,7 +93,9 @@ class Nodes(Processes):
         codes, names = linear.coded(labels)
         runs = dealt(len(rows), count)
         self.held = [run.stop - run.start for run in runs]
-        super().__init__(serve, ((rows[run], codes[run], names, (grid.steps, grid.offsets)) for run in runs))
+        super().__init__(
+            serve, ((rows[run], codes[run], names, (grid.steps, grid.offsets, grid.range_bits)) for run in runs)
+        )
 
     def train(
         self, parts: Sequence[Part], options: SolverOptions, positive: str, known: Statistics | None = None

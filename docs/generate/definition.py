@@ -47,6 +47,10 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "The resolution of each feature, a power of two. `replay` fits it to the first rows.",
         ),
         "offsets": ("list of numbers", "The middle of each feature's range."),
+        "range_bits": (
+            "30, 45",
+            "Values up to two to this power of steps from their offset are admitted. What `replay` fits has 45.",
+        ),
     },
     "feature_map": {
         "kind": ("none, hidden, fourier", "A curved boundary: random sigmoid units, or random Fourier features."),

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
         ExtremeSVM,
         LeastSquaresSVM,
         ProximalSVM,
+        RefusedRow,
+        RowsLeftOut,
         RowsRefused,
         SlidingProximalSVM,
         UpdatableKernelSVM,
@@ -52,6 +54,8 @@ __all__ = [
     "Moments",
     "Plane",
     "ProximalSVM",
+    "RefusedRow",
+    "RowsLeftOut",
     "RowsRefused",
     "SlidingProximalSVM",
     "SolveRefused",
@@ -70,7 +74,8 @@ _MODULES = {
         " WireError"
     ),
     "deltaplane.estimators": (
-        "ExtremeSVM LeastSquaresSVM ProximalSVM RowsRefused SlidingProximalSVM UpdatableKernelSVM"
+        "ExtremeSVM LeastSquaresSVM ProximalSVM RefusedRow RowsLeftOut RowsRefused SlidingProximalSVM"
+        " UpdatableKernelSVM"
     ),
     "deltaplane.exact.grid": "Grid fit_grid",
     "deltaplane.exact.moments": "Moments",

@@ -22,6 +22,7 @@ __all__ = [
     "Labels",
     "Placed",
     "Positions",
+    "Steps",
     "Texts",
     "UInt8s",
     "UInt32s",
@@ -57,5 +58,8 @@ Labels = npt.NDArray[Any]
 Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
 """Numbers of classes in a list of labels."""
 
+Steps = npt.NDArray[np.int32 | np.int64]
+"""Grid rows [n, d] as a grid places them: int32 where all are narrow, |q| < 2**30, else int64, |q| < 2**45."""
+
 Placed = npt.NDArray[np.float64 | np.int32 | np.int64]
-"""Grid rows [n, d]: integers |q| < 2**30, int32 from the grid, and float64 if they are about to be multiplied."""
+"""Grid rows [n, d]: integers as of :data:`Steps`, and float64 where they are about to be multiplied."""

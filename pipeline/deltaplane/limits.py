@@ -5,14 +5,24 @@ A bound that is hit is always reported (a refused row, a receipt, an error with 
 
 from __future__ import annotations
 
-GRID_RANGE = 2**30
-"""|q| stays below this. A grid row then fits int32, and a split product (two 15-bit halves) stays exact."""
+GRID_RANGE_BITS = 30
+GRID_RANGE = 2**GRID_RANGE_BITS
+"""|q| of a *narrow* row stays below this. It then fits int32, and its product is exact in two limbs of 15 bits. Where a
+definition says nothing of a range, this is it: streams begun by early versions refuse what is beyond."""
+
+WIDE_RANGE_BITS = 45
+WIDE_RANGE = 2**WIDE_RANGE_BITS
+"""|q| stays below this where a definition says ``range_bits = 45``. A row that is not narrow takes 8 bytes a value,
+and a product of three limbs."""
+
+WIDE_ROWS = 2**37
+"""So many rows at the far end of the wide range have sums of squares that 128 bits hold, with their sign."""
 
 GRID_BITS = 20
 """A fitted step leaves this many bits for the values seen, and thus a factor 1024 of headroom above them."""
 
-REFIT_BITS = 28
-"""A step that is widened for values beyond the grid leaves them this many bits, and a factor of four of headroom."""
+REFIT_HEADROOM_BITS = 2
+"""A step that is widened for values beyond the grid leaves them a factor of four of headroom."""
 
 EXACT_PRODUCT = 2**53
 """Sums of integers below this are exact in float64, whatever order a BLAS kernel adds them in."""
@@ -29,18 +39,43 @@ STEP_SMALLEST = 2.0**-500
 STEP_LARGEST = 2.0**992
 """Steps are not above this, so that every value of a grid, its offset included, is a finite number."""
 
+STEP_LARGEST_WIDE = 2.0**977
+"""The same for a grid of the wide range."""
+
 INT64_ROWS = 7
 """So few rows are multiplied as int64 at once, without BLAS: their sums of squares cannot overflow."""
 
 OUT_OF_PROPORTION = 2.0**10
-"""A value this many times further out than 99 in 100 others is not fitted on: a grid's headroom over its values."""
+"""A value this many times further out than is typical is not fitted on: the headroom of a fitted grid over its values,
+as long as they are narrow."""
+
+FAR_FOR_A_MARK = 2.0**4
+"""A value that repeats exactly, is written like a mark of what is missing (-999, 1e10), and is this many times further
+out than is typical, is taken for one: it is named, and no scale is fitted on it."""
+
+ROWS_OF_A_MARK = 3
+"""A value in fewer rows than this does not repeat."""
+
+MARKS_OF_A_FEATURE = 4
+"""Where more values than this would be marks, the feature just has few values, and large ones."""
+
+FINEST_SHARE_OF_A_SPREAD = 2.0**-8
+"""A step is widened for values out of proportion up to this share of the typical distance from the median. Rounding to
+it adds a millionth to a variance."""
+
+ROWS_THAT_TELL = 10
+"""Where fewer rows were seen, that all values are whole, or multiples of some power of two, may be chance: the step is
+not coarsened for it."""
+
+SINGLE_VALUE_BITS = 16
+"""Bits that a step leaves the value of a feature that never varied: nothing is known of how far others will lie, so it
+has more headroom and less resolution."""
 
 INTEGER_HEADROOM_BITS = 8
 """Whole numbers keep a step of 1 up to 2**28, where the range still has a factor of four of headroom."""
 
-SCALE_OF_AN_UNSEEN_FEATURE = 2.0**4
-"""A feature that was zero in every row the grid was fitted on is given room for values up to 2**14: 16 in units,
-times the headroom. Its resolution is then 2**-16."""
+SCALE_OF_AN_UNSEEN_FEATURE = 1.0
+"""A feature that was zero in every row the grid was fitted on is treated as if it had been 1: its step is 2**-16."""
 
 GRID_FIT_ROWS = 10_000
 """Rows read before a fitted grid is frozen. More would delay the first model, fewer would miss ordinary values."""
@@ -154,6 +189,10 @@ CLASS_BYTES = LABEL_BYTES + len(b"not ")
 SOURCES = 2**13
 """Sources that a merger hears; it remembers each, and every model names them. Of more, the later ones are refused."""
 
+SQUARES_OF_A_SOURCE = WIDE_RANGE**2 * WIDE_ROWS // SOURCES
+"""The sum of squares of a feature in a class and a window of one source stays below this, so that those of all sources
+add up within 128 bits: 16 million rows at the far end of the wide range. Of narrow rows COUNT is the lower bound."""
+
 OUTCOMES = 100
 """Outcomes that a source has counts of; there are about thirty."""
 
@@ -215,8 +254,13 @@ HELD_BYTES = 256 * 2**20
 rebuild ends, while it waits for the other; then no more of them are read."""
 
 assert GRID_RANGE <= 2**31, "a grid value must fit int32"
-assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of the grid"
-assert 2**REFIT_BITS <= GRID_RANGE // 4, "values beyond a grid must have headroom on the wider one"
+assert 2 ** (2 * SPLIT_BITS) >= GRID_RANGE, "two halves must cover the range of a narrow row"
+assert 2 ** (3 * SPLIT_BITS) >= WIDE_RANGE, "three limbs must cover the range of a wide row"
+assert WIDE_RANGE**2 * WIDE_ROWS <= 2**127, "squares of wide rows must add up within 128 bits, one of them the sign"
+assert SQUARES_OF_A_SOURCE * SOURCES <= 2**127, "squares of all sources must add up within 128 bits"
+assert COUNT * GRID_RANGE**2 <= SQUARES_OF_A_SOURCE, "a source of narrow rows must be bounded by their number alone"
+assert 2 * STEP_LARGEST_WIDE * WIDE_RANGE <= 2.0**1023, "the wide range of the largest step must be finite"
+assert WIDE_RANGE < EXACT_PRODUCT, "a value on the grid must be exact in float64"
 assert 2 * STEP_LARGEST * GRID_RANGE <= 2.0**1023, "the range of the largest step about its offset must be finite"
 assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole numbers must have headroom at a step of 1"
 assert BLOCK_ROWS * GRID_RANGE < EXACT_PRODUCT, "a block's sums must be exact"

@@ -70,7 +70,7 @@ class Reference:
             values = np.where(np.isnan(values), grid.offsets, values)
         with np.errstate(invalid="ignore", over="ignore"):
             placed = np.rint((values - grid.offsets) / grid.steps)
-        fits = [bool((np.abs(row) < limits.GRID_RANGE).all()) for row in placed]
+        fits = [bool((np.abs(row) < grid.range).all()) for row in placed]
         timed = self.definition.ladder.timed
         for row, sample_id in enumerate(samples.ids):
             raw_label = samples.label_table[samples.label_codes[row]]
@@ -171,7 +171,7 @@ def answer_of(definition: StreamDefinition, plane: Plane, row: Sequence[float]) 
     for value, step, offset in zip(row, grid.steps.tolist(), grid.offsets.tolist(), strict=True):
         filled = offset if math.isnan(value) and definition.missing == "offset" else value
         distance = (filled - offset) / step
-        if not math.isfinite(distance) or abs(round(distance)) >= limits.GRID_RANGE:
+        if not math.isfinite(distance) or abs(round(distance)) >= grid.range:
             return None
         values.append(filled)
         placed.append(round(distance))

@@ -138,7 +138,7 @@ def _history(settings: ServiceSettings, logs: Logs, partition: int) -> SourceHis
     for record in logs.records[DELTAS, partition]:
         try:
             change = read_claim_or_delta(record.value, definition.dimension)
-            state, verdict = accept(state, change, definition.stream_fingerprint)
+            state, verdict = accept(state, change, definition.stream_fingerprint, definition.plane_grid.range)
         except (WireError, DefinitionMismatch, StateMismatch):
             history.odd += 1
             continue

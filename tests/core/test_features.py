@@ -361,7 +361,22 @@ def test_a_rare_flag_counts_like_a_common_one() -> None:
 
 
 def test_a_feature_that_never_varied_has_the_scale_of_its_size_or_of_its_unit() -> None:
-    assert fitted(np.zeros(5), np.full(5, 3.0), np.full(5, -0.5)) == ([0, 3, -1], [2.0**16, 3.0, 1.0])
+    assert fitted(np.zeros(5), np.full(5, 3.0), np.full(5, -0.5)) == (
+        [0, 3 * 2**14, -(2**16)],
+        [2.0**16, 3.0 * 2**14, 2.0**16],
+    )
+
+
+def test_fill_values_set_neither_a_center_nor_a_scale() -> None:
+    random = np.random.default_rng(3)
+    clean = random.normal(5.0, 10.0, size=(4000, 3))
+    filled = np.where(random.random(clean.shape) < 0.2, [-999.0, 1e10, 1e20], clean)
+    grid = fit_grid(clean)
+    for (center, scale), (expected, deviation) in zip(
+        feature_maps.fit_standards(grid, filled), feature_maps.fit_standards(grid, clean), strict=True
+    ):
+        assert abs(center - expected) < 0.1 * deviation
+        assert 0.9 < scale / deviation < 1.1
 
 
 def test_values_that_are_missing_or_off_the_grid_are_left_out_of_the_fit() -> None:

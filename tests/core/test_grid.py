@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -16,6 +17,7 @@ from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.ordinary import likely_marks, ordinary, spread_of
 
 NAMES = ("price", "demand")
 LARGEST = limits.GRID_RANGE - 1
@@ -33,11 +35,9 @@ def fitted(*values: float) -> tuple[float, float]:
     return float(grid.steps[0]), float(grid.offsets[0])
 
 
-def in_proportion(values: Floats) -> bool:
-    """Whether no value is out of all proportion to 99 in 100 others, measured from the median."""
-    spread = np.sort(np.abs(values - np.median(values)))
-    spread = spread[spread > 0]
-    return len(spread) < 2 or bool(spread[-1] / limits.OUT_OF_PROPORTION <= spread[(len(spread) - 1) * 99 // 100])
+def many(*values: float) -> Floats:
+    """The rows float64[n, 1] of one feature that has each of these values ten times: enough to tell what it is."""
+    return np.repeat(column(*values), limits.ROWS_THAT_TELL, axis=0)
 
 
 # Fitting -------------------------------------------------------------------------------------------------------------
@@ -57,25 +57,26 @@ def test_a_fitted_grid_takes_every_ordinary_value_it_was_fitted_on_and_is_made_o
     assert {step.numerator & (step.numerator - 1), step.denominator & (step.denominator - 1)} == {0}
     assert (offset / step).denominator == 1
     placed, fits = grid.place(values[:, None])
-    if not in_proportion(values):
-        return  # What happens to bogus values is said below.
+    if not ordinary(values).all():
+        return  # What happens to others is said below.
     assert fits.all()
     reach = max(abs(Fraction(value) - offset) for value in values.tolist())
     # The error is at most half a step of 20 bits below the largest distance, if the distance is not absurdly small.
     assume(reach >= Fraction(limits.STEP_SMALLEST) * 2**limits.GRID_BITS)
     error = max(Fraction(float(e)) for e in grid.rounding_error(values[:, None], placed))
-    assert error <= reach / 2**limits.GRID_BITS
+    assert error <= reach / 2 ** (limits.GRID_BITS if len(set(values.tolist())) > 1 else limits.SINGLE_VALUE_BITS)
 
 
 @given(st.integers(1, 40), st.integers(20, 300), st.sampled_from([1.0, -1.0]), st.integers(0, 2**32 - 1))
-def test_a_bogus_value_among_the_fitted_ones_costs_the_others_nothing_and_is_refused(
+def test_a_bogus_value_among_the_fitted_ones_costs_the_others_nothing_and_is_refused_if_it_is_beyond(
     power: int, rows: int, sign: float, seed: int
 ) -> None:
     ordinary = np.random.default_rng(seed).normal(5.0, 1.0, size=rows)
     bogus = sign * 2.0 ** (13 + power) * 10.0
     grid = fit_grid(column(*ordinary.tolist(), bogus))
     assert grid == fit_grid(column(*ordinary.tolist()))
-    assert not grid.place(column(bogus))[1].any()
+    reached = abs(bogus - float(grid.offsets[0])) / float(grid.steps[0]) < limits.WIDE_RANGE - 0.5
+    assert grid.place(column(bogus))[1].all() == reached
 
 
 def test_a_rare_flag_and_a_rare_large_count_are_ordinary() -> None:
@@ -92,10 +93,11 @@ def test_a_rare_flag_and_a_rare_large_count_are_ordinary() -> None:
 def test_whole_numbers_of_moderate_size_lose_nothing(numbers: list[int], base: int) -> None:
     values = column(*(float(base + number) for number in numbers))
     reach = max(numbers) - min(numbers)
-    # A column that never varies is measured from zero, whatever its size.
-    assume(values.any())
+    # A column that never varies may be anything, which is told below.
+    assume(len(set(numbers)) > 1)
     assume(max(abs(base + number) for number in numbers) <= 2**28 or 0 < 8.5 * reach < abs(base + max(numbers)) / 2)
-    grid = fit_grid(values)
+    grid = fit_grid(np.repeat(values, limits.ROWS_THAT_TELL, axis=0))
+    assume(ordinary(values[:, 0]).all())
     placed, fits = grid.place(values)
     assert grid.steps[0] == 1.0
     assert fits.all()
@@ -114,18 +116,18 @@ def test_whole_numbers_of_moderate_size_lose_nothing(numbers: list[int], base: i
         ((0.1, 0.2), 2.0**-22),
         ((1.0, 0.1), 2.0**-20),
         ((1.1, -0.3), 2.0**-19),
-        ((2.0**28, -1.0), 1.0),
-        ((2.0**28 + 2, 1.0), 2.0**9),
-        ((1e300,), 2.0 ** (997 - 20)),
-        ((4e307, 1.0), 2.0**992),
-        ((1e-300,), limits.STEP_SMALLEST),
+        ((2.0**28, 2.0**27, -1.0), 1.0),
+        ((2.0**28 + 2, 2.0**27, 1.0), 2.0**9),
+        ((1e300, -1e300), 2.0 ** (997 - 20)),
+        ((4e307, 3e307), 2.0**992),
+        ((1e-300, 0.0), limits.STEP_SMALLEST),
         ((5e-324, 0.0), limits.STEP_SMALLEST),
     ],
 )
 def test_a_step_is_as_coarse_as_loses_nothing_or_twenty_bits_below_the_largest(
     values: tuple[float, ...], step: float
 ) -> None:
-    assert fitted(*values) == (step, 0.0)
+    assert fitted(*many(*values)[:, 0]) == (step, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -141,13 +143,64 @@ def test_a_step_is_as_coarse_as_loses_nothing_or_twenty_bits_below_the_largest(
 def test_values_far_from_zero_for_their_spread_are_measured_from_their_middle(
     values: tuple[float, ...], step: float, offset: float
 ) -> None:
-    assert fitted(*values) == (step, offset)
+    assert fitted(*many(*values)[:, 0]) == (step, offset)
 
 
-def test_a_constant_column_keeps_the_scale_of_its_constant() -> None:
-    assert fitted(7.0, 7.0, 7.0) == (1.0, 0.0)
-    assert fitted(0.3) == (2.0**-21, 0.0)
-    assert fitted(0.75, 0.75) == (0.25, 0.0)
+@pytest.mark.parametrize("rows", [1, 2, 5000])
+def test_a_constant_column_is_ready_to_wake_up(rows: int) -> None:
+    assert fitted(*[7.0] * rows) == (2.0**-13, 0.0)
+    assert fitted(*[0.3] * rows) == (2.0**-17, 0.0)
+    assert fitted(*[0.75] * rows) == (2.0**-16, 0.0)
+    assert fitted(*[1_700_000_000.0] * rows) == (1.0, 1_700_000_000.0)
+
+
+@pytest.mark.parametrize("values", [(1.0,), (3.0, 7.0), (0.5, 0.25, 1.0), (2.0, 4.0, 8.0, 200.0)])
+def test_a_few_whole_numbers_do_not_make_others_whole(values: tuple[float, ...]) -> None:
+    """The first batch may be one row, and its values whole by chance."""
+    assert fitted(*values)[0] <= 2.0**-12
+
+
+# Fill values ---------------------------------------------------------------------------------------------------------
+
+FILLS = [-999.0, -9999.0, 1e10, 9.96921e36, 1e20, -9e8, float(np.finfo(np.float32).max)]
+LAWS: dict[str, Callable[[np.random.Generator, int], Floats]] = {
+    "normal": lambda random, rows: random.normal(5.0, 2.0, rows),
+    "small": lambda random, rows: random.normal(0.0, 1e-6, rows),
+    "lognormal": lambda random, rows: random.lognormal(0.0, 1.0, rows),
+    "flags": lambda random, rows: (random.random(rows) < 0.1).astype(float),
+    "mostly zero": lambda random, rows: np.where(random.random(rows) < 0.8, 0.0, random.normal(size=rows)),
+    "counts": lambda random, rows: random.poisson(3.0, rows).astype(float),
+    "times": lambda random, rows: 1.7e9 + 1000.0 * random.random(rows),
+    "zero": lambda _, rows: np.zeros(rows),
+    "one": lambda _, rows: np.ones(rows),
+}
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("share", [0.001, 0.01, 0.1, 0.4])
+def test_fill_values_do_not_set_the_scale(law: str, fill: float, share: float) -> None:
+    random = np.random.default_rng(7)
+    clean = LAWS[law](random, 5000)
+    filled = np.where(random.permutation(5000) < share * 5000, fill, clean)
+    step, finest = fitted(*filled)[0], fitted(*clean)[0]
+    typical = spread_of(clean) or max(abs(float(clean[0])), 1.0)
+    # What is typical is at most a few times what it was, as long as less than half is filled in.
+    assert step <= max(finest, 4.0 * typical * limits.FINEST_SHARE_OF_A_SPREAD), (step, finest, typical)
+    names = {mark.value for mark in likely_marks(("x",), filled[:, None])}
+    assert names == {fill} or (law, fill) in {("times", -999.0), ("times", -9999.0)}, names
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_without_fill_values_none_is_named_and_all_are_ordinary(law: str) -> None:
+    clean = LAWS[law](np.random.default_rng(8), 5000)
+    assert likely_marks(("x",), clean[:, None]) == []
+    assert ordinary(clean).all()
+
+
+def test_a_feature_of_a_few_large_numbers_has_no_marks() -> None:
+    amounts = np.where(np.arange(5000) % 10 < 9, 1.0, np.resize([99.0, 999.0, 1e9, 2e9, 3e9, 4e9], 5000))
+    assert likely_marks(("x",), amounts[:, None]) == []
 
 
 @pytest.mark.parametrize("values", [(0.0,), (0.0, -0.0, 0.0), (), (np.nan, np.inf), (np.nan, 0.0)])
@@ -168,8 +221,8 @@ def test_a_value_at_the_end_of_the_floats_is_refused_and_not_turned_into_infinit
 
 
 def test_values_that_are_not_finite_do_not_disturb_the_fit() -> None:
-    rows = np.array([[1.5, np.nan], [np.nan, 2.0], [np.inf, -np.inf], [0.5, 1.0]])
-    assert fit_grid(rows) == Grid(np.array([0.5, 1.0]), np.zeros(2))
+    rows = np.array([[1.5, np.nan], [np.nan, 2.0], [np.inf, -np.inf], [0.5, 1.0]] * limits.ROWS_THAT_TELL)
+    assert fit_grid(rows) == Grid(np.array([0.5, 1.0]), np.zeros(2), limits.WIDE_RANGE_BITS)
 
 
 def test_the_fit_does_not_depend_on_the_type_or_layout_of_the_rows() -> None:
@@ -188,14 +241,16 @@ def test_there_is_nothing_to_fit_without_rows_of_features(shape: tuple[int, ...]
 
 @given(strategies.grids(), st.data())
 def test_a_value_is_placed_as_the_formula_says_bit_for_bit(grid: Grid, data: st.DataObject) -> None:
-    anything = strategies.ANY_FLOAT | st.integers(-(2**33), 2**33).map(lambda number: number / 8)
+    anything = strategies.ANY_FLOAT | strategies.magnitudes(bits=48).map(lambda number: number / 8)
     rows = data.draw(hnp.arrays(np.float64, (3, grid.features), elements=anything))
     placed, fits = grid.place(rows)
     with np.errstate(all="ignore"):
         expected = np.rint((rows - grid.offsets) / grid.steps)
-    inside = np.isfinite(expected) & (np.abs(expected) <= LARGEST)
+    inside = np.isfinite(expected) & (np.abs(expected) < grid.range)
     assert np.array_equal(fits, inside.all(axis=1))
     assert np.array_equal(placed[fits], expected[fits])
+    narrow = not (np.abs(expected[fits]) >= limits.GRID_RANGE).any()
+    assert placed.dtype == (np.int32 if narrow else np.int64)
     assert not np.signbit(placed[fits][placed[fits] == 0.0]).any()
 
 
@@ -206,7 +261,7 @@ def test_grid_values_come_back_to_their_own_place(grid: Grid, q: int) -> None:
     assert grid.values(np.array([[q]], dtype=np.int32)).tolist() == rows.tolist()
 
 
-@given(strategies.grids(features=1), strategies.grid_values(), st.floats(-0.5, 0.5))
+@given(strategies.grids(features=1, range_bits=limits.GRID_RANGE_BITS), strategies.grid_values(), st.floats(-0.5, 0.5))
 def test_no_value_moves_by_more_than_half_a_step(grid: Grid, q: int, part: float) -> None:
     step = float(grid.steps[0])
     rows = grid.values(np.array([[float(q)]])) + part * step
@@ -218,15 +273,17 @@ def test_no_value_moves_by_more_than_half_a_step(grid: Grid, q: int, part: float
     assert Fraction(float(grid.rounding_error(rows, placed)[0])) <= Fraction(step) * Fraction(2**23 + 1, 2**24)
 
 
-@pytest.mark.parametrize("step", [1.0, 0.25, 2.0**30, limits.STEP_SMALLEST, limits.STEP_LARGEST])
+@pytest.mark.parametrize("bits", [limits.GRID_RANGE_BITS, limits.WIDE_RANGE_BITS])
+@pytest.mark.parametrize("step", [1.0, 0.25, 2.0**30, limits.STEP_SMALLEST, limits.STEP_LARGEST_WIDE])
 @pytest.mark.parametrize("offset_steps", [0, 5, -(2**20)])
-def test_the_range_ends_just_below_two_to_the_thirtieth(step: float, offset_steps: int) -> None:
-    grid = Grid(np.array([step]), np.array([step * offset_steps]))
-    edges = [LARGEST, -LARGEST, LARGEST + 0.25, LARGEST + 0.75, limits.GRID_RANGE, -limits.GRID_RANGE, -LARGEST - 0.75]
+def test_the_range_ends_just_below_the_power_of_two_it_is_of(step: float, offset_steps: int, bits: int) -> None:
+    grid = Grid(np.array([step]), np.array([step * offset_steps]), bits)
+    last = 2**bits - 1
+    edges = [last, -last, last + 0.25, last + 0.75, 2**bits, -(2**bits), -last - 0.75]
     rows = np.array([[(edge + offset_steps) * step] for edge in edges])
     placed, fits = grid.place(rows)
     assert fits.tolist() == [True, True, True, False, False, False, False]
-    assert placed[:3, 0].tolist() == [LARGEST, -LARGEST, LARGEST]
+    assert placed[:3, 0].tolist() == [last, -last, last]
     # A block is judged as a whole where all of it fits, so each edge is tried alone as well.
     assert [bool(grid.place(row[None, :])[1][0]) for row in rows] == fits.tolist()
 

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 import strategies
 from deltaplane import limits
 from deltaplane.arrays import Floats, Int64s
+from deltaplane.errors import LimitExceeded
 from deltaplane.exact.moments import Moments
 
 LARGEST = limits.GRID_RANGE - 1
+WIDEST = limits.WIDE_RANGE - 1
 WORD = 2**64
 EDGES = [
     0,
@@ -61,6 +63,7 @@ def shifts_taken(monkeypatch: pytest.MonkeyPatch, rows: Int64s) -> set[int]:
 
 
 PLAIN, SPLIT = set[int](), {0, limits.SPLIT_BITS, 2 * limits.SPLIT_BITS}
+WIDE = {shift * limits.SPLIT_BITS for shift in range(5)}
 
 
 @given(strategies.grid_rows())
@@ -92,6 +95,52 @@ def test_a_block_is_split_as_soon_as_its_sums_of_squares_reach_half_of_what_is_e
     block[ones::2, 1] *= -1
     assert (large * largest**2 + ones < limits.EXACT_PRODUCT // 2) == (path == PLAIN)
     assert shifts_taken(monkeypatch, block) == path
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("largest", [limits.GRID_RANGE, limits.GRID_RANGE + 1, 2**44 + 12345, WIDEST])
+def test_rows_beyond_the_narrow_range_have_one_limb_more(
+    monkeypatch: pytest.MonkeyPatch, largest: int, sign: int
+) -> None:
+    block = np.full((20, 2), sign * largest, dtype=np.int64)
+    block[::2, 1] *= -1
+    assert shifts_taken(monkeypatch, block) == WIDE
+
+
+def test_of_a_block_wide_rows_alone_take_the_longer_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    block = np.arange(4096, dtype=np.int64).reshape(2048, 2)
+    block[[3, 77], 1] = -WIDEST
+    lengths: list[int] = []
+    original = Moments._of_limbs
+
+    def spy(*limbs: Floats) -> Moments:
+        lengths.append(len(limbs[0]))
+        return original(*limbs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Moments, "_of_limbs", spy)
+        moments = of_block(block)
+    assert lengths == [2]
+    assert entries(moments) == product(block)
+
+
+def test_a_block_of_the_widest_values_is_exact() -> None:
+    block = np.full((limits.BLOCK_ROWS, 2), WIDEST, dtype=np.int64)
+    block[:, 1] *= -1
+    moments = Moments.of_rows(block)
+    assert moments.entry(0, 0) == limits.BLOCK_ROWS * WIDEST**2 == -moments.entry(0, 1)
+    assert moments.entry(0, 2) == -limits.BLOCK_ROWS * WIDEST
+
+
+def test_sums_of_squares_that_128_bits_may_not_hold_are_refused_and_never_wrap() -> None:
+    rows = Moments.of_rows(np.full((8, 1), WIDEST))
+    while 2 * rows.count < limits.WIDE_ROWS:
+        rows = rows + rows
+    assert rows.entry(0, 0) == rows.count * WIDEST**2
+    almost = rows + rows - Moments.of_rows(np.full((1, 1), WIDEST))
+    assert almost.count == limits.WIDE_ROWS - 1
+    with pytest.raises(LimitExceeded, match=f"squares of a feature in {almost.count} and {rows.count} rows"):
+        almost + rows
 
 
 @given(strategies.grid_rows(max_rows=4, min_rows=1))
@@ -129,7 +178,8 @@ def test_a_full_block_of_the_largest_values_is_exact(sign: int) -> None:
 @given(strategies.grid_rows())
 def test_the_type_of_the_rows_makes_no_difference(rows: Int64s) -> None:
     moments = Moments.of_rows(rows)
-    assert Moments.of_rows(rows.astype(np.int32)) == moments
+    if (np.abs(rows) < limits.GRID_RANGE).all():
+        assert Moments.of_rows(rows.astype(np.int32)) == moments
     assert Moments.of_rows(rows.astype(np.float64)) == moments
 
 
@@ -143,7 +193,7 @@ def test_the_layout_of_the_rows_makes_no_difference(rows: Int64s) -> None:
     assert Moments.of_rows(rows[::-1]) == moments
 
 
-@pytest.mark.parametrize("value", [limits.GRID_RANGE, -limits.GRID_RANGE, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [limits.WIDE_RANGE, -limits.WIDE_RANGE, float("nan"), float("inf")])
 def test_a_row_outside_the_range_never_reaches_the_sums(value: float) -> None:
     with pytest.raises(AssertionError, match="outside the grid's range"):
         Moments.of_rows(np.array([[0.0, 1.0], [value, 0.0]]))

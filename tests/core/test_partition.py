@@ -13,11 +13,23 @@ from deltaplane import limits
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
+from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.nested_windows import Window
 from deltaplane.stream.sample import Retirement
 from deltaplane.window.partition import Partition, Step
 from deltaplane.window.sliding import NO_WATERMARK
-from strategies_streams import Follower, Move, Row, admitted, definition_of, live_ids, retirements_of, rows_by
+from strategies_streams import (
+    Follower,
+    Move,
+    Row,
+    admitted,
+    definition_of,
+    live_ids,
+    retirements_of,
+    rows_by,
+    samples_of,
+)
 
 
 class Stream:
@@ -402,6 +414,31 @@ def test_rows_of_1e10_in_and_out_of_a_window_leave_no_trace() -> None:
     assert np.array_equal(
         seen.partition.statistics.grams()["x"].to_float(), never.partition.statistics.grams()["x"].to_float()
     )
+
+
+@pytest.mark.parametrize("pane", [1, 7])
+@pytest.mark.parametrize("times", [1, 60])
+def test_rows_beyond_two_to_the_thirtieth_in_and_out_of_windows_leave_no_trace(pane: int, times: int) -> None:
+    """They enter several windows, one by one or as a block, are replaced, retired, and slide out again."""
+    definition = definition_of("50", features=2)
+    ladder = replace(definition.ladder, windows=(*definition.ladder.windows, Window("count", 200)), pane_rows=pane)
+    grid = type(definition.grid)(np.ones(2), np.zeros(2), limits.WIDE_RANGE_BITS)
+    definition = replace(definition, grid=grid, ladder=ladder)
+    random = np.random.default_rng(2)
+    rows = [Row(f"s{at}", "xy"[at % 2], tuple(random.integers(-100, 100, size=2).astype(float))) for at in range(2600)]
+    far = float(limits.WIDE_RANGE - 1)
+    wild = [Row(f"w{at}", "x", (far * (-1) ** at, float(2**40 + at))) for at in range(times)]
+    seen, reference = Stream(definition), Reference(definition)
+    given = [rows[:1030], wild, rows[1030:1100], [Row("w0", "y", (1.0, 2.0**33))], rows[1100:1300], rows[1300:]]
+    for part in given:
+        seen.take(*part)
+        reference.add(0, samples_of([(row,) for row in part], features=2))
+        if part is not given[-1]:
+            assert seen.partition.statistics == reference.statistics()
+    never = Stream(definition)
+    never.take(*rows[-400:])
+    if pane == 1:
+        assert seen.partition.statistics == never.partition.statistics
 
 
 def test_a_window_of_the_largest_values_is_exact_beyond_64_bits() -> None:

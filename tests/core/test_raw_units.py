@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from deltaplane.arrays import Flags, Floats, Int32s
+from deltaplane.arrays import Flags, Floats, Steps
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
@@ -33,7 +33,7 @@ def rows_of(seed: int, features: int = 1) -> tuple[Floats, Flags]:
     return np.where(own, 1.0, -1.0)[:, None] + 2.0 * rng.normal(size=(60, features)), own
 
 
-def plane_of(X: Floats, own: Flags, options: SolverOptions) -> tuple[Plane, Grid, Int32s]:
+def plane_of(X: Floats, own: Flags, options: SolverOptions) -> tuple[Plane, Grid, Steps]:
     grid = fit_grid(X)
     placed, fits = grid.place(X)
     assert fits.all()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from deltaplane import limits
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.refit import refit_grid
 
@@ -52,7 +55,7 @@ def test_after_a_jump_by_a_million_the_values_of_before_keep_eight_bits_and_whol
 
 def test_a_bogus_number_among_them_and_what_is_no_number_widen_nothing() -> None:
     live = rows_of(5)
-    grid = fit_grid(live)
+    grid = replace(fit_grid(live), range_bits=limits.GRID_RANGE_BITS)
     jumped = rows_of(6, 10)
     jumped[:, 0] = 1e6
     usual = refit_grid(grid, NAMES, live, jumped)

@@ -130,7 +130,7 @@ def test_no_batch_makes_admission_fail_and_a_second_reading_judges_the_same(
     partition = data.draw(st.one_of(st.none(), st.integers(0, definition.partitions - 1)))
     admitted, refusals = admit(samples, definition, partition=partition)
     assert sorted([*admitted.rows.tolist(), *(refusal.row for refusal in refusals)]) == list(range(len(samples)))
-    assert (np.abs(admitted.placed) < limits.GRID_RANGE).all()
+    assert (np.abs(admitted.placed) < definition.grid.range).all()
     assert np.isfinite(admitted.features).all()
     assert np.isfinite(admitted.rounding).all()
     again, same = admit(samples, definition, partition=partition)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import strategies
+from deltaplane import limits
 from deltaplane.arrays import Int32s, Int64s
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.moments import Moments
@@ -155,7 +156,8 @@ def test_rows_are_summed_class_by_class(rows: Int64s, data: st.DataObject) -> No
         naive[labels[code]] = naive[labels[code]] + part if labels[code] in naive else part
     parts = moments_by_class(rows, codes, labels)
     assert parts == naive
-    assert moments_by_class(rows.astype(np.int32), codes, labels) == naive
+    if (np.abs(rows) < limits.GRID_RANGE).all():
+        assert moments_by_class(rows.astype(np.int32), codes, labels) == naive
     assert moments_by_class(rows.astype(np.float64), codes, labels) == naive
 
 

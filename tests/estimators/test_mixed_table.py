@@ -16,7 +16,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from deltaplane.columns.inference import infer
 from deltaplane.errors import DefinitionError, DefinitionMismatch
-from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsRefused, SlidingProximalSVM
+from deltaplane.estimators import ExtremeSVM, ProximalSVM, RowsLeftOut, RowsRefused, SlidingProximalSVM
 from mixed_table import mixed_table
 
 Table = dict[str, list[Any]]
@@ -111,11 +111,31 @@ def test_rows_of_a_table_come_and_go_and_merge_without_a_trace(made: tuple[Table
         fresh.merge(features)
 
 
-def test_a_row_that_cannot_be_encoded_refuses_the_call_and_changes_nothing(
+@pytest.mark.parametrize("kind", [ProximalSVM, SlidingProximalSVM, ExtremeSVM])
+def test_a_row_that_cannot_be_encoded_is_left_out_alone(kind: Any, made: tuple[Table, np.ndarray[Any, Any]]) -> None:
+    table, labels = made
+    svm = kind(C=1.0, columns="auto").fit(rows_of(table, slice(0, 1000)), labels[:1000])
+    settings = {"C": 1.0, "columns": svm.encoder_, "grid": svm.grid_}
+    if kind is ExtremeSVM:
+        settings["feature_map"] = svm.live_.space.feature_map
+    wrong = {**table, "amount": ["lots", *table["amount"][1:]]}
+    with pytest.warns(RowsLeftOut, match=r"row 0 of 2000: column 'amount' is no number: 'lots'.*\(1 such rows\)"):
+        left = kind(**settings).fit(wrong, labels)
+    assert [one.row for one in left.refused_rows_] == [0]
+    others = kind(**settings).fit(rows_of(table, slice(1, None)), labels[1:])
+    assert left.digest() == others.digest()
+    with pytest.warns(RowsLeftOut, match="row 0 of 2000"):
+        svm.partial_fit(wrong, labels)
+    with pytest.raises(RowsRefused, match=r"row 0 of 2000: column 'amount' is no number") as refusal:
+        svm.predict(wrong)
+    assert list(refusal.value.refusals) == [0]
+
+
+def test_who_asks_for_it_has_the_call_refused_for_a_row_that_cannot_be_encoded(
     made: tuple[Table, np.ndarray[Any, Any]],
 ) -> None:
     table, labels = made
-    svm = ProximalSVM(1.0, columns="auto").fit(table, labels)
+    svm = ProximalSVM(1.0, columns="auto", on_refused="raise").fit(table, labels)
     before, encoder = svm.digest(), svm.encoder_
     wrong = {**table, "amount": ["lots", *table["amount"][1:]]}
     with pytest.raises(RowsRefused, match=r"row 0 of 2000: column 'amount' is no number: 'lots'"):

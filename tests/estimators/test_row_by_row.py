@@ -10,8 +10,10 @@ import pytest
 
 from deltaplane.arrays import Floats, Labels
 from deltaplane.errors import SolveRefused
-from deltaplane.estimators import RowsRefused, SlidingProximalSVM
+from deltaplane.estimators import SlidingProximalSVM
 from deltaplane.estimators.rows_given import Labelled
+from deltaplane.estimators.sliding import _arriving
+from deltaplane.estimators.statistics_classifier import Given
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.solve.sliding_planes import planes_before
 
@@ -54,9 +56,10 @@ def test_every_plane_every_prediction_and_what_is_held_at_the_end_are_those_of_o
     except SolveRefused:
         pytest.fail(f"seed {seed} makes a stream without a plane to begin with")
     predicted = at_once.predict_then_fit(X[FIRST:], y[FIRST:])
-    coming = Labelled.of(y[FIRST:])
-    arriving = one_by_one._arriving(one_by_one._fitted(), X[FIRST:], coming)
-    assert predicted.tolist() == one_by_one._one_by_one(X[FIRST:], arriving, coming.labels).tolist()
+    coming = Given(X[FIRST:], Labelled.of(y[FIRST:]), {})
+    admitted = one_by_one._admitted(one_by_one._fitted(), coming)
+    arriving = _arriving(admitted)
+    assert predicted.tolist() == one_by_one._one_by_one(X[FIRST:], admitted).tolist()
     passage = kept._passage(arriving)
     assert passage is not None
     blocks = list(planes_before(passage, kept.grid_, kept._options()))
@@ -92,7 +95,8 @@ def test_what_is_not_made_many_at_a_time_is_made_one_after_the_other(of: dict[st
     X, y = X[: FIRST + 30], y[: FIRST + 30]
     begin = {"C": "auto"} if of == {"C": "auto"} else {"C": 1.0}
     estimator, other = (begun(X, y, 80, **begin).set_params(**of) for _ in range(2))
-    assert estimator._passage(estimator._arriving(estimator._fitted(), X[FIRST:], Labelled.of(y[FIRST:]))) is None
+    coming = Given(X[FIRST:], Labelled.of(y[FIRST:]), {})
+    assert estimator._passage(_arriving(estimator._admitted(estimator._fitted(), coming))) is None
     expected = []
     for row in range(FIRST, len(X)):
         expected.append(int(other.predict(X[row : row + 1])[0]))
@@ -120,19 +124,10 @@ def test_rows_so_large_that_their_sums_leave_int64_take_the_other_way() -> None:
     X = np.rint(X / np.abs(X).max(axis=0) * (2.0**30 - 1))
     grid = Grid(np.ones(X.shape[1]), np.zeros(X.shape[1]))
     estimator = SlidingProximalSVM(100, C=1.0, grid=grid).partial_fit(X[:FIRST], y[:FIRST])
-    arriving = estimator._arriving(estimator._fitted(), X[FIRST:], Labelled.of(y[FIRST:]))
+    coming = Given(X[FIRST:], Labelled.of(y[FIRST:]), {})
+    arriving = _arriving(estimator._admitted(estimator._fitted(), coming))
     assert estimator._passage(arriving) is None
     assert len(estimator.predict_then_fit(X[FIRST:], y[FIRST:])) == len(X) - FIRST
-
-
-def test_a_row_off_the_grid_is_refused_before_any_is_learned() -> None:
-    X, y, window = stream(5)
-    estimator = begun(X, y, window, C=1.0)
-    before, wrong = estimator.digest(), X[FIRST:].copy()
-    wrong[-1] = 1e12
-    with pytest.raises(RowsRefused, match=f"row {len(wrong) - 1} of {len(wrong)}"):
-        estimator.predict_then_fit(wrong, y[FIRST:])
-    assert estimator.digest() == before
 
 
 def test_a_copy_and_what_it_was_copied_from_slide_each_on_its_own() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -74,6 +75,23 @@ def test_plain_and_split_blocks_in_any_mixture_give_the_same_bits(seed: int) -> 
     for start in range(0, len(rows), 100 * (seed + 1)):
         total = total + Moments.of_rows(rows[start : start + 100 * (seed + 1)])
     assert total == Moments.of_rows(rows) == Moments.of_rows(rows[random.permutation(len(rows))])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_narrow_and_wide_rows_in_any_mixture_and_cut_give_the_bits_of_whole_numbers(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    rows = random.integers(-(2**10), 2**10, size=(2500, 3))
+    some = random.random(rows.shape) < [0.0004, 0.01, 0.5, 1.0][seed]
+    rows[some] = random.integers(-(2**45) + 1, 2**45, size=int(some.sum())) >> random.integers(0, 20)
+    exact = [[int(entry) for entry in row] for row in (rows.astype(object).T @ rows.astype(object)).tolist()]
+    whole = Moments.of_rows(rows)
+    assert [[whole.entry(i, j) for j in range(3)] for i in range(3)] == exact
+    for length in (1, 7, 8, 100, 2048):
+        cuts = range(0, len(rows), length)
+        parts = [Moments.of_rows(rows[start : start + length]) for start in cuts]
+        assert functools.reduce(Moments.__add__, parts) == whole
+    assert Moments.of_rows(rows[random.permutation(len(rows))]) == whole
+    assert whole - Moments.of_rows(rows[:1000]) == Moments.of_rows(rows[1000:])
 
 
 @given(strategies.grid_rows(max_rows=12), strategies.grid_rows(max_rows=12), st.data())

@@ -154,3 +154,24 @@ def test_a_file_that_is_there_a_stream_of_the_same_name_and_a_grid_that_is_not_o
         assert came.exit_code != 0
         assert words in str(came.exception)
     assert not (tmp_path / "new.toml").exists()
+
+
+def test_a_wider_range_alone_needs_no_new_grid_and_brings_refused_rows_in() -> None:
+    tables = {key: value for key, value in tables_of().items() if key != "input"}
+    old = StreamDefinition.from_tables(tables)
+    new = StreamDefinition.from_tables({**tables, "name": "new", "grid": {**tables["grid"], "range_bits": 45}})
+    assert new.data_fingerprint == old.data_fingerprint
+    assert new.stream_fingerprint != StreamDefinition.from_tables({**tables, "name": "new"}).stream_fingerprint
+    assert StreamDefinition.from_tables(new.to_tables()) == new
+    assert "range_bits" not in old.to_tables()["grid"]
+    regroup, runner, reference = Regroup(old, new), EmbeddedRunner(new), Reference(new)
+    for record in log_of(old):
+        runner.broker.append_all(tuple(regroup.record(record)), NOW)
+    runner.drain(NOW)
+    assert regroup.counts == {"rows": 280, "retirements": 2, "refused rows": 0}
+    for samples in BATCHES:
+        reference.add(0, samples)
+    for sample_id in ("row-3", "row-204"):
+        reference.retire(sample_id)
+    assert runner.merger.model is not None
+    assert runner.merger.model.digest == reference.statistics().digest(new.data_fingerprint)

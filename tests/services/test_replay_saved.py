@@ -18,9 +18,15 @@ HEADER = ["t", "a", "b", "y"]
 
 
 def rows_of(rows: int) -> list[list[object]]:
+    """Rows of two classes, of which one in 230 is a million: beyond 2**30 steps of the grid."""
     chance = random.Random(5)
     return [
-        [1_690_000_000 + 600 * at, f"{chance.gauss(at % 2, 1):.3f}", f"{chance.gauss(0, 1):.3f}", "pq"[at % 2]]
+        [
+            1_690_000_000 + 600 * at,
+            "1e6" if at % 230 == 229 else f"{chance.gauss(at % 2, 1):.3f}",
+            f"{chance.gauss(0, 1):.3f}",
+            "pq"[at % 2],
+        ]
         for at in range(rows)
     ]
 
@@ -48,6 +54,7 @@ def test_a_replay_saved_and_continued_twice_is_one_run(replay: Run, tmp_path: Pa
     same = ("digest", "gmean", "scored", "not_scored", "classes", "outcomes", "order", "confusion", "rows")
     assert {name: end[name] for name in same} == {name: whole[name] for name in same}
     assert end["rounding_error"] == whole["rounding_error"]
+    assert whole["rejected"] == 0
 
 
 def test_the_file_is_an_avro_container_that_holds_the_live_rows_and_no_more(replay: Run, tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from unittest import mock
 
+import numpy as np
+
+from deltaplane.arrays import Int32s, Int64s
 from deltaplane.log import delta
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
 from deltaplane.log.model import Model
 from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, trim_point
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
+from deltaplane.window.buffer import RowBuffer
 from deltaplane.window.kept_sums import KnownSums
 from deltaplane.window.retirements import RetirementMemory
 from deltaplane_services.processors import account
@@ -21,7 +25,7 @@ from simulation.forgeries import FORGERIES, audited, short_history
 from simulation.histories import check, live
 from simulation.orders import check_orders, live_with_orders
 
-Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes], tuple[SourceState, Verdict]]
+Rule = Callable[[SourceState, Claim | Delta | SourceOrder, bytes, int], tuple[SourceState, Verdict]]
 
 USERS_OF_THE_RULE = ("deltaplane.log.merger", "deltaplane_services.processors.acceptance", "simulation.world")
 
@@ -37,58 +41,58 @@ def _just_before(state: SourceState, tile: Tile) -> SourceState:
 
 
 def _takes_gaps(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and record.tile.sequence > state.sequence:
         state = _just_before(state, record.tile)
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _ignores_claims(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and state.owner:
         record = replace(record, writer=state.owner)
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _takes_repeats(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and record.tile.sequence == state.sequence - 1:
         record = replace(record, tile=replace(record.tile, sequence=state.sequence))
         state = _just_before(state, record.tile)
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _forgets_labels(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    after, verdict = delta.accept(state, record, fingerprint)
+    after, verdict = delta.accept(state, record, fingerprint, grid_range)
     return replace(after, labels=()), verdict
 
 
 def _takes_what_a_removed_source_says(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     if isinstance(record, Delta) and state.barred:
         state = replace(_just_before(state, record.tile), barred=False, owner=record.writer)
-        after, verdict = delta.accept(state, record, fingerprint)
+        after, verdict = delta.accept(state, record, fingerprint, grid_range)
         return replace(after, barred=True), verdict
-    return delta.accept(state, record, fingerprint)
+    return delta.accept(state, record, fingerprint, grid_range)
 
 
 def _keeps_the_rows_of_a_removed_source(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    after, verdict = delta.accept(state, record, fingerprint)
+    after, verdict = delta.accept(state, record, fingerprint, grid_range)
     return replace(after, statistics=state.statistics) if after.barred else after, verdict
 
 
 def _lets_a_source_in_where_it_was(
-    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes
+    state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    after, verdict = delta.accept(state, record, fingerprint)
+    after, verdict = delta.accept(state, record, fingerprint, grid_range)
     if isinstance(record, SourceOrder):
         after = replace(after, samples_position=state.samples_position, retirements_position=state.retirements_position)
     return after, verdict
@@ -212,6 +216,17 @@ def _takes_topics_by_their_names() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _holds_wide_rows_in_32_bits() -> Iterator[None]:
+    original = RowBuffer.rows
+
+    def rows(self: RowBuffer, slots: Int64s) -> Int32s:
+        return original(self, slots).astype(np.int32)
+
+    with mock.patch.object(RowBuffer, "rows", rows):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
@@ -229,6 +244,7 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes misplaced retirements": _takes_misplaced_retirements,
     "waits for what is not there": _waits_for_what_is_not_there,
     "takes offsets as they come": _takes_offsets_as_they_come,
+    "holds wide rows in 32 bits": _holds_wide_rows_in_32_bits,
 }
 """Ways to break the rule, by name."""
 

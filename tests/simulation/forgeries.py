@@ -42,7 +42,8 @@ def accepted(
         change,
         labels=labels,
     )
-    after, verdict = accept(replace(state, owner="evil"), forged, world.definition.stream_fingerprint)
+    fingerprint, grid_range = world.definition.stream_fingerprint, world.definition.plane_grid.range
+    after, verdict = accept(replace(state, owner="evil"), forged, fingerprint, grid_range)
     assert verdict is Verdict.ACCEPTED
     return after
 

@@ -66,7 +66,10 @@ def definition_for(seed: int) -> StreamDefinition:
     # Some streams were begun before places were checked; there every producer follows the rule.
     partitioner: Partitioner = "crc32" if seed // 27 % 4 == 3 else "murmur2"
     skew = definition.ladder.fitting_skew_milliseconds if fits else 1000
-    return replace(definition, max_skew_milliseconds=skew, partitioner=partitioner)
+    # Half of the streams admit rows that are wider than 32 bits a value, and have them.
+    wide = seed // 3 % 2
+    grid = replace(definition.grid, range_bits=limits.WIDE_RANGE_BITS if wide else limits.GRID_RANGE_BITS)
+    return replace(definition, max_skew_milliseconds=skew, partitioner=partitioner, grid=grid)
 
 
 def live(seed: int, events: int = EVENTS) -> World:

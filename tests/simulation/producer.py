@@ -204,7 +204,8 @@ class Producer:
             time = now + self.random.choice((skew // 2, skew))
             self.did["sample of a fast clock"] += 1
         label = self.random.choice(("x", "x", "y", "z"))
-        values = tuple(float(self.random.choice((-5, 0, 1, 7, 1000, 2**29))) for _ in self.definition.features)
+        far = self.definition.grid.range // 2
+        values = tuple(float(self.random.choice((-5, 0, 1, 7, 1000, far))) for _ in self.definition.features)
         draw = self.random.random()
         if self._rows and draw < 0.25:
             # An id from any time: live, retired, expired, or just sent.
@@ -227,7 +228,7 @@ class Producer:
         if way == "unknown class" and not self.definition.classes.names:
             return row, None
         self.did[f"row {way}"] += 1
-        first = {"NaN": float("nan"), "infinite": float("-inf"), "out of range": 2.0**30}
+        first = {"NaN": float("nan"), "infinite": float("-inf"), "out of range": float(self.definition.grid.range)}
         if way in first:
             return replace(row, values=(first[way], *row.values[1:])), "bad value"
         if way == "unknown class":

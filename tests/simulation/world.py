@@ -587,7 +587,9 @@ class World:
             state, delta, taken = truth[-1].state, None, True
             try:
                 change = read_claim_or_delta(record.value, self.definition.dimension)
-                after, verdict = accept(state, change, self.definition.stream_fingerprint)
+                after, verdict = accept(
+                    state, change, self.definition.stream_fingerprint, self.definition.plane_grid.range
+                )
                 delta = change if verdict is Verdict.ACCEPTED and isinstance(change, Delta) else None
             except (WireError, DefinitionMismatch, StateMismatch):
                 after, taken = state, False

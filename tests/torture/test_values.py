@@ -72,10 +72,10 @@ def test_two_to_the_54th_and_one_stand_side_by_side_without_loss(mode: str) -> N
 
 
 def test_two_to_the_54th_and_one_in_one_feature_lose_the_one_and_say_so() -> None:
-    values = np.array([[1.0], [2.0**54], [0.0], [-(2.0**54)]])
+    values = np.array([[1.0], [2.0**54], [0.0], [-(2.0**54)], [2.0**53]])
     grid = fit_grid(values)
     stream = TortureStream(definition_for("plain", grid.steps.tolist()))
-    stream.take(values, ["no", "yes", "no", "yes"])
+    stream.take(values, ["no", "yes", "no", "yes", "no"])
     assert stream.runner.rounding_error.tolist() == [1.0]
     assert not stream.letters()
 

@@ -12,6 +12,7 @@ with extra_needed("deltaplane.estimators", "estimators"):
     from deltaplane.estimators.extreme import ExtremeSVM
     from deltaplane.estimators.least_squares import LeastSquaresSVM
     from deltaplane.estimators.proximal import ProximalSVM
+    from deltaplane.estimators.rows_given import RefusedRow, RowsLeftOut
     from deltaplane.estimators.sliding import SlidingProximalSVM
     from deltaplane.estimators.updatable_kernel import UpdatableKernelSVM
 
@@ -19,6 +20,8 @@ __all__ = [
     "ExtremeSVM",
     "LeastSquaresSVM",
     "ProximalSVM",
+    "RefusedRow",
+    "RowsLeftOut",
     "RowsRefused",
     "SlidingProximalSVM",
     "UpdatableKernelSVM",

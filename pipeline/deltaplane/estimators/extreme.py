@@ -36,8 +36,8 @@ class ExtremeSVM(ProximalSVM):
       to merge must be given the same grid and feature map.
 
     ``weighting="none"`` is the paper's; by default classes are weighted. The others are those of ``ProximalSVM``.
-    ``coef_`` is over the units. Rows to be predicted must fit the grid as well: what a layer makes of a row depends
-    on its grid integers alone.
+    ``coef_`` is over the units. What a layer makes of a row depends on its grid integers alone, and of values further
+    out than 1024 deviations on their sign.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
@@ -54,8 +54,17 @@ class ExtremeSVM(ProximalSVM):
         grid: Grid | None = None,
         feature_map: FeatureMap | None = None,
         columns: Literal["auto"] | Encoder | None = None,
+        on_refused: Literal["warn", "raise"] = "warn",
     ) -> None:
-        super().__init__(C, weighting=weighting, standardize=standardize, kind=kind, grid=grid, columns=columns)
+        super().__init__(
+            C,
+            weighting=weighting,
+            standardize=standardize,
+            kind=kind,
+            grid=grid,
+            columns=columns,
+            on_refused=on_refused,
+        )
         self.units = units
         self.seed = seed
         self.layer = layer

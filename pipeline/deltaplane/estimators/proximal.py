@@ -42,8 +42,12 @@ class ProximalSVM(StatisticsClassifier):
     More than two classes are told apart one against the rest (paper 4, eq. 4.23 to 4.26). Without ``classes`` in the
     first ``partial_fit`` they come and go with their rows.
 
-    Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used,
-    :class:`deltaplane.RowsRefused` (a ValueError) on values outside the grid, and
+    - ``on_refused``: a row with a value outside the grid's range (2**45 steps, 33 million times what a grid was fitted
+      on), with a cell that cannot be encoded, or with a label that was not declared, is left out alone: with a warning
+      (:class:`deltaplane.RowsLeftOut`), and ``refused_rows_`` has its number and the reason. ``"raise"``
+      refuses the whole call instead (:class:`deltaplane.RowsRefused`, a ValueError), and nothing changes.
+
+    Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used, and
     :class:`deltaplane.errors.SolveRefused` where the statistics do not determine a plane.
     """
 
@@ -57,6 +61,7 @@ class ProximalSVM(StatisticsClassifier):
         bias: Bias = "default",
         grid: Grid | None = None,
         columns: Literal["auto"] | Encoder | None = None,
+        on_refused: Literal["warn", "raise"] = "warn",
     ) -> None:
         self.C = C
         self.weighting = weighting
@@ -65,24 +70,26 @@ class ProximalSVM(StatisticsClassifier):
         self.bias = bias
         self.grid = grid
         self.columns = columns
+        self.on_refused = on_refused
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn rows [n, d] with labels [n]."""
-        rows, labelled = self._given(X, y, first=True)
+        given = self._given(X, y, first=True)
+        space = self._space_for(given.rows)
+        placed, labelled, _ = self._admitted(Live(space, space.nothing(), {}), given)
         several(np.array(labelled.texts))
-        space = self._space_for(rows)
-        statistics = space.statistics(space.place(rows), labelled)
-        self._hold(Live(space, statistics, labelled.labels))
+        self._hold(Live(space, space.statistics(placed, labelled), labelled.labels))
         self._solved()
         return self
 
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn more rows [n, d] with labels [n]. ``classes`` [k], at the first call, declares all there will be."""
-        rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
-        live = self._live_or_new(rows, classes)
-        change = self._statistics_of(live, rows, labelled)
+        given = self._given(X, y, first=not hasattr(self, "live_"))
+        live = self._live_or_new(given.rows, classes)
+        placed, labelled, _ = self._admitted(live, given)
+        change = live.space.statistics(placed, labelled)
         return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labelled.labels}))
 
     @blas_threads()
@@ -94,14 +101,17 @@ class ProximalSVM(StatisticsClassifier):
         rows that never came but could have may go unnoticed.
         """
         check_is_fitted(self, "live_")
-        rows, labelled = self._given(X, y, first=False)
+        given = self._given(X, y, first=False)
         live = self._fitted()
-        if strangers := set(labelled.texts) - live.labels.keys():
+        if strangers := set(given.labelled.texts) - live.labels.keys():
             raise RowsRefused(f"retire: rows of classes {sorted(strangers)} were never added")
-        change = self._statistics_of(live, rows, labelled)
+        placed, labelled, _ = self._admitted(live, given)
+        change = live.space.statistics(placed, labelled)
         left = live.statistics - change
         if reason := impossible(left, change):
-            raise StateMismatch(f"retire: {reason}; some of the {len(rows)} rows were never added; nothing was retired")
+            raise StateMismatch(
+                f"retire: {reason}; some of the {len(placed)} rows were never added; nothing was retired"
+            )
         return self._hold(replace(live, statistics=left))
 
     def merge(self, other: ProximalSVM) -> Self:
@@ -114,7 +124,7 @@ class ProximalSVM(StatisticsClassifier):
         mine, theirs = self._fitted(), other._fitted()
         if mine.space.names != theirs.space.names:
             raise DefinitionMismatch("merge: expected the same features by name and order, got others")
-        if mine.space.grid != theirs.space.grid:
+        if not mine.space.grid.places_as(theirs.space.grid):
             raise DefinitionMismatch("merge: expected the same grid, got another; give both estimators one grid")
         if mine.space.fingerprint != theirs.space.fingerprint:
             raise DefinitionMismatch(

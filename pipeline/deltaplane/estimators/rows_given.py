@@ -7,12 +7,13 @@ the same digest. scikit-learn's labels are of any type; each is written as sampl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from deltaplane.arrays import Floats, Int32s, Labels, Placed
+from deltaplane import limits
+from deltaplane.arrays import Flags, Floats, Int32s, Labels, Placed, Steps
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, RowsRefused
 from deltaplane.exact.grid import Grid
@@ -26,7 +27,29 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
 
-__all__ = ["Labelled", "RowSpace", "impossible", "positive_number", "several", "signs", "text_of"]
+__all__ = [
+    "Labelled",
+    "RefusedRow",
+    "RowSpace",
+    "RowsLeftOut",
+    "impossible",
+    "positive_number",
+    "several",
+    "signs",
+    "text_of",
+]
+
+
+class RowsLeftOut(UserWarning):
+    """Some rows of a call cannot enter the statistics and were left out; ``refused_rows_`` has each with its reason."""
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    """Row ``row`` of a call, counted from 0, which was left out, and why."""
+
+    row: int
+    reason: str
 
 
 def positive_number(name: str, value: object) -> float:
@@ -79,6 +102,12 @@ class Labelled:
             raise RowsRefused(f"labels: expected labels that differ as texts, got {list(distinct)}; rename some")
         return cls(codes.astype(np.int32).reshape(-1), texts, dict(zip(texts, distinct, strict=True)))
 
+    def at(self, rows: Flags) -> Labelled:
+        """The labels of some of the rows, bool[n]; what none of them has is not known of."""
+        used, codes = np.unique(self.codes[rows], return_inverse=True)
+        texts = [self.texts[code] for code in used.tolist()]
+        return Labelled(codes.astype(np.int32).reshape(-1), texts, {text: self.labels[text] for text in texts})
+
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
@@ -111,28 +140,30 @@ class RowSpace:
         object.__setattr__(self, "fingerprint", definition.data_fingerprint)
         object.__setattr__(self, "mapped_grid", definition.plane_grid)
 
-    def place(self, rows: Floats) -> Int32s:
-        """Raw rows float64[n, d] as grid rows int32[n, d]; raises :class:`RowsRefused` where one does not fit."""
-        placed, inside = self.grid.place(rows)
-        if not inside.all():
-            outside = np.flatnonzero(~inside)
-            refusals = dict(zip(outside.tolist(), self.grid.faults(rows[outside], self.names), strict=True))
-            raise RowsRefused(
-                f"row {outside[0]} of {len(rows)}: {refusals[int(outside[0])]} ({len(refusals)} such rows);"
-                " scale the values, leave the rows out, or give a grid",
-                refusals,
-            )
-        return placed
+    def place(self, rows: Floats) -> tuple[Steps, Flags]:
+        """Raw rows float64[n, d] as grid rows [n, d], and bool[n]: which fit; the numbers of others mean nothing."""
+        return self.grid.place(rows)
+
+    def faults(self, rows: Floats, fits: Flags) -> list[RefusedRow]:
+        """Which of raw rows float64[n, d] do not fit, and why."""
+        outside = np.flatnonzero(~fits)
+        reasons = self.grid.faults(rows[outside], self.names)
+        return [RefusedRow(row, reason) for row, reason in zip(outside.tolist(), reasons, strict=True)]
 
     def decisions(self, rows: Floats, coef: Floats, intercept: Floats) -> Floats:
         """``φ(x)·coef + intercept`` float64[n, p] of raw rows float64[n, d], added in the order of a stream's answers.
 
-        Without a map the rows are not rounded, and may lie outside the grid. With one, these raise
-        :class:`RowsRefused`: the map is a function of the grid's integers.
+        Rows may lie outside the grid. Without a map they are not rounded; a map is a function of the grid's integers,
+        and far out of their sign.
         """
         if self.feature_map.kind == "none":
             return decision_values(rows, coef, -intercept)
-        placed, decisions = self.place(rows), np.empty((len(rows), len(intercept)))
+        placed, fits = self.place(rows)
+        if not fits.all():
+            # A map keeps distances within 1024 scales, which end far within the wide range: beyond, nothing changes.
+            wide, reach = replace(self.grid, range_bits=limits.WIDE_RANGE_BITS), self.grid.steps * limits.WIDE_RANGE / 2
+            placed = wide.place(np.clip(rows, self.grid.offsets - reach, self.grid.offsets + reach))[0]
+        decisions = np.empty((len(rows), len(intercept)))
         for piece in self.feature_map.pieces(len(rows)):
             values = self.feature_map.values(self.feature_map.apply(placed[piece]))
             decisions[piece] = decision_values(values, coef, -intercept)

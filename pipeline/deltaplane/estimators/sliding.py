@@ -13,7 +13,7 @@ from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, text_of
-from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
+from deltaplane.estimators.statistics_classifier import Admitted, Live, StatisticsClassifier, answerable
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.solve.last_rows import LastRows, Rows
@@ -27,7 +27,8 @@ class SlidingProximalSVM(StatisticsClassifier):
     """A :class:`deltaplane.ProximalSVM` fitted on the last ``window`` rows of the ``partial_fit`` calls.
 
     It is that, bit for bit, on the same grid: rows enter and leave as integers, however the stream is cut into calls.
-    The grid rows of the window are held: 4 d bytes a row. The other parameters are those of ``ProximalSVM``.
+    The grid rows of the window are held: 4 d bytes a row, 8 d beside a row beyond 2**30 steps. The other parameters are
+    those of ``ProximalSVM``.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
@@ -41,6 +42,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         bias: Bias = "default",
         grid: Grid | None = None,
         columns: Literal["auto"] | Encoder | None = None,
+        on_refused: Literal["warn", "raise"] = "warn",
     ) -> None:
         self.window = window
         self.C = C
@@ -50,28 +52,31 @@ class SlidingProximalSVM(StatisticsClassifier):
         self.bias = bias
         self.grid = grid
         self.columns = columns
+        self.on_refused = on_refused
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
         """Forget what is held, and learn the last ``window`` of rows [n, d] with labels [n].
 
-        The grid is fitted on all of them, and all must fit it.
+        The grid is fitted on all of them.
         """
-        rows, labelled = self._given(X, y, first=True)
-        space = self._space_for(rows)
-        if len(set(labelled.codes[-self._length() :].tolist())) < 2:
-            raise ValueError(f"fit: expected rows of at least two classes in the last {self.window}, got one class")
+        given = self._given(X, y, first=True)
+        space = self._space_for(given.rows)
         live = Live(space, space.nothing(), {})
-        self._slide(live, LastRows(self._length()), self._arriving(live, rows, labelled), labelled.labels)
+        admitted = self._admitted(live, given)
+        if len(set(admitted.labelled.codes[-self._length() :].tolist())) < 2:
+            raise ValueError(f"fit: expected rows of at least two classes in the last {self.window}, got one class")
+        self._slide(live, LastRows(self._length()), _arriving(admitted), admitted.labelled.labels)
         self._solved()
         return self
 
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
-        rows, labelled = self._given(X, y, first=not hasattr(self, "live_"))
-        live = self._live_or_new(rows, classes)
-        return self._slide(live, self._window(), self._arriving(live, rows, labelled), labelled.labels)
+        given = self._given(X, y, first=not hasattr(self, "live_"))
+        live = self._live_or_new(given.rows, classes)
+        admitted = self._admitted(live, given)
+        return self._slide(live, self._window(), _arriving(admitted), admitted.labelled.labels)
 
     @blas_threads()
     def predict_then_fit(self, X: Any, y: Any) -> Labels:
@@ -80,20 +85,23 @@ class SlidingProximalSVM(StatisticsClassifier):
         The class [n] of each row, from the plane of the rows before it. Where those determine no plane, the last one
         answers, and ``refused_`` counts it. With two classes, a number for C and a weighting by name the planes are
         made many at a time (:mod:`deltaplane.solve.sliding_planes`), otherwise one after the other; they are the same
-        bits.
+        bits. A row that is left out is predicted all the same.
 
-        Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with.
+        Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with, and
+        :class:`deltaplane.RowsRefused` where a row of a table cannot be encoded: there is nothing to predict it by.
         """
         self._solved()
-        rows, labelled = self._given(X, y, first=False)
-        arriving = self._arriving(self._fitted(), rows, labelled)
-        passage = self._passage(arriving)
+        given = self._given(X, y, first=False)
+        answerable(given.unread, len(given.rows))
+        rows, admitted = given.rows, self._admitted(self._fitted(), given)
+        arriving = _arriving(admitted)
+        passage = self._passage(arriving) if admitted.kept.all() else None
         if passage is None:
-            return self._one_by_one(rows, arriving, labelled.labels)
+            return self._one_by_one(rows, admitted)
         classes, last = self.classes_, (self.coef_[0], -float(self.intercept_[0]))
         decisions, refused = decide(passage, rows, self.grid_, self._options(), last)
         self.refused_ = int(np.count_nonzero(refused))
-        self._slide(self._fitted(), self._window(), arriving, labelled.labels)
+        self._slide(self._fitted(), self._window(), arriving, admitted.labelled.labels)
         return np.asarray(classes[(decisions > 0.0).astype(np.intp)])
 
     def _passage(self, arriving: Rows) -> Passage | None:
@@ -109,9 +117,9 @@ class SlidingProximalSVM(StatisticsClassifier):
         passage = Passage(own, rest, arriving, going, present[1])
         return passage if fits(self._options(), passage) else None
 
-    def _one_by_one(self, rows: Floats, arriving: Rows, labels: Mapping[str, Any]) -> Labels:
+    def _one_by_one(self, rows: Floats, admitted: Admitted) -> Labels:
         """What the definition says, a row at a time."""
-        self.refused_ = 0
+        self.refused_, arriving, learned = 0, _arriving(admitted), 0
         solution, classes, predicted = self._solved(), self.classes_, []
         for at in range(len(rows)):
             try:
@@ -120,7 +128,10 @@ class SlidingProximalSVM(StatisticsClassifier):
                 self.refused_ += 1
             decisions = self._fitted().space.decisions(rows[at : at + 1], solution.coef, solution.intercept)[0]
             predicted.append(classes[int(decisions[0] > 0.0) if len(decisions) == 1 else int(decisions.argmax())])
-            self._slide(self._fitted(), self._window(), arriving[at : at + 1], labels)
+            if admitted.kept[at]:
+                coming = arriving[learned : learned + 1]
+                self._slide(self._fitted(), self._window(), coming, admitted.labelled.labels)
+                learned += 1
         return np.array(predicted)
 
     def _length(self) -> int:
@@ -128,11 +139,6 @@ class SlidingProximalSVM(StatisticsClassifier):
         if isinstance(window, (int, np.integer)) and not isinstance(window, bool) and window >= 1:
             return int(window)
         raise DefinitionError(f"window: expected a whole number of rows, at least 1, got {window!r}")
-
-    def _arriving(self, live: Live, rows: Floats, labelled: Labelled) -> Rows:
-        """The rows of a call on the grid, or a refusal before anything has changed."""
-        self._check_declared(live, labelled)
-        return Rows(live.space.place(rows), np.array(labelled.texts)[labelled.codes])
 
     def _window(self) -> LastRows:
         """The rows held, as the window's length is now."""
@@ -146,3 +152,8 @@ class SlidingProximalSVM(StatisticsClassifier):
         live = replace(live, statistics=live.statistics + (entered - left), labels={**live.labels, **labels})
         self._recent = window.blocks
         return self._hold(live)
+
+
+def _arriving(admitted: Admitted) -> Rows:
+    """The rows of a call that can be learned, as the window takes them."""
+    return Rows(admitted.placed, np.array(admitted.labelled.texts, dtype=np.str_)[admitted.labelled.codes])

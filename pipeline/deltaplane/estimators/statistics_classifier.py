@@ -8,9 +8,10 @@ Solving waits until something asks for the plane, so that many small batches cos
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -18,12 +19,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from deltaplane.arrays import Floats, Labels
+from deltaplane.arrays import Flags, Floats, Labels, Steps
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.inference import infer
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
-from deltaplane.estimators.rows_given import Labelled, RowSpace, text_of
+from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, text_of
 from deltaplane.estimators.tables_given import columns_of
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
@@ -31,7 +32,7 @@ from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import Bias, Kind, SolverOptions, Weighting
 
-__all__ = ["Live", "Solution", "StatisticsClassifier"]
+__all__ = ["Admitted", "Given", "Live", "Solution", "StatisticsClassifier", "answerable"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +44,22 @@ class Solution:
     intercept: Floats
     C: float
     choice: Choice | None
+
+
+class Given(NamedTuple):
+    """Rows float64[n, d] of a call with their labels; ``unread``: why a row, by its number, has no features but NaN."""
+
+    rows: Floats
+    labelled: Labelled
+    unread: Mapping[int, str]
+
+
+class Admitted(NamedTuple):
+    """The rows of a call that can be learned, on the grid, with their labels; ``kept`` bool[n] says which they are."""
+
+    placed: Steps
+    labelled: Labelled
+    kept: Flags
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +92,10 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     bias: Bias
     grid: Grid | None
     columns: Literal["auto"] | Encoder | None
+    on_refused: Literal["warn", "raise"]
+
+    refused_rows_: tuple[RefusedRow, ...]
+    """The rows of the last call that were left out, each with its reason."""
 
     def _encoder_for(self, table: Mapping[str, Cells], y: Any) -> Encoder:
         """The encoder given, or one whose rules are decided from all rows of the first call."""
@@ -86,13 +107,13 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels = None if y is None or np.ndim(y) != 1 else [text_of(label) for label in np.asarray(y)]
         return infer(table, labels).encoder
 
-    def _features_of(self, X: Any, y: Any = None, *, first: bool = False) -> Any:
+    def _features_of(self, X: Any, y: Any = None, *, first: bool = False) -> tuple[Any, Mapping[int, str]]:
         """Rows of features, from a table where ``columns`` says that it is one; others as they are.
 
-        Raises :class:`RowsRefused` where a row cannot be encoded: nothing of the call is taken in.
+        And why a row cannot be encoded, by its number; the features of such a row are NaN.
         """
         if self.columns is None:
-            return X
+            return X, {}
         table = columns_of(X)
         encoder = self._encoder_for(table, y) if first else self.encoder_
         if encoder is None:
@@ -100,13 +121,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         # What is being fitted has it only if the whole call succeeds: until then the old encoder is in force.
         self._next_encoder = encoder
         encoded = encoder.encode(table)
-        if encoded.refused:
-            one = encoded.refused[0]
-            raise RowsRefused(
-                f"row {one.row} of {len(encoded.fits)}: {one.reason} ({len(encoded.refused)} such rows);"
-                " leave the rows out, or give an encoder with other rules"
-            )
-        return encoded.features
+        return encoded.features, {one.row: one.reason for one in encoded.refused}
 
     def _grid_for(self, X: Floats) -> Grid:
         """The grid given, or one fitted on all rows of the first call."""
@@ -143,13 +158,14 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         value = C if isinstance(self.C, str) else self.C
         return SolverOptions(self.kind, weighting, value, self.standardize, self.bias)
 
-    def _given(self, X: Any, y: Any, *, first: bool) -> tuple[Floats, Labelled]:
+    def _given(self, X: Any, y: Any, *, first: bool) -> Given:
         """Rows and labels of a call, checked as scikit-learn does."""
         self._options()
-        X = self._features_of(X, y, first=first)
-        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first)
+        X, unread = self._features_of(X, y, first=first)
+        finite: bool | Literal["allow-nan"] = "allow-nan" if unread else True
+        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first, ensure_all_finite=finite)
         check_classification_targets(labels)
-        return rows, Labelled.of(labels)
+        return Given(rows, Labelled.of(labels), unread)
 
     def _live_or_new(self, X: Floats, classes: Any = None) -> Live:
         """What is held; before anything is, an empty state on a new grid. Checks ``classes`` against it."""
@@ -169,13 +185,36 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         return live
 
-    def _check_declared(self, live: Live, labelled: Labelled) -> None:
-        if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
-            raise RowsRefused(f"labels: expected the declared classes {list(live.declared)}, got {sorted(strangers)}")
+    def _admitted(self, live: Live, given: Given) -> Admitted:
+        """The rows of a call that can be learned; the others are told of in ``refused_rows_`` and by a warning.
 
-    def _statistics_of(self, live: Live, X: Floats, labelled: Labelled) -> Statistics:
-        self._check_declared(live, labelled)
-        return live.space.statistics(live.space.place(X), labelled)
+        Raises :class:`RowsRefused` instead, before anything has changed, where ``on_refused`` says so.
+        """
+        if self.on_refused not in ("warn", "raise"):
+            raise DefinitionError(f"on_refused: expected 'warn' or 'raise', got {self.on_refused!r}")
+        X, labelled, unread = given
+        placed, kept = live.space.place(X)
+        refused = [replace(one, reason=unread.get(one.row, one.reason)) for one in live.space.faults(X, kept)]
+        if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
+            known = np.array([text not in strangers for text in labelled.texts])[labelled.codes]
+            reason = f"expected the declared classes {list(live.declared)}, got "
+            refused += [
+                RefusedRow(row, reason + repr(labelled.texts[labelled.codes[row]]))
+                for row in np.flatnonzero(kept & ~known).tolist()
+            ]
+            kept = kept & known
+        self.refused_rows_ = tuple(sorted(refused, key=lambda one: one.row))
+        if not refused:
+            return Admitted(placed, labelled, kept)
+        first = self.refused_rows_[0]
+        text = f"row {first.row} of {len(X)}: {first.reason} ({len(refused)} such rows)"
+        if self.on_refused == "raise":
+            cure = "give an encoder with other rules" if first.row in unread else "scale the values, or give a grid"
+            raise RowsRefused(
+                f"{text}; leave the rows out, {cure}", {one.row: one.reason for one in self.refused_rows_}
+            )
+        warnings.warn(f"{text}; left out, see refused_rows_", RowsLeftOut, stacklevel=4)
+        return Admitted(placed[kept], labelled.at(kept), kept)
 
     def _hold(self, live: Live) -> Self:
         """Take up a new state; the plane of the old one is forgotten."""
@@ -242,9 +281,14 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @blas_threads()
     def decision_function(self, X: Any) -> Floats:
-        """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k]."""
+        """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k].
+
+        Raises :class:`RowsRefused` where a row of a table cannot be encoded; its ``refusals`` have the reason for each.
+        """
         solution = self._solved()
-        rows = validate_data(self, self._features_of(X), dtype=np.float64, reset=False)
+        features, unread = self._features_of(X)
+        answerable(unread, len(features))
+        rows = validate_data(self, features, dtype=np.float64, reset=False)
         decisions = self._fitted().space.decisions(rows, solution.coef, solution.intercept)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
@@ -289,6 +333,14 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if len(texts) == 2:
             coef, intercept = coef[1:], intercept[1:]
         return Solution(plane, coef, intercept, options.C, choice)
+
+
+def answerable(unread: Mapping[int, str], rows: int) -> None:
+    """Raise :class:`RowsRefused` where some of so many rows have no features to answer them by."""
+    if unread:
+        first = min(unread)
+        text = f"row {first} of {rows}: {unread[first]} ({len(unread)} such rows)"
+        raise RowsRefused(f"{text}; leave the rows out, or give an encoder with other rules", unread)
 
 
 def _without_a_contest(texts: list[str], present: Any, features: int, C: float) -> Solution:

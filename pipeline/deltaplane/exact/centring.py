@@ -26,8 +26,10 @@ def moved(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
     """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
 
     ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. In digits of
-    32 bits: |k| < 2**30, so that a digit and two products with a digit fit int64.
+    32 bits: where |k| < 2**30, a digit and two products with a digit fit int64. Other centres have two limbs.
     """
+    if (np.abs(centre) >= 2**30).any():
+        return _moved_far(moments, centre, layout)
     low, mask = moments.low.view(np.int64), 2**32 - 1
     digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
     last = digits[:, layout.last]
@@ -35,6 +37,26 @@ def moved(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
     digits += last[:, rows] * centre[columns]
     last = _carried(last + last[:, -1:] * centre)
     digits = _carried(digits + last[:, columns] * centre[rows])
+    low = digits[1] << 32 | digits[0]
+    return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
+
+
+def _moved_far(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
+    """The same for a centre |k| < 2**45, which is ``upper * 2**30 + lower``."""
+    low, mask = moments.low.view(np.int64), 2**32 - 1
+    digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
+    upper, lower = centre >> 30, centre & 2**30 - 1
+    last = digits[:, layout.last]
+    rows, columns = np.triu_indices(moments.dimension)
+
+    def times(digits: Int64s, at: Int64s | slice) -> Int64s:
+        """Carried digits times the centre's entries at some places, in carried digits modulo 2**128."""
+        far = _carried(_carried(digits * upper[at]) << 30)
+        return _carried(far + _carried(digits * lower[at]))
+
+    digits = _carried(digits + times(last[:, rows], columns))
+    last = _carried(last + times(last[:, -1:], slice(None)))
+    digits = _carried(digits + times(last[:, columns], rows))
     low = digits[1] << 32 | digits[0]
     return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Floats, Int32s, Placed
+from deltaplane.arrays import Flags, Floats, Placed, Steps
 from deltaplane.errors import DefinitionError
+from deltaplane.exact.ordinary import in_proportion, ordinary, spread_of
 
 __all__ = ["Grid", "fit_grid"]
 
@@ -36,11 +37,13 @@ class Grid:
     """Steps and offsets of d features.
 
     ``steps`` and ``offsets`` are float64[d]; every step is a power of two, every offset a multiple of its step.
-    Raises :class:`DefinitionError` when they are not.
+    ``range_bits``: a value fits whose |q| is below two to this power, 30 or 45. Raises :class:`DefinitionError` when
+    they are not.
     """
 
     steps: Floats
     offsets: Floats
+    range_bits: int = limits.GRID_RANGE_BITS
     offsets_in_steps: Floats = field(init=False, repr=False)
     _inverse_steps: Floats = field(init=False, repr=False)
 
@@ -52,11 +55,17 @@ class Grid:
                 f"grid: expected as many steps as offsets, got {steps.shape} and {offsets.shape};"
                 " give one of each a feature"
             )
+        if self.range_bits not in (limits.GRID_RANGE_BITS, limits.WIDE_RANGE_BITS):
+            raise DefinitionError(
+                f"grid.range_bits: expected {limits.GRID_RANGE_BITS} or {limits.WIDE_RANGE_BITS},"
+                f" got {self.range_bits!r}"
+            )
+        largest = limits.STEP_LARGEST if self.range_bits == limits.GRID_RANGE_BITS else limits.STEP_LARGEST_WIDE
         for j, (step, offset) in enumerate(zip(steps.tolist(), offsets.tolist(), strict=True)):
-            if not limits.STEP_SMALLEST <= step <= limits.STEP_LARGEST or np.frexp(step)[0] != 0.5:
+            if not limits.STEP_SMALLEST <= step <= largest or np.frexp(step)[0] != 0.5:
                 raise DefinitionError(
                     f"grid: step of feature {j} must be a power of two from {limits.STEP_SMALLEST:g}"
-                    f" to {limits.STEP_LARGEST:g}, got {step!r}"
+                    f" to {largest:g}, got {step!r}"
                 )
             # Multiplied back, since the quotient of a tiny offset may vanish and look whole.
             if not abs(offset) < _LARGEST_OFFSET or _nearest_multiple(offset, step) != offset:
@@ -73,38 +82,50 @@ class Grid:
         object.__setattr__(self, "_inverse_steps", 1.0 / steps)  # Exact, since steps are powers of two.
 
     def __eq__(self, other: object) -> bool:
-        """Two grids are equal when they place every value on the same integer."""
+        """Two grids are equal when they refuse the same values, and place all others on the same integer."""
         if not isinstance(other, Grid):
             return NotImplemented
-        return np.array_equal(self.steps, other.steps) and np.array_equal(self.offsets, other.offsets)
+        return self.range_bits == other.range_bits and self.places_as(other)
 
     def __hash__(self) -> int:
-        return hash((self.steps.tobytes(), self.offsets.tobytes()))
+        return hash((self.steps.tobytes(), self.offsets.tobytes(), self.range_bits))
+
+    def places_as(self, other: Grid) -> bool:
+        """Whether both place whatever fits them on the same integers, so that their statistics can be added."""
+        return np.array_equal(self.steps, other.steps) and np.array_equal(self.offsets, other.offsets)
+
+    @property
+    def range(self) -> int:
+        """|q| stays below this."""
+        return 1 << self.range_bits
 
     @property
     def features(self) -> int:
         """Number of features d."""
         return len(self.steps)
 
-    def place(self, values: Floats) -> tuple[Int32s, Flags]:
+    def place(self, values: Floats) -> tuple[Steps, Flags]:
         """Put float64[n, d] on the grid: integers int32[n, d], and bool[n] that is true where a row fits.
+
+        They are int64[n, d] where a row that fits is not narrow.
 
         A row that does not fit (NaN, infinite, or outside the range) holds undefined numbers and must not be used:
         ask :meth:`fault` for its reason.
         """
         return self._place(values, None)
 
-    def place_and_measure(self, values: Floats) -> tuple[Int32s, Flags, Floats]:
+    def place_and_measure(self, values: Floats) -> tuple[Steps, Flags, Floats]:
         """As :meth:`place`, and the :meth:`rounding_error` of the rows, which means nothing unless all of them fit."""
         largest: Floats = np.zeros(self.features)
         placed, fits = self._place(values, largest)
         return placed, fits, largest * self.steps
 
-    def _place(self, values: Floats, largest: Floats | None) -> tuple[Int32s, Flags]:
+    def _place(self, values: Floats, largest: Floats | None) -> tuple[Steps, Flags]:
         """Place rows; ``largest`` float64[d], in steps, is raised to the distances that they are moved."""
         assert values.ndim == 2, "a grid places rows [n, d]"
         assert values.shape[1] == self.features, "rows and grid have different numbers of features"
-        placed, fits = np.empty(values.shape, dtype=np.int32), np.ones(len(values), dtype=np.bool_)
+        fits = np.ones(len(values), dtype=np.bool_)
+        placed: Steps = np.empty(values.shape, dtype=np.int32)
         scaled = np.empty((min(len(values), len(self._repeated[0])), self.features))
         rounded = scaled if largest is None else np.empty_like(scaled)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -114,7 +135,10 @@ class Grid:
                 np.rint(exact, out=whole)
                 # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
                 if not (whole.max() < limits.GRID_RANGE and whole.min() > -limits.GRID_RANGE):
-                    fits[rows] = (np.abs(whole) < limits.GRID_RANGE).all(axis=1)
+                    reach = np.abs(whole).max(axis=1)
+                    fits[rows] = reach < self.range
+                    if placed.dtype == np.int32 and (fits[rows] & (reach >= limits.GRID_RANGE)).any():
+                        placed = placed.astype(np.int64)
                 placed[rows] = whole
                 if largest is not None:
                     exact -= whole
@@ -129,7 +153,7 @@ class Grid:
         """Why each of rows float64[n, d] does not fit, by the name of its first faulty feature."""
         with np.errstate(invalid="ignore", over="ignore"):
             distances = np.rint((values - self.offsets) / self.steps)
-        outside = ~(np.abs(distances) < limits.GRID_RANGE)
+        outside = ~(np.abs(distances) < self.range)
         assert outside.any(axis=1).all(), "faults() was asked about a row that fits"
         first = outside.argmax(axis=1)
         found = zip(first.tolist(), values[np.arange(len(values)), first].tolist(), strict=True)
@@ -141,7 +165,7 @@ class Grid:
         if math.isinf(value):
             return f"feature {name!r} is infinite"
         step, offset = float(self.steps[feature]), float(self.offsets[feature])
-        low, high = offset - limits.GRID_RANGE * step, offset + limits.GRID_RANGE * step
+        low, high = offset - self.range * step, offset + self.range * step
         outside = f"outside the grid's range ({low:g}, {high:g})"
         return f"feature {name!r} is {value!r}, {outside}; widen its step: deltaplane grid refit"
 
@@ -198,14 +222,15 @@ def _raise_to(largest: Floats, distances: Floats) -> None:
 def fit_grid(rows: Floats) -> Grid:
     """Fit a grid on the first rows float64[n, d] of a stream; NaN and infinite values are left out.
 
-    The step is ``2**ceil(log2(max|x - offset|)) * 2**-20``, coarsened to the largest power of two (at most 1) that
-    represents every value seen exactly; whole numbers up to 2**28 from the offset get a step of 1, so that integers and
-    flags lose nothing. The offset is zero unless the values lie far from it compared with their spread (a year, a Unix
-    time): then it is about their middle. Every ordinary value of ``rows`` below 4e307 in magnitude fits the grid.
+    The step is ``2**ceil(log2(max|x - offset|)) * 2**-20`` over the ordinary values (:mod:`deltaplane.exact.ordinary`:
+    fill values do not set it), coarsened to the largest power of two (at most 1) that represents every one of them
+    exactly; whole numbers up to 2**28 from the offset get a step of 1, so that integers and flags lose nothing. The
+    offset is zero unless the values lie far from it compared with their spread (a year, a Unix time): then it is about
+    their middle. Every ordinary value of ``rows`` below 4e307 in magnitude fits the grid.
 
-    One bogus value must not cost all others their resolution, so values that lie out of all proportion (see
-    :func:`_ordinary`) are left out here, and refused by name when they come, as they would be in any later row.
-    A feature that was zero in every row is given a scale of :data:`limits.SCALE_OF_AN_UNSEEN_FEATURE`.
+    Values that are not ordinary, and more than one in a hundred, widen the step as far as ordinary ones hardly feel it
+    (:data:`limits.FINEST_SHARE_OF_A_SPREAD`); where that is not enough, they are refused by name when they come.
+    A feature that never varied gets :data:`limits.SINGLE_VALUE_BITS`, since it may wake up.
     """
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DefinitionError(
@@ -214,40 +239,65 @@ def fit_grid(rows: Floats) -> Grid:
     steps, offsets = np.ones(rows.shape[1]), np.zeros(rows.shape[1])
     for j in range(rows.shape[1]):
         column = rows[:, j].astype(np.float64)
-        steps[j], offsets[j] = _fit_feature(_ordinary(column[np.isfinite(column)]))
-    return Grid(steps, offsets)
+        values = column[np.isfinite(column)]
+        usual = ordinary(values)
+        step, offset = _fit_feature(values[usual])
+        if not usual.all():
+            beyond = np.abs(values[~usual & in_proportion(values)] - offset)
+            step = max(step, _step_to_reach(beyond, spread_of(values) or _one_value(values[usual])))
+            offset = _nearest_multiple(offset, step)
+        steps[j], offsets[j] = step, offset
+    wide = steps.max() <= limits.STEP_LARGEST_WIDE
+    return Grid(steps, offsets, limits.WIDE_RANGE_BITS if wide else limits.GRID_RANGE_BITS)
 
 
-def _ordinary(values: Floats) -> Floats:
-    """The values that are not further from the median than :data:`limits.OUT_OF_PROPORTION` times 99 in 100 others are.
+def _step_to_reach(distances: Floats, spread: float) -> float:
+    """The step by which a grid reaches distances float64[n] from its offset, if they can be reached; else 0.
 
-    Values equal to the median say nothing of the spread and are not counted, so that a rare flag is ordinary.
+    With a headroom of :data:`limits.OUT_OF_PROPORTION`, or what there is when the step is a small share of ``spread``.
     """
-    with np.errstate(over="ignore"):
-        distances = np.abs(values - np.median(values)) if len(values) else values
-    spread = distances[distances > 0]
-    if len(spread) < 2:
-        return values
-    return values[distances / limits.OUT_OF_PROPORTION <= np.quantile(spread, 0.99, method="lower")]
+    coarsest = min(_scale(spread) * limits.FINEST_SHARE_OF_A_SPREAD / 2, limits.STEP_LARGEST)
+    reached = distances[distances / limits.WIDE_RANGE < coarsest / 2]
+    if not len(reached):
+        return 0.0
+    return float(min(coarsest, _scale(float(reached.max())) / limits.WIDE_RANGE * limits.OUT_OF_PROPORTION))
+
+
+def _one_value(values: Floats) -> float:
+    """The magnitude of a feature that never varied; where it is nothing but zero, what it is treated as."""
+    return float(abs(values[0])) or limits.SCALE_OF_AN_UNSEEN_FEATURE if len(values) else 1.0
 
 
 def _fit_feature(values: Floats) -> tuple[float, float]:
-    """Step and offset for the finite values float64[n] of one feature."""
+    """Step and offset for the ordinary values float64[n] of one feature."""
     if not values.any():
-        return _scale(limits.SCALE_OF_AN_UNSEEN_FEATURE) * 2.0**-limits.GRID_BITS, 0.0
+        return limits.SCALE_OF_AN_UNSEEN_FEATURE * 2.0**-limits.SINGLE_VALUE_BITS, 0.0
     low, high = float(values.min()), float(values.max())
     spread, middle = high / 2 - low / 2, low / 2 + high / 2
     offset = 0.0
     whole = np.array_equal(values, np.rint(values))
-    if spread and 8 * spread < abs(middle) < _LARGEST_OFFSET / 2:
+    if low == high:
+        return _fit_constant(low, whole=whole)
+    if 8 * spread < abs(middle) < _LARGEST_OFFSET / 2:
         # A multiple of the values' own scale is a multiple of every step that may be chosen below.
         unit = max(_scale(spread), 1.0) if whole else _scale(spread)
         offset = _nearest_multiple(middle, unit)
     distances = values - offset
     step = _scale(float(np.abs(distances).max())) * 2.0**-limits.GRID_BITS
-    if whole and step <= 2.0**limits.INTEGER_HEADROOM_BITS:
+    if whole and 1.0 <= step <= 2.0**limits.INTEGER_HEADROOM_BITS:
         return 1.0, offset
-    return _coarsest_exact_step(distances, step), offset
+    if len(values) < limits.ROWS_THAT_TELL:
+        return step, offset
+    return (1.0 if whole and step < 1.0 else _coarsest_exact_step(distances, step)), offset
+
+
+def _fit_constant(value: float, *, whole: bool) -> tuple[float, float]:
+    """Step and offset for a feature that never varied, or of which one row was seen: what comes may be anything.
+
+    A large whole number is likely to be a time, a date or a number of something, of which each unit counts.
+    """
+    step = max(_scale(abs(value)) * 2.0**-limits.SINGLE_VALUE_BITS, limits.STEP_SMALLEST)
+    return (1.0, value) if whole and step > 1.0 and abs(value) < limits.EXACT_PRODUCT else (step, 0.0)
 
 
 def _nearest_multiple(value: float, step: float) -> float:

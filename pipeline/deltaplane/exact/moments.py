@@ -13,7 +13,8 @@ ever. Kept as integers they form a group, and these laws hold *bitwise*:
 Speed comes from BLAS all the same: rows are integer-valued float64, and a float product is *exact* while every
 feature's sum of squares stays below 2**53, because then every partial sum of every entry is a representable integer
 (Cauchy and Schwarz), whatever the kernel does; and the sums of squares are in the product itself. Blocks too large in
-magnitude are split ``q = high * 2**15 + low`` and recombined from three exact products.
+magnitude are split ``q = high * 2**15 + low`` and recombined from three exact products. Rows beyond 2**30 are taken out
+of their block, and multiplied in one limb more: ``q = high * 2**30 + middle * 2**15 + low``.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scipy.linalg import lapack
 
 from deltaplane import limits
 from deltaplane.arrays import Floats, Int64s, Placed, Positions, UInt64s
+from deltaplane.errors import LimitExceeded
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.triangle import layout_of
 
@@ -81,12 +83,27 @@ class Moments:
 
     @classmethod
     def of_rows(cls, placed: Placed, at: Positions | None = None) -> Moments:
-        """The statistics of grid rows [n, d] (integer valued, ``|q| < 2**30``), or of those ``at`` int64[m]: one BLAS
-        product a block.
+        """The statistics of grid rows [n, d] (integer valued, |q| < 2**45), or of those ``at`` int64[m]: one BLAS
+        product a block, as long as rows are narrow (|q| < 2**30).
         """
+        if placed.dtype == np.int64:
+            # A grid places a batch so where a row is wide: such rows go together, and no block has the work twice.
+            rows = placed if at is None else placed[at]
+            wide = (np.abs(rows) >= limits.GRID_RANGE).any(axis=1)
+            if wide.any() and not wide.all():
+                return cls._of_alike(rows[wide]) + cls._of_alike(rows[~wide])
+        return cls._of_alike(placed, at)
+
+    @classmethod
+    def _of_alike(cls, placed: Placed, at: Positions | None = None) -> Moments:
+        """The same, best of rows that are all narrow or all wide."""
         count = len(placed) if at is None else len(at)
         if count <= limits.INT64_ROWS:
-            return cls._of_few_rows(placed if at is None else placed[at])
+            few = placed if at is None else placed[at]
+            if placed.dtype == np.int32 or (np.abs(few) < limits.GRID_RANGE).all():
+                return cls._of_few_rows(few)
+            assert (np.abs(few) < limits.WIDE_RANGE).all(), "a row outside the grid's range reached the statistics"
+            return cls._of_block(few)
         if count <= limits.BLOCK_ROWS:
             return cls._of_block(placed, at)
         blocks = (slice(begin, begin + limits.BLOCK_ROWS) for begin in range(0, count, limits.BLOCK_ROWS))
@@ -110,7 +127,7 @@ class Moments:
 
         By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
         Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
-        Where it does not, the products of the numbers' upper and lower halves are exact.
+        Where it does not, the products of the numbers' limbs are exact; wide rows, which have three, go by themselves.
         """
         extended = placed.shape[1] >= _EXTENDED_FROM
         rows = _floats(placed, at, extended=extended)
@@ -119,16 +136,26 @@ class Moments:
         if largest < limits.EXACT_PRODUCT / 2:
             return cls._of_int64(len(product), _packed(product), int(largest))
         rows = _floats(placed, at, extended=True)
-        assert max(rows.max(), -rows.min()) < limits.GRID_RANGE, "a row outside the grid's range reached the statistics"
-        scale = 2.0**limits.SPLIT_BITS
-        upper = np.floor(rows / scale)
-        lower = rows - upper * scale
-        cross = upper.T @ lower
-        parts = (
-            cls._of_shifted(upper.T @ upper, 2 * limits.SPLIT_BITS),
-            cls._of_shifted(cross + cross.T, limits.SPLIT_BITS),
-            cls._of_shifted(lower.T @ lower, 0),
-        )
+        reach = np.maximum(rows.max(axis=1), -rows.min(axis=1))
+        assert reach.max() < limits.WIDE_RANGE, "a row outside the grid's range reached the statistics"
+        wide = reach >= limits.GRID_RANGE
+        if not wide.any():
+            return cls._of_limbs(*_limbs(rows))
+        of_wide = cls._of_limbs(*_limbs(rows[wide], 2))
+        return of_wide if wide.all() else of_wide + cls._of_block(rows[~wide, :-1])
+
+    @classmethod
+    def _of_limbs(cls, lower: Floats, *others: Floats) -> Moments:
+        """The statistics of at most BLOCK_ROWS rows in limbs float64[n, D], the lowest first: all but the highest are
+        from 0 to 2**15.
+        """
+        limbs = (lower, *others)
+        parts = []
+        for i, one in enumerate(limbs):
+            parts.append(cls._of_shifted(one.T @ one, 2 * i * limits.SPLIT_BITS))
+            for j in range(i):
+                cross = one.T @ limbs[j]
+                parts.append(cls._of_shifted(cross + cross.T, (i + j) * limits.SPLIT_BITS))
         return functools.reduce(Moments.__add__, parts)
 
     @classmethod
@@ -182,16 +209,18 @@ class Moments:
             return int(self.low.view(np.int64)[position])
         return (int(self._high[position]) << 64) + int(self.low[position])
 
-    def within_grid(self) -> bool:
-        """Whether sums and squares are what ``count`` rows ``|q| < 2**30`` may have, or a float's width beside it."""
+    def within_grid(self, grid_range: int = limits.GRID_RANGE) -> bool:
+        """Whether sums and sums of squares are what ``count`` rows |q| < ``grid_range`` of one source may have; a
+        float's width beside it.
+        """
         layout = layout_of(self.dimension)
         sums, squares = self.in_floats(layout.last), self.in_floats(layout.diagonal)
-        reach = self.count * float(limits.GRID_RANGE)
+        reach = self.count * float(grid_range)
         return bool(
             sums.max() <= reach
             and sums.min() >= -reach
             and squares.min() >= 0.0
-            and squares.max() <= reach * limits.GRID_RANGE
+            and squares.max() <= min(reach * grid_range, limits.SQUARES_OF_A_SOURCE)
         )
 
     def __add__(self, other: Moments) -> Moments:
@@ -199,7 +228,16 @@ class Moments:
         if self._high is None and other._high is None:
             return self._of_sum(self.low.view(np.int64) + other.low.view(np.int64), other)
         low = self.low + other.low
-        return Moments(self.dimension, self.high + other.high + (low < self.low), low)
+        total = Moments(self.dimension, self.high + other.high + (low < self.low), low)
+        if total._high is not None:
+            diagonal = layout_of(self.dimension).diagonal
+            wrapped = ~(self.high[diagonal] ^ other.high[diagonal]) & (self.high[diagonal] ^ total._high[diagonal])
+            if wrapped.min() < 0:
+                raise LimitExceeded(
+                    f"statistics: the squares of a feature in {self.count} and {other.count} rows add up to more than"
+                    " 2**127, which 128 bits do not hold; begin a stream with wider steps, or with a shorter window"
+                )
+        return total
 
     def __sub__(self, other: Moments) -> Moments:
         assert self.dimension == other.dimension, "statistics of different features were subtracted"
@@ -295,6 +333,16 @@ def _round_wide(high: Int64s, low: UInt64s) -> Floats:
     leading |= (lost != 0).astype(np.uint64)
     rounded: Floats = np.ldexp(leading.astype(np.float64), length.astype(np.int32))
     return np.where(negative, -rounded, rounded)
+
+
+def _limbs(rows: Floats, more: int = 1) -> list[Floats]:
+    """Integer-valued rows in 15-bit limbs, ``more`` than one: the lowest first, the highest with the sign."""
+    limbs, scale = [], 2.0**limits.SPLIT_BITS
+    for _ in range(more):
+        upper = np.floor(rows / scale)
+        limbs.append(rows - upper * scale)
+        rows = upper
+    return [*limbs, rows]
 
 
 def _floats(placed: Placed, at: Positions | None, *, extended: bool) -> Floats:

@@ -5,7 +5,7 @@ name, row by row, and the way on is a new stream on a grid that holds both what 
 that have not outgrown theirs keep it, step and offset, and their integers stay what they were.
 
 The window still holds the small values of before, so a wider step is as small as the large ones allow: they are left a
-headroom of four, where a grid that is fitted at first leaves a thousand.
+headroom of four, where a grid that is fitted at first leaves far more.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def refit_grid(grid: Grid, names: Sequence[str], live: Floats, refused: Floats) 
         beyond = refused[outside[:, j], j]
         ordinary = beyond[np.abs(beyond) <= limits.OUT_OF_PROPORTION * np.median(np.abs(beyond))]
         known = np.concatenate([live[np.isfinite(live[:, j]), j], ordinary])
-        step = _step_for(float(np.abs(known - offsets[j]).max()))
+        step = _step_for(float(np.abs(known - offsets[j]).max()), grid.range_bits - limits.REFIT_HEADROOM_BITS)
         if not steps[j] < step <= limits.STEP_LARGEST:
             continue
         offset = float(np.rint(offsets[j] / step)) * step
@@ -65,12 +65,12 @@ def refit_grid(grid: Grid, names: Sequence[str], live: Floats, refused: Floats) 
                 rows=len(beyond),
                 old_step=float(steps[j]),
                 new_step=step,
-                old_range=_range(steps[j], offsets[j]),
-                new_range=_range(step, offset),
+                old_range=_range(grid, steps[j], offsets[j]),
+                new_range=_range(grid, step, offset),
             )
         )
         steps[j], offsets[j] = step, offset
-    new = Grid(steps, offsets)
+    new = Grid(steps, offsets, grid.range_bits)
     _, fits = new.place(refused)
     return Refit(new, tuple(outgrown), int(np.count_nonzero(~fits)))
 
@@ -79,14 +79,14 @@ def _outside(grid: Grid, rows: Floats) -> Flags:
     """bool[n, d]: which finite values lie outside the grid."""
     with np.errstate(over="ignore", invalid="ignore"):
         placed = np.abs(np.rint((rows - grid.offsets) / grid.steps))
-        return np.asarray(np.isfinite(rows) & ~(placed < limits.GRID_RANGE))
+        return np.asarray(np.isfinite(rows) & ~(placed < grid.range))
 
 
-def _step_for(reach: float) -> float:
-    """The smallest power of two of which 2**28 reach so far."""
+def _step_for(reach: float, bits: int) -> float:
+    """The smallest power of two of which ``2**bits`` reach so far."""
     mantissa, exponent = np.frexp(reach)
-    return float(np.ldexp(1.0, int(exponent) - int(mantissa == 0.5) - limits.REFIT_BITS))
+    return float(np.ldexp(1.0, int(exponent) - int(mantissa == 0.5) - bits))
 
 
-def _range(step: float, offset: float) -> tuple[float, float]:
-    return float(offset - limits.GRID_RANGE * step), float(offset + limits.GRID_RANGE * step)
+def _range(grid: Grid, step: float, offset: float) -> tuple[float, float]:
+    return float(offset - grid.range * step), float(offset + grid.range * step)

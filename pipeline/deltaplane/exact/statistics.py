@@ -88,9 +88,9 @@ class Statistics:
         """Class label to number of rows in one window, labels sorted."""
         return {label: moments.count for label, moments in self.grams(window).items()}
 
-    def check_rows_exist(self, what: str) -> None:
+    def check_rows_exist(self, what: str, grid_range: int = limits.GRID_RANGE) -> None:
         """Raise :class:`StateMismatch` where a class holds fewer than no rows, or sums of no rows, or sums that no
-        rows of a grid can have.
+        rows of a grid with this range can have.
         """
         for (window, label), moments in self._moments.items():
             if not 0 < moments.count <= limits.COUNT:
@@ -98,10 +98,11 @@ class Statistics:
                     f"{what}: class {label!r} in window {window} has sums over {moments.count} rows,"
                     f" expected 1 to {limits.COUNT}; a row was taken out that never was in; rebuild from the log"
                 )
-            if not moments.within_grid():
+            if not moments.within_grid(grid_range):
                 raise StateMismatch(
                     f"{what}: class {label!r} in window {window} has sums that {moments.count} rows of values below"
-                    " 2**30 cannot have; another than a worker made them; rebuild from the log"
+                    f" 2**{grid_range.bit_length() - 1} cannot have; another than a worker made them; rebuild from the"
+                    " log"
                 )
 
     def digest(self, fingerprint: bytes) -> str:

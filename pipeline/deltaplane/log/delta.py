@@ -200,9 +200,12 @@ class SourceState:
 
 
 def accept(
-    state: SourceState, record: Claim | Delta | SourceOrder, stream_fingerprint: bytes
+    state: SourceState,
+    record: Claim | Delta | SourceOrder,
+    stream_fingerprint: bytes,
+    grid_range: int = limits.GRID_RANGE,
 ) -> tuple[SourceState, Verdict]:
-    """Apply the rule to the next record of a source, in log order.
+    """Apply the rule to the next record of a source, in log order; ``grid_range`` is that of the plane's grid.
 
     Raises :class:`DefinitionMismatch` for a record of another stream definition: that is a mistake of whoever set the
     stream up and must not be mistaken for a stale worker. Raises :class:`StateMismatch` for a change that takes out
@@ -250,7 +253,7 @@ def accept(
         labels=state.labels + record.labels,
         topics=state.topics,
     )
-    check_state(where, after)
+    check_state(where, after, grid_range)
     return after, Verdict.ACCEPTED
 
 
@@ -282,9 +285,9 @@ def check_declared(definition: StreamDefinition, record: Claim | Delta | SourceO
         )
 
 
-def check_state(where: str, state: SourceState) -> None:
+def check_state(where: str, state: SourceState, grid_range: int = limits.GRID_RANGE) -> None:
     """Raise :class:`StateMismatch` for what no accepted deltas add up to, or what no message could ever carry on."""
-    state.statistics.check_rows_exist(where)
+    state.statistics.check_rows_exist(where, grid_range)
     many = {
         name for counts in (state.counts, state.dropped) for name, n in counts.items() if not 0 <= n <= limits.COUNT
     }

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltaplane.limits import GRID_RANGE
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 
@@ -58,7 +57,7 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
                 "formula": "q = rint((x - offset) / step)",
                 "steps": grid.steps.tolist(),
                 "offsets": grid.offsets.tolist(),
-                "range": GRID_RANGE,
+                "range": grid.range,
                 "outside": "a row has no answer unless |q| < range for each of its features",
             },
         },

@@ -164,7 +164,7 @@ class Merger:
         self._read_to[record.source] = offset + 1
         before = self.state(record.source)
         check_declared(self.definition, record)
-        after, verdict = accept(before, record, self.definition.stream_fingerprint)
+        after, verdict = accept(before, record, self.definition.stream_fingerprint, self.definition.plane_grid.range)
         if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
             # Of a single source, the sum is what it has itself.
             alone = len(self._sources) == 1

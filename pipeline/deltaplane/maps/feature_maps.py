@@ -13,7 +13,8 @@ from one batch to the next, and exp and cos from one machine to the next. So a m
 integers* q of a row, in four steps that are exact, or rounded the same everywhere:
 
 1. standardised: ``z = rint((q - center) / scale * 2**20)``, kept within ±2**30: a value further out than 1024 scales
-   counts as one at 1024 scales, which saturates a sigmoid and is far beyond any kernel's width;
+   counts as one at 1024 scales, which saturates a sigmoid and is far beyond any kernel's width; whatever the range of
+   the grid, the difference is exact in float64, and the product is rounded once;
 2. projected: ``p = z·K`` with K the integers ω·2**12. A float64 product is exact whatever the BLAS kernel does, since
    all partial sums stay below 2**53: |z| <= 2**30, and the magnitudes of a column of K, at most 2000 of 0.8·2**12 on
    average, add up to less than 2**23, which is asserted of those that were drawn. So no block is ever split;
@@ -41,9 +42,10 @@ from typing import Any, Literal
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Floats, Int32s, Int64s, Placed
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Placed
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
+from deltaplane.exact.ordinary import ordinary
 from deltaplane.maps.portable import (
     DEVIATE_BITS,
     EXP2,
@@ -207,7 +209,7 @@ class FeatureMap:
         return np.multiply(mapped, STEP, dtype=np.float64)
 
     def apply(self, placed: Placed) -> Placed:
-        """Map grid rows [n, d] (integers, |q| < 2**30) to grid rows int32[n, units], |q| <= 2**20.
+        """Map grid rows [n, d] (integers, |q| < 2**45) to grid rows int32[n, units], |q| <= 2**20.
 
         Kind ``none`` hands back the rows themselves. The work space is bounded, whatever n.
         """
@@ -333,15 +335,23 @@ def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
     A center is the mean and a scale the deviation, but for two sorts of features. A whole-numbered one whose deviation
     is below half a step gets half a step, so that a rare flag counts like a common one and not more than everything
     else. One that never varied gets its own magnitude, or one in its own unit if that is zero.
-    Values that are missing or do not fit the grid are left out.
+    Values that are missing, not narrow on the grid, or not ordinary (:mod:`deltaplane.exact.ordinary`) are left out.
     """
     with np.errstate(invalid="ignore", over="ignore"):
         # Not by the grid's own placing, to which a row fits as a whole or not at all.
         placed = np.rint((rows - grid.offsets) / grid.steps)
     return [
-        _fit_feature(column[np.abs(column) < limits.GRID_RANGE].astype(np.int64), step)
-        for column, step in zip(placed.T, grid.steps.tolist(), strict=True)
+        _fit_feature(column[_fitted_on(raw, column)].astype(np.int64), step)
+        for raw, column, step in zip(rows.T, placed.T, grid.steps.tolist(), strict=True)
     ]
+
+
+def _fitted_on(raw: Floats, placed: Floats) -> Flags:
+    """bool[n]: which values of a feature a center and a scale are fitted on, by themselves and by their grid values."""
+    usual = np.abs(placed) < limits.GRID_RANGE
+    finite = np.isfinite(raw)
+    usual[finite] &= ordinary(raw[finite])
+    return np.asarray(usual)
 
 
 def _fit_feature(values: Int64s, step: float) -> tuple[int, float]:

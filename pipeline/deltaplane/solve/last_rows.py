@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.arrays import Int32s
+from deltaplane.arrays import Steps
 
 __all__ = ["LastRows", "Rows"]
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Consecutive rows: ``placed`` int32[n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
+    """Consecutive rows: ``placed`` [n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
 
-    placed: Int32s
+    placed: Steps
     labels: npt.NDArray[Any]
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltaplane.arrays import Flags, Floats, Int32s, Int64s
+from deltaplane.arrays import Flags, Floats, Int64s, Steps
 from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
@@ -130,7 +130,7 @@ def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
     return changes
 
 
-def _products(rows: Int32s) -> Int64s:
+def _products(rows: Steps) -> Int64s:
     """The packed products int64[n, P] of rows [q, -1] with themselves."""
     extended = np.full((len(rows), rows.shape[1] + 1), -1, dtype=np.int64)
     extended[:, :-1] = rows

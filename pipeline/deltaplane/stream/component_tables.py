@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
@@ -28,6 +29,8 @@ __all__ = [
     "feature_map_of",
     "feature_map_table",
     "fit_feature_map",
+    "grid_of",
+    "grid_table",
     "ladder_of",
     "prior_of",
     "prior_table",
@@ -42,7 +45,7 @@ KEYS: dict[str, frozenset[str]] = {
     ),
     "columns": frozenset({"missing", "rules"}),
     "features": frozenset({"names", "missing"}),
-    "grid": frozenset({"steps", "offsets"}),
+    "grid": frozenset({"steps", "offsets", "range_bits"}),
     "feature_map": frozenset({"kind", "units", "seed", "sigma", "centers", "scales"}),
     "prior": frozenset({"classes", "positive", "features", "weights", "biases"}),
     "classes": frozenset({"names", "positive", "most"}),
@@ -50,6 +53,24 @@ KEYS: dict[str, frozenset[str]] = {
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias"}),
 }
 """Keys that each table may have. ``input`` says how files are read and belongs to the services."""
+
+
+def grid_of(table: Mapping[str, Any], features: int) -> Grid:
+    """The grid of a table ``[grid]``; one without ``range_bits`` has the range of early versions."""
+    if "steps" not in table:
+        raise DefinitionError(
+            "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
+        )
+    steps = numbers(table["steps"], "grid.steps")
+    offsets = numbers(table.get("offsets", [0.0] * features), "grid.offsets")
+    bits = whole(table.get("range_bits", limits.GRID_RANGE_BITS), "grid.range_bits")
+    return Grid(np.array(steps), np.array(offsets), bits)
+
+
+def grid_table(grid: Grid) -> dict[str, Any]:
+    """The table ``[grid]`` of a grid: the inverse of :func:`grid_of`. The range of early versions is left out."""
+    table: dict[str, Any] = {"steps": grid.steps.tolist(), "offsets": grid.offsets.tolist()}
+    return table if grid.range_bits == limits.GRID_RANGE_BITS else table | {"range_bits": grid.range_bits}
 
 
 def feature_map_of(table: Mapping[str, Any], features: int) -> FeatureMap:

@@ -2,7 +2,8 @@
 
 Two fingerprints follow from it. ``data_fingerprint`` covers what makes two statistics comparable (features, grid,
 feature map, missing values): it is in every sample and in every digest. ``stream_fingerprint`` adds what makes two
-deltas of one stream addable (classes, windows, partitions): it is in every claim, delta, checkpoint and model.
+deltas of one stream addable (classes, windows, partitions, what values are admitted): it is in every claim, delta,
+checkpoint and model.
 Solver settings are in neither, so C or the weighting may change on a live stream.
 """
 
@@ -32,6 +33,8 @@ from deltaplane.stream.component_tables import (
     choices_of,
     feature_map_of,
     feature_map_table,
+    grid_of,
+    grid_table,
     ladder_of,
     prior_of,
     prior_table,
@@ -47,7 +50,6 @@ from deltaplane.table_values import (
     check_keys,
     check_text,
     label,
-    numbers,
     span,
     span_text,
     strings,
@@ -337,6 +339,8 @@ class StreamDefinition:
             "partitions": self.partitions,
             "max_skew_milliseconds": self.max_skew_milliseconds,
             **({"partitioner": self.partitioner} if self.checks_places else {}),
+            # Which rows are admitted, and not where they are placed: statistics stay comparable, digests equal.
+            **({} if self.grid.range_bits == limits.GRID_RANGE_BITS else {"range_bits": self.grid.range_bits}),
         }
 
     @classmethod
@@ -344,16 +348,12 @@ class StreamDefinition:
         """Build a definition from the tables of a ``deltaplane.toml``; unknown keys are refused by name."""
         check_keys(tables, KEYS)
         features = tables.get("features", {})
-        grid = tables.get("grid", {})
         columns = encoder_of(tables.get("columns", {}))
         made = () if columns is None else columns.features
         names = tuple(strings(features.get("names", made), "features.names"))
         if not names:
             raise DefinitionError("features: expected names = [...], got none")
-        if "steps" not in grid:
-            raise DefinitionError(
-                "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
-            )
+        grid = grid_of(tables.get("grid", {}), len(names))
         classes = tables.get("classes", {})
         positive = classes.get("positive")
         partitions = whole(tables.get("partitions", 1), "partitions")
@@ -370,10 +370,7 @@ class StreamDefinition:
         return cls(
             name=text(tables.get("name", "stream"), "name"),
             features=names,
-            grid=Grid(
-                np.array(numbers(grid["steps"], "grid.steps")),
-                np.array(numbers(grid.get("offsets", [0.0] * len(names)), "grid.offsets")),
-            ),
+            grid=grid,
             ladder=ladder,
             solver=solver_of(tables.get("solver", {}), choices),
             classes=named,
@@ -404,7 +401,7 @@ class StreamDefinition:
             "max_skew": span_text(self.max_skew_milliseconds),
             **({} if self.columns is None else {"columns": encoder_table(self.columns)}),
             "features": {"names": list(self.features), "missing": self.missing},
-            "grid": {"steps": self.grid.steps.tolist(), "offsets": self.grid.offsets.tolist()},
+            "grid": grid_table(self.grid),
             "feature_map": feature_map_table(self.feature_map),
             "classes": classes,
             "window": {

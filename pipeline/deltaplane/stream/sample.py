@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Placed
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Placed, Steps
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
@@ -122,7 +122,7 @@ class Refusal:
 class AdmittedSamples:
     """The rows of a batch that a stream admits, on its grid.
 
-    ``placed`` is int32[n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
+    ``placed`` are grid rows [n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
     ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
     that were filled in, ``rounding`` float64[d] is the largest distance to the grid. ``new_labels``: where classes are
     open, those that are admitted for the first time, in the order of their rows.
@@ -133,7 +133,7 @@ class AdmittedSamples:
     labels: list[str]
     codes: Int32s
     features: Floats
-    placed: Int32s
+    placed: Steps
     offsets: Int64s
     rows: Int64s
     missing: int

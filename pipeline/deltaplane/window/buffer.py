@@ -1,7 +1,8 @@
 """The rows of one partition in arrival order.
 
 Every admitted sample takes the next *slot*. Columns lie in segments of equal length, so that a buffer grows and lets go
-without copying a row: what a live row takes is 4 bytes a feature and about 40 beside them, a short id included.
+without copying a row: what a live row takes is 4 bytes a feature and about 40 beside them, a short id included. A
+segment with a row beyond 2**30 steps takes 8 bytes a feature.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from deltaplane.arrays import Flags, Int16s, Int32s, Int64s, Positions
+from deltaplane import limits
+from deltaplane.arrays import Flags, Int16s, Int32s, Int64s, Positions, Steps
 from deltaplane.window.ids import IdIndex
 from deltaplane.window.offsets import OffsetRuns
 
@@ -28,13 +30,13 @@ class _Segment:
     __slots__ = ("codes", "current", "rows", "times")
 
     def __init__(self, features: int, slots: int = SEGMENT_ROWS) -> None:
-        self.rows = np.empty((slots, features), dtype=np.int32)
+        self.rows: Steps = np.empty((slots, features), dtype=np.int32)
         self.codes = np.empty(slots, dtype=np.int16)
         self.times = np.empty(slots, dtype=np.int64)
         self.current = np.empty(slots, dtype=np.bool_)
 
 
-def _rows(segment: _Segment) -> Int32s:
+def _rows(segment: _Segment) -> Steps:
     return segment.rows
 
 
@@ -51,7 +53,7 @@ def _current(segment: _Segment) -> Flags:
 
 
 class RowBuffer:
-    """Slots ``first`` to ``next`` of a partition: rows [n, d] int32 with id, class code, event time and log offset."""
+    """Slots ``first`` to ``next`` of a partition: grid rows [n, d] with id, class code, event time and log offset."""
 
     def __init__(self, features: int, first: int = 0) -> None:
         self._features = features
@@ -78,7 +80,7 @@ class RowBuffer:
     def append(
         self,
         ids: Sequence[str],
-        placed: Int32s,
+        placed: Steps,
         codes: Int32s,
         times: Int64s,
         offsets: Int64s,
@@ -102,6 +104,8 @@ class RowBuffer:
             place = at % SEGMENT_ROWS
             count = min(len(ids) - done, SEGMENT_ROWS - place)
             segment, there, part = self._segments[-1], slice(place, place + count), slice(done, done + count)
+            if placed.dtype != segment.rows.dtype and (np.abs(placed[part]) >= limits.GRID_RANGE).any():
+                segment.rows = segment.rows.astype(np.int64)
             segment.rows[there] = placed[part]
             segment.codes[there] = codes[part]
             segment.times[there] = times[part]
@@ -159,7 +163,7 @@ class RowBuffer:
         segment, place = self._at(slot)
         return bool(segment.current[place])
 
-    def same_content(self, slot: int, placed: Int32s, code: int, time: int) -> bool:
+    def same_content(self, slot: int, placed: Steps, code: int, time: int) -> bool:
         """Whether a slot holds this very grid row, class and event time."""
         segment, place = self._at(slot)
         return bool(
@@ -170,8 +174,8 @@ class RowBuffer:
 
     # Many slots ------------------------------------------------------------------------------------------------------
 
-    def rows(self, slots: Int64s) -> Int32s:
-        """Grid rows int32[n, d] of some slots; not copied where they lie side by side, and then only to be read."""
+    def rows(self, slots: Int64s) -> Steps:
+        """Grid rows [n, d] of some slots; not copied where they lie side by side, and then only to be read."""
         return self._column(_rows, slots)
 
     def codes(self, slots: Int64s) -> Int16s:
@@ -207,8 +211,10 @@ class RowBuffer:
         if len(at) and int(at[-1]) - int(at[0]) == len(at) - 1 and (at[1:] > at[:-1]).all():
             return self._range(of, int(at[0]), int(at[-1]) + 1)
         pattern = of(self._nothing)
-        entries = np.empty((len(at), *pattern.shape[1:]), dtype=pattern.dtype)
-        for segment, which, places in self._by_segment(at):
+        parts = self._by_segment(at)
+        kind = np.result_type(pattern, *(of(segment).dtype for segment, _, _ in parts))
+        entries = np.empty((len(at), *pattern.shape[1:]), dtype=kind)
+        for segment, which, places in parts:
             entries[which] = of(segment)[places]
         return entries
 

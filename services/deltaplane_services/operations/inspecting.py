@@ -14,6 +14,7 @@ from deltaplane.columns.cells import plain_cell, text_of
 from deltaplane.columns.inference import Inferred, Overrides, infer
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.column_tables import encoder_table
+from deltaplane.stream.component_tables import grid_table
 from deltaplane_services.definition_file.toml_writer import as_toml, inline_toml
 from deltaplane_services.readers import ReaderError
 from deltaplane_services.readers.bounds import BLOCK_BYTES
@@ -167,5 +168,4 @@ def definition_text(inspected: Inspected, name: str = "stream") -> str:
             lines.append(f"  # LOOK: {plain(decision.warning)}")
         if decision.column in rules:
             lines.append("  " + inline_toml(rules[decision.column]) + ",")
-    grid = {"steps": found.grid.steps.tolist(), "offsets": found.grid.offsets.tolist()}
-    return "\n".join([*lines, "]", as_toml({"grid": grid})])
+    return "\n".join([*lines, "]", as_toml({"grid": grid_table(found.grid)})])

@@ -13,6 +13,7 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError, DefinitionMismatch, WireError
 from deltaplane.exact.refit import Refit, refit_grid
 from deltaplane.maps.feature_maps import SCALE_LARGEST, SCALE_SMALLEST
+from deltaplane.stream.component_tables import grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_samples
 from deltaplane_services.processors.messages import SAMPLES, Record
@@ -71,8 +72,7 @@ class RowsSeen:
 
 def refitted_tables(tables: dict[str, Any], old: StreamDefinition, found: Refit, name: str) -> dict[str, Any]:
     """The tables of a definition with the new grid, under another name; a feature map stays the same function."""
-    grid = {"steps": found.grid.steps.tolist(), "offsets": found.grid.offsets.tolist()}
-    changed = {**tables, "name": name, "grid": grid}
+    changed = {**tables, "name": name, "grid": grid_table(found.grid)}
     if old.feature_map.kind != "none":
         ratio = old.grid.steps / found.grid.steps
         centers = old.grid.offsets + old.grid.steps * np.array(old.feature_map.centers, dtype=np.float64)

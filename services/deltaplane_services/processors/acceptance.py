@@ -62,7 +62,7 @@ def next_state(
     check_declared(definition, change)
     if positions_alone and isinstance(change, Delta):
         change = replace(change, change=Statistics(definition.dimension))
-    return accept(state, change, definition.stream_fingerprint)
+    return accept(state, change, definition.stream_fingerprint, definition.plane_grid.range)
 
 
 def nothing_of(definition: StreamDefinition, source: Source) -> SourceState:

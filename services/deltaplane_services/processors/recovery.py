@@ -24,7 +24,8 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
     """
     try:
         checkpoint = read_checkpoint(record.value, definition.dimension)
-        check_state(f"checkpoint of source {checkpoint.state.source}", checkpoint.state)
+        where = f"checkpoint of source {checkpoint.state.source}"
+        check_state(where, checkpoint.state, definition.plane_grid.range)
         check_declared(definition, checkpoint.state)
     except (WireError, StateMismatch):
         return None

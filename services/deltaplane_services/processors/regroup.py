@@ -133,7 +133,8 @@ def admission_rules(definition: StreamDefinition) -> object:
     """
     classes, timed, skew = definition.classes, definition.ladder.timed, definition.max_skew_milliseconds
     own_skew = skew if timed and skew != definition.ladder.fitting_skew_milliseconds else None
-    return definition.data_fingerprint, classes.names, classes.positive, timed, own_skew
+    reach = definition.grid.range_bits
+    return definition.data_fingerprint, classes.names, classes.positive, timed, own_skew, reach
 
 
 def _chosen(samples: Samples, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Samples:

@@ -7,15 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
-from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.exact.grid import fit_grid
 from deltaplane.stream.column_tables import encoder_of
-from deltaplane.stream.component_tables import fit_feature_map
+from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.table_values import numbers, strings
+from deltaplane.table_values import strings
 from deltaplane_services.definition_file.definition_tables import Tables, lay_over
 from deltaplane_services.readers import Decide, ReaderOptions
 
@@ -177,11 +175,8 @@ def needs_first_rows(options: ReplayOptions) -> bool:
 
 def _fitted(tables: Tables, first: Floats) -> Tables:
     if "steps" not in tables.get("grid", {}):
-        grid = fit_grid(first)
-        tables = lay_over(tables, "grid", steps=grid.steps.tolist(), offsets=grid.offsets.tolist())
-    steps = numbers(tables["grid"]["steps"], "grid.steps")
-    offsets = numbers(tables["grid"].get("offsets", [0.0] * len(steps)), "grid.offsets")
-    grid = Grid(np.array(steps), np.array(offsets))
+        tables = lay_over(tables, "grid", **grid_table(fit_grid(first)))
+    grid = grid_of(tables["grid"], first.shape[1])
     if grid.features != first.shape[1]:
         raise DefinitionError(f"grid: expected {first.shape[1]} steps, one a feature, got {grid.features}")
     return lay_over(tables, "feature_map", **fit_feature_map(tables.get("feature_map", {}), grid, first))

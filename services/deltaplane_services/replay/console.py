@@ -21,6 +21,7 @@ from deltaplane_services.system.printable import echo, plain
 
 __all__ = [
     "COLUMNS_SHOWN",
+    "MARKS_SHOWN",
     "REASONS_SHOWN",
     "REFRESH_SECONDS",
     "SHARES_OF",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 REFRESH_SECONDS = 0.1
+MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
 REASONS_SHOWN = 12
 COLUMNS_SHOWN = 40
@@ -150,6 +152,11 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("samples", _outcomes(result))
     if retirements := _retirements(result):
         table.add_row("retirements", retirements)
+    if result.marks:
+        named = [f"{mark.value:g} in {mark.feature} ({mark.rows:,} rows)" for mark in result.marks[:MARKS_SHOWN]]
+        more = f" and {len(result.marks) - MARKS_SHOWN} more" if len(result.marks) > MARKS_SHOWN else ""
+        why = "far out, and repeated exactly; they were taken as numbers (--na TEXT, as in the file: as missing)"
+        table.add_row("likely marks of missing", plain(f"{', '.join(named)}{more} of the first rows: {why}"))
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(

@@ -22,6 +22,7 @@ from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.inference import Decision
 from deltaplane.errors import DeltaplaneError
+from deltaplane.exact.ordinary import Mark, likely_marks
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
 from deltaplane.log.prequential import Point, PrequentialSeries
@@ -71,7 +72,8 @@ class ReplayResult:
     """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
 
     ``ended_early`` is None, or why the file was not read to its end. ``notes``: what was found out about the file, or
-    taken for granted.
+    taken for granted. ``marks``: values of the first rows, where a grid was fitted on them, that are likely to mean
+    that there is none.
     """
 
     source: str
@@ -84,6 +86,7 @@ class ReplayResult:
     refusals: Refusals
     thinned: int
     rounding_error: Floats | None
+    marks: list[Mark]
     verification: Verification | None
     ended_early: str | None
     verdict: Verdict
@@ -155,6 +158,7 @@ def replay(
         run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
         if saved is not None:
             run.go_on_from(saved)
+        run.marks = [] if rows is None else likely_marks(definition.features, rows)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -196,6 +200,7 @@ class _Run:
         self.options = options
         self.definition = feed.definition
         self.ended_early: str | None = None
+        self.marks: list[Mark] = []
         self._reader = reader
         self._on_progress = on_progress
         self._retired_ids = retired_ids
@@ -281,6 +286,7 @@ class _Run:
             refusals=self._refusals,
             thinned=self._feed.thinned,
             rounding_error=self._worst_rounding(),
+            marks=self.marks,
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
             verdict=self._verdict(model),

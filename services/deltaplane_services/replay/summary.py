@@ -76,6 +76,9 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "rounding_error": None
         if result.rounding_error is None
         else dict(zip(definition.features, result.rounding_error.tolist(), strict=True)),
+        "likely_marks_of_missing": [
+            {"feature": mark.feature, "value": mark.value, "rows": mark.rows} for mark in result.marks
+        ],
         "confusion": _confusion(model.scores),
         "series": [
             {**_point(point, positive, definition), "lately": _lately(result.points, at, positive)}

@@ -1,0 +1,139 @@
+"""Which values of a feature are ordinary: what a scale is fitted on, so that fill values do not set it.
+
+The problem: files hold numbers that mean that there is none (-999, 1e10, 9.96921e36). A grid is fitted once, so a scale
+that they have set would be wrong long after they have left every window. How it is solved: a value is judged by its
+distance from the median, compared with the median of all such distances. Up to half of the values may be anything, and
+neither moves. Values that are the median itself say nothing of the spread and are not counted, so that a feature that
+is mostly zero has one; and distances are also counted once each, whichever gives less, since a fill value may be more
+frequent than all others that are not zero, but is one number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from deltaplane import limits
+from deltaplane.arrays import Flags, Floats
+
+__all__ = ["Mark", "in_proportion", "likely_marks", "looks_like_a_mark", "ordinary", "spread_of"]
+
+
+_FILLED_WITH = frozenset(
+    {9.96921e36, float(np.float32(9.96921e36)), 9.969209968386869e36}
+    | {float(np.finfo(np.float32).max), float(np.finfo(np.float64).max)}
+    | {2.0**bits - 1.0 for bits in (15, 16, 31, 32, 63)}
+    | {2.0**bits for bits in (15, 31, 63)}
+)
+"""Magnitudes that libraries and formats fill with: NetCDF's, the largest floats, the ends of whole-number types."""
+
+_NINES_OR_ROUND = re.compile(r"99+(\.9+)?|[1-9]0{8,}")
+
+
+class Mark(NamedTuple):
+    """A value of one feature that is likely to mean that there is none, and in how many of the rows seen."""
+
+    feature: str
+    value: float
+    rows: int
+
+
+def spread_of(values: Floats) -> float:
+    """The typical distance of finite values float64[n] from their median, which up to half of them cannot move.
+
+    0 where all are equal. Where there is just one other value, far out for the one that is common, 0 as well: a
+    constant feature and a fill value.
+    """
+    if not len(values):
+        return 0.0
+    middle = _middle(values)
+    distances = _distances(values, middle)
+    distances = np.sort(distances[distances > 0])
+    if not len(distances):
+        return 0.0
+    different = distances[np.flatnonzero(np.append(True, distances[1:] != distances[:-1]))]
+    if len(different) == 1:
+        other = float(values[values != middle][0])
+        far = limits.OUT_OF_PROPORTION if not looks_like_a_mark(other) else limits.FAR_FOR_A_MARK
+        return float(different[0]) if different[0] <= far * max(abs(middle), 1.0) else 0.0
+    return float(min(distances[(len(distances) - 1) // 2], different[(len(different) - 1) // 2]))
+
+
+def ordinary(values: Floats) -> Flags:
+    """bool[n]: which of finite values float64[n] a scale is fitted on.
+
+    Not those that are :data:`limits.OUT_OF_PROPORTION` times further from the median than is typical, nor likely marks
+    of what is missing.
+    """
+    if not len(values):
+        return np.ones(0, dtype=np.bool_)
+    spread, distances = spread_of(values), _distances(values, _middle(values))
+    usual: Flags = distances / limits.OUT_OF_PROPORTION <= spread
+    for value, _ in _marks(values, distances, spread):
+        usual &= values != value
+    return usual
+
+
+def in_proportion(values: Floats) -> Flags:
+    """bool[n]: which values are not out of all proportion to 99 in 100 others, however odd those are.
+
+    Ordinary or not, such a value is no single bogus number, and a grid should reach it if it can.
+    """
+    distances = _distances(values, _middle(values)) if len(values) else values
+    spread = distances[distances > 0]
+    if len(spread) < 2:
+        return np.ones(len(values), dtype=np.bool_)
+    usual: Flags = distances / limits.OUT_OF_PROPORTION <= np.quantile(spread, 0.99, method="lower")
+    return usual
+
+
+def looks_like_a_mark(value: float) -> bool:
+    """Whether a number is written as those are that stand for a missing one: nines, or a one and many zeros."""
+    magnitude = abs(value)
+    if magnitude in _FILLED_WITH:
+        return True
+    text = f"{magnitude:.0f}" if magnitude.is_integer() and magnitude < 1e22 else repr(magnitude)
+    return bool(_NINES_OR_ROUND.fullmatch(text)) or bool(re.fullmatch(r"[1-9]e\+\d+", text))
+
+
+def likely_marks(names: Sequence[str], rows: Floats) -> list[Mark]:
+    """The values of rows float64[n, d] that repeat exactly and lie far out; NaN and infinite values are left out."""
+    found = []
+    for name, column in zip(names, rows.T, strict=True):
+        values = column[np.isfinite(column)]
+        if len(values):
+            marks = _marks(values, _distances(values, _middle(values)), spread_of(values))
+            found += [Mark(name, value, count) for value, count in marks]
+    return found
+
+
+def _marks(values: Floats, distances: Floats, spread: float) -> list[tuple[float, int]]:
+    """Values that are likely marks of what is missing, each with its rows; the furthest first."""
+    middle = _middle(values)
+    spread = spread or max(abs(middle), 1.0)
+    far = np.flatnonzero(distances / limits.FAR_FOR_A_MARK > spread)
+    if len(far) < limits.ROWS_OF_A_MARK:
+        return []
+    distinct, counts = np.unique(values[far], return_counts=True)
+    marks = [
+        (value, count)
+        for value, count in zip(distinct.tolist(), counts.tolist(), strict=True)
+        if count >= limits.ROWS_OF_A_MARK
+        and (looks_like_a_mark(value) or abs(value - middle) / limits.OUT_OF_PROPORTION > spread)
+    ]
+    # What is one of many repeated values is a number like them: a feature of few large numbers, not a mark.
+    return sorted(marks, key=lambda mark: -abs(mark[0] - middle)) if len(marks) <= limits.MARKS_OF_A_FEATURE else []
+
+
+def _middle(values: Floats) -> float:
+    """The median, or one of the two in the middle: a value that is there, so that a common value is at distance 0."""
+    return float(np.partition(values, (len(values) - 1) // 2)[(len(values) - 1) // 2])
+
+
+def _distances(values: Floats, middle: float) -> Floats:
+    with np.errstate(over="ignore"):
+        distances: Floats = np.abs(values - middle)
+    return distances
