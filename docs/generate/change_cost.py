@@ -35,7 +35,7 @@ class Example:
     """One of a kind: ``words`` is a pattern of the names by which files mention it.
 
     ``begin``: the files, below ``pipeline`` or ``services``, in which another one is declared. ``before``: how many
-    files mentioned it, by column, while topics, kinds of solver and of maps were each decided on in several modules.
+    files mentioned it, by column, while what a topic, a window, a solver or a map is was decided on in several modules.
     """
 
     kind: str

@@ -294,7 +294,7 @@ def _enough_bytes(definition: StreamDefinition, topic: Topic) -> int:
 def _sample_segment_bytes(definition: StreamDefinition) -> int | None:
     """Bytes of one file of samples: an eighth of a partition's share of a count window; None for other windows."""
     ladder = definition.ladder
-    rows = [window.length for window in ladder.windows if window.kind == "count"]
+    rows = [window.length for window in ladder.windows if window.counted]
     if len(rows) < len(ladder.windows):
         return None
     row_bytes = 8 * len(definition.features) + ROW_BYTES_BESIDE
