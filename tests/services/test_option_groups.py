@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, get_type_hints
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import pytest
 import typer
@@ -96,3 +96,10 @@ def test_help_names_every_kind_of_map_and_of_solver() -> None:
     for option, kinds in (("feature_map", feature_maps.KINDS), ("kind", solver_options.KINDS)):
         (declared,) = hints[option].__metadata__
         assert all(kind in declared.help for kind in kinds)
+
+
+def test_the_types_of_kinds_name_those_that_are_declared() -> None:
+    assert get_args(solver_options.Kind) == tuple(solver_options.KINDS)
+    assert get_args(feature_maps.Kind) == ("none", *feature_maps.KINDS)
+    assert get_args(solver_options.Bias) == ("default", *solver_options.BIASES)
+    assert get_args(get_args(solver_options.Weighting)[0]) == ("default", *solver_options.WEIGHTINGS)
