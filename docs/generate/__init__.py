@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from generate.change_cost import change_costs
 from generate.commands import command_pages, exit_codes
 from generate.definition import definition_tables
 from generate.metrics import metric_tables
@@ -37,6 +38,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "core modules": lambda: module_list(TOP / "pipeline" / "deltaplane"),
     "service packages": lambda: packages_below(TOP / "services" / "deltaplane_services"),
     "public names": public_names,
+    "change costs": change_costs,
 }
 """Every part that a page can ask for."""
 

@@ -9,6 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from deltaplane.maps.feature_maps import KINDS as MAP_KINDS
+from deltaplane.solve.solver_options import KINDS
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.definition_tables import INPUT_KEYS
@@ -53,7 +55,10 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
     },
     "feature_map": {
-        "kind": ("none, hidden, fourier", "A curved boundary: random sigmoid units, or random Fourier features."),
+        "kind": (
+            ", ".join(("none", *MAP_KINDS)),
+            "A curved boundary: random sigmoid units, or random Fourier features.",
+        ),
         "units": ("whole number", "Features that the map makes."),
         "seed": ("whole number", "Seed of its random weights."),
         "sigma": ("number", "Width of its kernel, in standardized units."),
@@ -85,7 +90,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "keep_rows": ("true, false", 'With `"all"` only: hold no rows. Retirement is then by content, not by id.'),
     },
     "solver": {
-        "kind": ("wlpsvm, lpsvm, lssvm", "Which plane is solved for."),
+        "kind": (", ".join(KINDS), "Which plane is solved for."),
         "weighting": (
             "auto, inverse, none, balanced, a table or a list",
             "Weights of the classes; a table gives one for each label.",

@@ -8,8 +8,8 @@ from typing import Any
 
 import deltaplane_schemas
 from deltaplane_services.definition_file.settings import resolve_settings
-from deltaplane_services.kafka.topic_plans import CENTRAL_TOPICS, SITE_TOPICS, plan_topics
-from deltaplane_services.processors.messages import TOPICS
+from deltaplane_services.kafka.topic_plans import plan_topics
+from deltaplane_services.processors.topics import TOPICS
 from generate.tables import code, table
 
 EXAMPLE: dict[str, Any] = {
@@ -29,14 +29,17 @@ def topic_tables() -> str:
     rows = []
     for plan in plan_topics(settings, settings.clusters[0]):
         topic = plan.name.partition(".")[2]
-        clusters = [name for name, there in (("site", SITE_TOPICS), ("central", CENTRAL_TOPICS)) if topic in there]
+        declared = TOPICS[topic]
         config = ", ".join(f"`{name}={value}`" for name, value in plan.config.items())
-        rows.append([code(topic), " and ".join(clusters), "1" if TOPICS[topic].single else "P", config])
+        partitions = "1" if declared.single else "P"
+        rows.append([code(topic), declared.carries, " and ".join(declared.clusters), partitions, config])
     risks = {
         (name, rule.risk) for plan in plan_topics(settings, settings.clusters[0]) for name, rule in plan.rules.items()
     }
     wrong = sorted([code(name), risk] for name, risk in risks if risk)
-    made = table(["Topic", "Cluster", "Partitions", "Made with, where the cluster's default would not do"], rows)
+    made = table(
+        ["Topic", "Carries", "Cluster", "Partitions", "Made with, where the cluster's default would not do"], rows
+    )
     return f"{made}\n{table(['Where a setting is otherwise', 'what may come of it'], wrong)}"
 
 

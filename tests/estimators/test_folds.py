@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,10 @@ from scipy.special import log_ndtr
 import strategies
 from deltaplane.arrays import Int64s, Labels, Placed
 from deltaplane.errors import SolveRefused
-from deltaplane.exact.centring import moved
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
-from deltaplane.exact.triangle import layout_of
-from deltaplane.solve.cross_validation import CANDIDATES, FOLDS, _InFloat, choose_c, folds_of, row_hashes
-from deltaplane.solve.solver import solve
+from deltaplane.solve.cross_validation import CANDIDATES, FOLDS, choose_c, folds_of, row_hashes
+from deltaplane.solve.solver import Problem, solve
 from deltaplane.solve.solver_options import SolverOptions
 from estimators.estimator_rows import Rows, random_rows
 
@@ -44,10 +43,10 @@ def by_fold(placed: Placed, labels: Labels, folds: Any) -> list[dict[str, Moment
     ]
 
 
-def gmean_by_rows(rows: Rows, grid: Grid, options: SolverOptions) -> float:
+def gmean_by_rows(rows: Rows, grid: Grid, options: SolverOptions, folds: Any = None) -> float:
     """The implied G-mean of one C: every fold held out in turn, its rows decided one by one, all pooled."""
     placed = grid.place(rows.X)[0]
-    folds, values = folds_of(placed), grid.values(placed)
+    folds, values = folds_of(placed) if folds is None else folds, grid.values(placed)
     classes = sorted(set(rows.y))
     decisions = np.zeros((len(rows), len(classes)))
     for fold in range(FOLDS):
@@ -93,20 +92,42 @@ def test_matrices_of_several_blocks_have_the_gmeans_that_refits_give_too(options
     assert choice.implied_gmeans[0] == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
 
 
-@pytest.mark.parametrize(("reach", "in_floats"), [(2**18, True), (2**23, False), (2**29, False)])
-def test_matrices_centred_in_floats_are_those_that_integers_give(reach: int, in_floats: bool) -> None:  # noqa: FBT001
+@pytest.mark.parametrize("reach", [2**18, 2**29, 2**30 - 1])
+def test_held_out_matrices_are_those_about_the_centre_of_the_others_exactly(reach: int) -> None:
     random = np.random.default_rng(5)
-    placed = random.integers(reach // 4, reach, size=(400, 70))
-    folds = by_fold(placed, random.choice(["a", "b"], size=400), folds_of(placed))
-    made = _InFloat(folds, ["a", "b"], Grid(np.ones(70), np.zeros(70)), SolverOptions(weighting="none"))
-    assert made._exact_in_floats == in_floats
-    centred = placed - made._centre[:-1]
-    for label, gram in zip("ab", made.grams(0).copy(), strict=True):
-        part = folds[0][label]
-        exact = moved(part, made._centre, layout_of(71)).to_float()
-        assert np.array_equal(np.triu(gram), np.triu(exact))
-    whole = np.column_stack([centred, np.full(400, -1)]).astype(object)
-    assert np.array_equal(np.triu(made._whole.grams[0]), np.triu((whole.T @ whole).astype(np.float64)))
+    training, held_out = (
+        random.integers(reach // 4, reach, size=(40, 7)),
+        -random.integers(reach // 2, reach, size=(90, 7)),
+    )
+    labels = np.arange(40) % 2
+    problem = Problem.of(
+        [{"ab"[own]: Moments.of_rows(training[labels == own]) for own in (0, 1)}], Grid(np.ones(7), np.zeros(7))
+    )
+    middle = np.append((2 * training.sum(axis=0) + 40) // 80, 0)
+    whole = np.column_stack([held_out, np.full(90, -1)]).astype(object) - middle
+    expected = (whole.T @ whole).astype(np.float64)
+    found = problem.grams_inside(0, [Moments.of_rows(held_out), Moments.zero(8)])
+    assert np.array_equal(found[0], expected)
+    assert not found[1].any()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+@pytest.mark.parametrize("spread", [0, 1, 40])
+def test_a_feature_that_is_constant_or_nearly_so_in_the_training_folds_is_taken_as_the_solver_takes_it(
+    options: SolverOptions, spread: int
+) -> None:
+    chance = np.random.default_rng(21)
+    labels = np.array(["c0", "c1"])[chance.integers(0, 2, 200)]
+    placed = chance.integers(-500, 500, size=(200, 3))
+    placed[:, 0] += 300 * (labels == "c0")
+    folds = np.arange(200) % FOLDS
+    placed[:, 1] = np.where(folds == 0, 2**29, spread * (labels == "c1") * chance.integers(0, 2, 200))
+    grid = Grid(np.full(3, 2.0**-9), np.zeros(3))
+    rows = Rows(grid.values(placed), labels)
+    choice = choose_c(by_fold(placed, labels, folds), grid, options, (0.1, 30.0))
+    for candidate, gmean in zip(choice.candidates, choice.implied_gmeans, strict=True):
+        expected = gmean_by_rows(rows, grid, replace(options, C=float(candidate)), folds)
+        assert gmean == pytest.approx(expected, rel=1e-6)
 
 
 def test_one_feature_is_enough_to_choose_by() -> None:

@@ -22,8 +22,7 @@ from deltaplane_services.kafka.access import (
 )
 from deltaplane_services.kafka.clients import merger_clients, scorer_clients, worker_clients
 from deltaplane_services.kafka.membership import Party
-from deltaplane_services.kafka.topic_plans import CENTRAL_TOPICS, SITE_TOPICS
-from deltaplane_services.processors.messages import TOPICS
+from deltaplane_services.processors.topics import CENTRAL_TOPICS, SITE_TOPICS, TOPICS
 from services.settings_stream import resolve
 from services.test_replay import run_main
 
@@ -66,6 +65,23 @@ def test_a_right_is_on_the_cluster_where_its_topic_lies() -> None:
         for right in described.rights:
             if right.resource == "topic":
                 assert right.name in (SITE_TOPICS if right.cluster == "site" else CENTRAL_TOPICS)
+
+
+def test_topics_that_come_from_outside_are_those_that_no_service_writes() -> None:
+    services = {"worker", "merger", "scorer"}
+    for name, topic in TOPICS.items():
+        assert topic.from_outside == (not who_may("Write", name) & services), name
+
+
+@pytest.mark.parametrize("role", ["worker", "merger", "scorer"])
+def test_a_service_may_see_the_settings_of_every_topic_that_it_works_on_and_does_without(role: str) -> None:
+    for cluster in ("site", "central"):
+        seen = [
+            right.name
+            for right in ROLES[role].rights
+            if right.cluster == cluster and right.operations == ("DescribeConfigs",) and right.optional
+        ]
+        assert seen == list(ROLES[role].topics(cluster))
 
 
 def test_groups_are_those_that_the_services_join() -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from deltaplane.maps import feature_maps
+from deltaplane.solve import solver_options
 from deltaplane_services.cli.application import app
 from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.replay_command import PlaneOptions
 
 
 @dataclass(frozen=True)
@@ -86,3 +89,17 @@ def test_an_option_says_the_same_wherever_it_is(option: str) -> None:
     )
     assert len(words) == 1
     assert sum(words.values()) > (0 if option == "--seed" else 5)
+
+
+def test_help_names_every_kind_of_map_and_of_solver() -> None:
+    hints = get_type_hints(PlaneOptions, include_extras=True)
+    for option, kinds in (("feature_map", feature_maps.KINDS), ("kind", solver_options.KINDS)):
+        (declared,) = hints[option].__metadata__
+        assert all(kind in declared.help for kind in kinds)
+
+
+def test_the_types_of_kinds_name_those_that_are_declared() -> None:
+    assert get_args(solver_options.Kind) == tuple(solver_options.KINDS)
+    assert get_args(feature_maps.Kind) == ("none", *feature_maps.KINDS)
+    assert get_args(solver_options.Bias) == ("default", *solver_options.BIASES)
+    assert get_args(get_args(solver_options.Weighting)[0]) == ("default", *solver_options.WEIGHTINGS)

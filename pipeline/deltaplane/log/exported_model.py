@@ -14,23 +14,11 @@ from typing import Any
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "VALUES", "model_tables"]
+__all__ = ["FORMAT", "FORMAT_VERSION", "model_tables"]
 
 FORMAT = "deltaplane.log.model"
 FORMAT_VERSION = 2
 """Raised when a field changes its meaning or goes. Version 1 had no number, and biases that were to be subtracted."""
-
-VALUES = {
-    "none": "the raw features, missing ones filled in",
-    "hidden": "z = rint((q - centers) * inverse_scales), kept within ±reach; p = z · projections, exact in float64;"
-    " t = p * factor + phases, as float32, kept within ±exponent_reach; n = rint(t); r = polynomial(t - n), the highest"
-    " power first, in float32; value = step * rint(2**20 / (r * 2**n + 1))",
-    "fourier": "z = rint((q - centers) * inverse_scales), kept within ±reach; p = z · projections, exact in float64;"
-    " t = p * factor; t = t - rint(t); u = 1/4 - |t|; v = 1/4 - |u| with the sign of t; s(a) = a * polynomial(a * a),"
-    " the highest power first, in float32; values = step * rint(s(u)) of all columns,"
-    " then step * rint(s(v)) of all columns",
-}
-"""What the weights are multiplied with, by kind of feature map. rint rounds halves to the even number."""
 
 
 def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
@@ -61,7 +49,7 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
                 "outside": "a row has no answer unless |q| < range for each of its features",
             },
         },
-        "feature_map": {**definition.feature_map.constants(), "formula": VALUES[definition.feature_map.kind]},
+        "feature_map": definition.feature_map.constants(),
         "features": list(definition.plane_features),
         "classes": None if plane is None else list(plane.classes),
         "positive": positive,

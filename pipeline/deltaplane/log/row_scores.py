@@ -55,7 +55,7 @@ class RowScores:
         return (
             definition.partitions == 1
             and len(windows) == 1
-            and windows[0].kind != "time"
+            and not windows[0].timed
             and definition.ladder.pane_rows == 1
             and not definition.automatic
             and definition.feature_map.kind == "none"

@@ -76,7 +76,7 @@ def trim_point(
 
 
 def _reason_to_wait(definition: StreamDefinition, state: SourceState) -> str | None:
-    if any(window.kind == "all" for window in definition.ladder.windows):
+    if definition.ladder.endless:
         return "a window over everything needs every sample"
     if state.barred:
         return "it was removed, and would read its samples from their beginning if it were admitted again"

@@ -35,7 +35,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -59,6 +59,7 @@ from deltaplane.maps.portable import (
 )
 
 __all__ = [
+    "KINDS",
     "NO_MAP",
     "SCALE_LARGEST",
     "SCALE_SMALLEST",
@@ -69,6 +70,7 @@ __all__ = [
     "UNITS",
     "FeatureMap",
     "Kind",
+    "MapKind",
     "default_sigma",
     "fit_standards",
 ]
@@ -106,6 +108,63 @@ assert limits.FEATURES <= 2000, "more features need coarser deviates: sums of pr
 assert STEP == 2.0**-limits.GRID_BITS, "mapped features are as fine as those of a fitted grid"
 
 
+def _bend_to_sigmoids(projected: Floats, phases: Floats, mapped: Int32s) -> None:
+    projected += phases
+    sigmoids(projected.astype(np.float32), mapped)
+
+
+def _bend_to_cosines_and_sines(projected: Floats, phases: Floats, mapped: Int32s) -> None:
+    del phases
+    cosines_and_sines(projected, mapped)
+
+
+@dataclass(frozen=True)
+class MapKind:
+    """What makes a kind of map.
+
+    - ``names``: what each projection gives, one mapped feature or several; those of one name stand together.
+    - ``factor``: makes a projection in radians what ``bend`` takes: an exponent of two, or an angle in turns.
+    - ``bend``: the nonlinear part: scaled projections float64[n, k], overwritten, and phases float64[k], to grid rows
+      int32[n, units]. ``polynomial``: its coefficients, the highest power first.
+    - ``phased``: whether projections have phases, kept within ``EXPONENT_REACH``.
+    - ``formula``: what the weights are multiplied with, in words, for an exported model; rint rounds halves to the even
+      number.
+    """
+
+    names: tuple[str, ...]
+    factor: float
+    bend: Callable[[Floats, Floats, Int32s], None]
+    polynomial: tuple[float, ...]
+    phased: bool
+    formula: str
+
+
+_PROJECTED = "z = rint((q - centers) * inverse_scales), kept within ±reach; p = z · projections, exact in float64;"
+
+KINDS: Mapping[str, MapKind] = {
+    "hidden": MapKind(
+        names=("hidden",),
+        factor=-_LOG2_E,
+        bend=_bend_to_sigmoids,
+        polynomial=tuple(EXP2),
+        phased=True,
+        formula=f"{_PROJECTED} t = p * factor + phases, as float32, kept within ±exponent_reach; n = rint(t);"
+        " r = polynomial(t - n), the highest power first, in float32; value = step * rint(2**20 / (r * 2**n + 1))",
+    ),
+    "fourier": MapKind(
+        names=("cosine", "sine"),
+        factor=_TURN,
+        bend=_bend_to_cosines_and_sines,
+        polynomial=tuple(SINE),
+        phased=False,
+        formula=f"{_PROJECTED} t = p * factor; t = t - rint(t); u = 1/4 - |t|; v = 1/4 - |u| with the sign of t;"
+        " s(a) = a * polynomial(a * a), the highest power first, in float32; values = step * rint(s(u)) of all columns,"
+        " then step * rint(s(v)) of all columns",
+    ),
+}
+"""Every kind of map but ``none``, which changes nothing, by the name that definitions have for it."""
+
+
 @dataclass(frozen=True)
 class FeatureMap:
     """A map from grid rows of d features to grid rows of ``units`` features; of kind ``none`` it changes nothing.
@@ -130,8 +189,9 @@ class FeatureMap:
     _biases: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.kind not in ("none", "hidden", "fourier"):
-            raise DefinitionError(f"feature_map: kind must be 'none', 'hidden' or 'fourier', got {self.kind!r}")
+        if self.kind != "none" and self.kind not in KINDS:
+            known = " or ".join([", ".join(map(repr, ("none", *KINDS)[:-1])), repr([*KINDS][-1])])
+            raise DefinitionError(f"feature_map: kind must be {known}, got {self.kind!r}")
         if self.kind == "none":
             if (self.units, self.seed, self.sigma, self.centers, self.scales) != (0, 0, 0.0, (), ()):
                 raise DefinitionError("feature_map: kind 'none' takes no other keys; name a kind or leave them out")
@@ -156,9 +216,12 @@ class FeatureMap:
     def _check(self) -> None:
         if not 1 <= whole(self.units, "feature_map.units") <= limits.FEATURES:
             raise DefinitionError(f"feature_map.units: expected 1 to {limits.FEATURES}, got {self.units!r}")
-        if self.kind == "fourier" and self.units % 2:
+        names = KINDS[self.kind].names
+        if self.units % len(names):
+            expected = "an even number" if len(names) == 2 else f"a multiple of {len(names)}"
             raise DefinitionError(
-                f"feature_map.units: expected an even number (a cosine and a sine each), got {self.units}"
+                f"feature_map.units: expected {expected} ({' and '.join(f'a {name}' for name in names)} each), got"
+                f" {self.units}"
             )
         if not 0 <= whole(self.seed, "feature_map.seed") < SEEDS:
             raise DefinitionError(f"feature_map.seed: expected a whole number from 0 to 2**63 - 1, got {self.seed!r}")
@@ -190,10 +253,8 @@ class FeatureMap:
         """Names of the mapped features, given those of the features."""
         if self.kind == "none":
             return tuple(features)
-        if self.kind == "hidden":
-            return tuple(f"hidden_{unit}" for unit in range(self.units))
-        half = range(self.units // 2)
-        return (*(f"cosine_{unit}" for unit in half), *(f"sine_{unit}" for unit in half))
+        names = KINDS[self.kind].names
+        return tuple(f"{name}_{unit}" for name in names for unit in range(self.units // len(names)))
 
     def grid(self, grid: Grid) -> Grid:
         """The grid that mapped rows are on, given that of the rows: values are q·2**-20."""
@@ -238,29 +299,24 @@ class FeatureMap:
     def _bend(self, projected: Floats, mapped: Int32s) -> None:
         """The nonlinear part: exact projections float64[n, k], overwritten, to grid rows int32[n, units]."""
         projected *= self._factor
-        if self.kind == "hidden":
-            projected += self._biases
-            sigmoids(projected.astype(np.float32), mapped)
-        else:
-            cosines_and_sines(projected, mapped)
+        KINDS[self.kind].bend(projected, self._biases, mapped)
 
     @property
     def _factor(self) -> float:
         """What makes a projection the exponent of two of a sigmoid, or an angle in turns."""
-        radian = _SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS
-        return -radian * _LOG2_E if self.kind == "hidden" else radian * _TURN
+        return _SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS * KINDS[self.kind].factor
 
     # As plain values and as bytes ------------------------------------------------------------------------------------
 
     def constants(self) -> dict[str, Any]:
         """All the numbers of the function, in plain values, for whoever computes it without this package.
 
-        ``projections`` are whole numbers, d rows of k; ``phases`` belong to kind ``hidden`` alone. What is done with
-        them is written down beside the exported model.
+        ``projections`` are whole numbers, d rows of k; not every kind has ``phases``. ``formula`` says what is done
+        with them.
         """
         if self.kind == "none":
-            return {"kind": "none"}
-        hidden = self.kind == "hidden"
+            return {"kind": "none", "formula": "the raw features, missing ones filled in"}
+        kind = KINDS[self.kind]
         return {
             "kind": self.kind,
             "units": self.units,
@@ -272,9 +328,10 @@ class FeatureMap:
             "reach": int(_REACH),
             "projections": self._directions.astype(np.int64).tolist(),
             "factor": self._factor,
-            **({"phases": self._biases.tolist(), "exponent_reach": EXPONENT_REACH} if hidden else {}),
-            "polynomial": list(EXP2 if hidden else SINE),
+            **({"phases": self._biases.tolist(), "exponent_reach": EXPONENT_REACH} if kind.phased else {}),
+            "polynomial": list(kind.polynomial),
             "step": STEP,
+            "formula": kind.formula,
         }
 
     def to_bytes(self) -> bytes:
@@ -312,9 +369,9 @@ NO_MAP = FeatureMap()
 def _drawn(kind: Kind, seed: int, features: int, units: int) -> tuple[Floats, Floats]:
     """The random layer: integer deviates float64[d, k] of the weights, and the biases float64[k] as powers of two.
 
-    k is ``units``, or ``units/2`` for cosines and sines, which have no biases.
+    k is ``units`` over the number of features that a projection gives. Not every kind has a use for the biases.
     """
-    columns = units // 2 if kind == "fourier" else units
+    columns = units // len(KINDS[kind].names)
     deviates = normal_deviates(f"{kind} {seed} {features} {units}", (features + 1) * columns)
     directions = deviates[: features * columns].reshape(features, columns).astype(np.float64)
     # The bound is a dozen deviations above the mean of such a sum: no seed will ever fail.

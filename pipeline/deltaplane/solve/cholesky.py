@@ -26,7 +26,7 @@ _ENTRIES_AT_ONCE = 2**17
 
 
 class Solutions(NamedTuple):
-    """What systems came to that share n matrices, m each.
+    """Solutions of n·m linear systems: m diagonals for each of n matrices.
 
     ``values`` float64[n, m, D, p], zero where a matrix is not positive definite: then ``failed_at`` int64[n, m] has the
     unknown at which that was found, counted from 1, else 0. ``norms`` float64[n, m] are 1-norms and

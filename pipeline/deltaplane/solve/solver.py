@@ -29,9 +29,10 @@ from deltaplane.exact.centring import Stack
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
-from deltaplane.solve import cholesky, raw_units
+from deltaplane.solve import raw_units
 from deltaplane.solve.decision_values import decision_values
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.systems import Method, System, Units, at_mean, solve_system
 
 __all__ = ["Grams", "Plane", "Problem", "Solved", "contest", "live_counts", "solve"]
 
@@ -224,8 +225,7 @@ class Problem:
         matrices.
         """
         inside = weights * self._grid.steps
-        middle = self._centre[:, :-1] + self._grid.offsets_in_steps
-        shift = (inside @ middle[:, :, None])[..., 0] - biases
+        shift = (inside @ self._middle()[:, :-1, None])[..., 0] - biases
         means, squares = np.empty((2, *biases.shape, 2))
         for side, gram in enumerate(self._sides_of(target)):
             rows = gram[:, -1, -1:]
@@ -233,13 +233,46 @@ class Problem:
             squares[..., side] = np.einsum("nmd,nmd->nm", inside @ gram[:, :-1, :-1], inside) / rows
         return means + shift[..., None], np.sqrt(np.maximum(squares - means**2, 0.0))
 
+    def grams_inside(self, at: int, others: Sequence[Moments]) -> Floats:
+        """float64[k, D, D]: the Gram matrices of k other sets of rows [q, -1] as those of rows [q - centre, -1].
+
+        The centre is that of the set ``at``. The matrices are formed on integers, and each entry is rounded once.
+        """
+        centre, diagonal = self._centre[at], self._layout.diagonal
+        # A square of a sum is at most twice the sum of the squares; and no entry is beyond the largest of a diagonal.
+        farthest = float(np.abs(centre).max()) ** 2
+        reach = [2.0 * (moments.in_floats(diagonal).max() + moments.count * farthest) for moments in others]
+        narrow = max(reach) < 2.0**62 and all(moments.narrow for moments in others)
+        return Stack.of(others, narrow=narrow).centred(np.repeat(centre[None], len(others), axis=0))
+
+    def planes_inside(self, solved: Solved) -> Floats:
+        """Planes float64[n, m, k, D] on rows [q - centre, -1], one a class; NaN where there is none.
+
+        The plane of two classes is that of the positive one, and zero stands for the other.
+        """
+        planes = np.zeros((*solved.refused.shape, len(self._live), self._grid.features + 1))
+        targets = [at for at, label in enumerate(self._live) if label in self.targets]
+        planes[..., targets, :-1] = weights = solved.weights * self._grid.steps
+        planes[..., targets, -1] = solved.biases - (weights @ self._middle()[:, None, :-1, None])[..., 0]
+        planes[solved.refused] = np.nan
+        return planes
+
     @property
     def targets(self) -> tuple[str, ...]:
         """The p classes that have a plane of their own."""
         return tuple(self._live) if self.positive is None else (self.positive,)
 
-    def solve_each(self, options: SolverOptions, choices_of_c: Sequence[float], prior: Plane | None = None) -> Solved:
+    def solve_each(
+        self,
+        options: SolverOptions,
+        choices_of_c: Sequence[float],
+        prior: Plane | None = None,
+        method: Method = "cholesky",
+    ) -> Solved:
         """The planes that :func:`solve` gives under ``options`` with each of m choices of C instead of its own.
+
+        They are the same bit for bit with ``method`` ``cholesky``, but for rounding with ``tridiagonal``, which is the
+        faster one from three choices of C on. A penalty in raw units has one method alone.
 
         Raises :class:`SolveRefused` for what no C can mend: weights that miss a live class, a prior that does not fit.
         """
@@ -257,9 +290,7 @@ class Problem:
             units = self._units(options, choices_of_c)
             middle, fitted = (units.middle, units.fitted) if raw is None else (self._middle(), begin.shape[1] + 1)
             for centred in self._systems(self.targets, options):
-                system = (
-                    _at_mean(centred, self._fraction) if raw is None else self._balanced(centred, options.weighting)
-                )
+                system = at_mean(centred, self._fraction) if raw is None else self._balanced(centred, options.weighting)
                 at, right_sides = system.planes, system.right_sides
                 if prior is not None:
                     begun = np.vstack([(begin[at] * self._grid.steps).T, begin_biases[at]])
@@ -267,7 +298,7 @@ class Problem:
                     start[:, -1] -= (middle[:, None, :-1] @ start[:, :-1])[:, 0]
                     right_sides = right_sides - system.gram @ start
                 if raw is None:
-                    solutions = _solve_system(system.gram, right_sides, units)
+                    solutions = solve_system(system.gram, right_sides, units, method)
                     weights[:, :, at] += solutions.values[:, :, :-1].swapaxes(2, 3) / self._grid.steps
                 else:
                     solutions, vanished = raw_units.solve_all(system.gram, right_sides, raw)
@@ -315,7 +346,7 @@ class Problem:
             self._sides[target] = both.reshape(2, -1, *both.shape[1:])
         return self._sides[target]
 
-    def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[_System]:
+    def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[System]:
         """The linear systems to solve: just one a set of rows where a class weighs the same in every plane."""
         if options.weighting in ("inverse", "balanced"):
             for index, target in enumerate(targets):
@@ -333,7 +364,7 @@ class Problem:
             grams = (sigma * self._live[label].centred(self._centre) for label, sigma in sigmas.items())
             yield self._shared_system(targets, functools.reduce(np.add, grams), sigmas)
 
-    def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> _System:
+    def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> System:
         """One class against the rest (paper 4, eq. 4.19 to 4.25), which for two classes is eq. 21 of paper 1 itself."""
         rows, rows_own = self._rows, self._counts[target]
         rows_rest = rows - rows_own
@@ -344,9 +375,9 @@ class Problem:
         own, rest = self._sides_of(target) * weights[:, :, None, None]
         right_side = rest[:, :, -1:] - own[:, :, -1:]
         sigmas = {target: weights[0]} if self.positive is None else {target: weights[0], self._rest_name: weights[1]}
-        return _System(f"class {target!r}", slice(index, index + 1), own + rest, right_side, sigmas)
+        return System(f"class {target!r}", slice(index, index + 1), own + rest, right_side, sigmas)
 
-    def _shared_system(self, targets: tuple[str, ...], gram: Floats, fixed: Mapping[str, float]) -> _System:
+    def _shared_system(self, targets: tuple[str, ...], gram: Floats, fixed: Mapping[str, float]) -> System:
         """Each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
         sums = np.empty((len(gram), len(targets), gram.shape[2]))
         for index, target in enumerate(targets):
@@ -358,9 +389,9 @@ class Problem:
             own, rows_own = fixed[self.positive], self._counts[self.positive]
             mean_of_rest = (gram[:, -1, -1] - own * rows_own) / (self._rows - rows_own)
             sigmas = {self.positive: sigmas[self.positive], self._rest_name: mean_of_rest}
-        return _System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
+        return System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
-    def _balanced(self, system: _System, weighting: object) -> _System:
+    def _balanced(self, system: System, weighting: object) -> System:
         """The system with exact sums of the targets in the last of its right sides; those without weights are."""
         if weighting == "none":
             return system
@@ -375,60 +406,12 @@ class Problem:
         middle = self._centre[:, :-1] + self._grid.offsets_in_steps
         return np.column_stack([middle, np.ones(len(middle))])
 
-    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> _Units:
+    def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> Units:
         """What the penalty of each C in standardized units means for a plane in the coordinates used inside."""
-        ridges, (count, dimension) = 1.0 / np.array(choices_of_c), self._centre.shape
-        penalties = np.zeros((count, len(ridges), dimension))
-        penalties[..., :-1] = self._variances[:, None, :] * ridges[:, None]
-        penalties[..., -1] = ridges if options.bias == "regularised" else 0.0
-        return _Units(self._middle() + self._fraction, penalties, dimension - (options.bias == "none"))
-
-
-class _System(NamedTuple):
-    """``gram`` float64[n, D, D] = Σ σ_c M_c and ``right_sides`` float64[n, D, p] of the ``planes`` it is solved for.
-
-    Both are inside. ``sigmas``: label to float64[n].
-    """
-
-    name: str
-    planes: slice
-    gram: Floats
-    right_sides: Floats
-    sigmas: dict[str, Floats]
-
-
-class _Units(NamedTuple):
-    """The standardized units of the penalties of m choices of C, seen from inside.
-
-    The raw bias of a plane inside is ``middle · plane``, float64[n, D]. ``penalties`` float64[n, m, D] go on the
-    diagonal. Unknowns from ``fitted`` on stay zero.
-    """
-
-    middle: Floats
-    penalties: Floats
-    fitted: int
-
-
-def _at_mean(system: _System, fraction: Floats) -> _System:
-    """The systems for rows moved by ``fraction`` float64[n, D], from the centre to the mean itself."""
-    # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
-    gram = system.gram
-    pairs = np.empty((len(gram), 2, gram.shape[1]))
-    pairs[:, 0] = gram[:, -1] + (gram[:, -1, -1:] / 2.0) * fraction
-    pairs[:, 1] = fraction
-    gram += pairs.swapaxes(1, 2) @ pairs[:, ::-1]
-    return system._replace(right_sides=system.right_sides + fraction[:, :, None] * system.right_sides[:, -1:])
-
-
-def _solve_system(gram: Floats, right_sides: Floats, units: _Units) -> cholesky.Solutions:
-    """The changes float64[n, m, D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5, linear planes).
-
-    They are inside, but for the last rows, which are those of the raw biases.
-    """
-    diagonals = gram.diagonal(axis1=1, axis2=2)[:, None] + units.penalties
-    solutions = cholesky.solve_all(gram, diagonals, right_sides, units.fitted)
-    solutions.values[:, :, -1] = (units.middle[:, None, None, :] @ solutions.values)[:, :, 0]
-    return solutions
+        bias = np.full((len(self._variances), 1), 1.0 if options.bias == "regularised" else 0.0)
+        penalties = np.hstack([self._variances, bias])
+        fitted = penalties.shape[1] - (options.bias == "none")
+        return Units(self._middle() + self._fraction, penalties, 1.0 / np.array(choices_of_c), fitted)
 
 
 def _places(flags: Flags) -> list[list[int]]:

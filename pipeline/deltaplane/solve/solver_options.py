@@ -9,18 +9,43 @@ from typing import Literal
 
 from deltaplane.errors import DefinitionError
 
-__all__ = ["Bias", "Kind", "SolverOptions", "Weighting"]
+__all__ = ["BIASES", "KINDS", "WEIGHTINGS", "Bias", "Kind", "SolverKind", "SolverOptions", "Weighting"]
 
 Kind = Literal["wlpsvm", "lpsvm", "lssvm"]
 Weighting = Literal["default", "inverse", "none", "balanced"] | Mapping[str, float]
 Bias = Literal["default", "regularised", "free", "none"]
 
 
+BIASES = ("regularised", "free", "none")
+WEIGHTINGS = ("inverse", "none", "balanced")
+
+
+@dataclass(frozen=True)
+class SolverKind:
+    """What makes a kind of solver: its ``biases``, the first by default, and its ``weighting`` by default.
+
+    ``source``: where it is from. ``weighted``: whether it may have another weighting.
+    """
+
+    source: str
+    biases: tuple[Bias, ...]
+    weighting: Literal["inverse", "none"]
+    weighted: bool = True
+
+
+KINDS: Mapping[str, SolverKind] = {
+    "wlpsvm": SolverKind("papers 1 and 4", ("regularised",), "inverse"),
+    "lpsvm": SolverKind("the same with σ = 1", ("regularised",), "none", weighted=False),
+    "lssvm": SolverKind("paper 2, eq. 2; ρ is 1/C", ("none", "free"), "none"),
+}
+"""Every kind of solver, by the name that definitions have for it."""
+
+
 @dataclass(frozen=True)
 class SolverOptions:
     """Which plane to solve for. Raises :class:`DefinitionError` on options that cannot be used, or not together.
 
-    - ``kind``: ``wlpsvm`` (papers 1 and 4), ``lpsvm`` (the same with σ = 1), ``lssvm`` (paper 2, eq. 2; ρ is 1/C).
+    - ``kind``: one of :data:`KINDS`.
     - ``weighting``: ``inverse`` (σ of a side is the other side's share; paper 1, eq. 17), ``none`` (σ = 1),
       ``balanced`` (σ = n / (2 n_side)), or a weight for each class label. By default ``inverse`` for ``wlpsvm``, else
       ``none``.
@@ -38,27 +63,34 @@ class SolverOptions:
     bias: Bias = "default"
 
     def __post_init__(self) -> None:
-        _check_choice("kind", self.kind, ("wlpsvm", "lpsvm", "lssvm"))
-        _check_choice("bias", self.bias, ("default", "regularised", "free", "none"))
+        _check_choice("kind", self.kind, tuple(KINDS))
+        _check_choice("bias", self.bias, ("default", *BIASES))
+        kind = KINDS[self.kind]
         if self.bias == "default":
-            object.__setattr__(self, "bias", "none" if self.kind == "lssvm" else "regularised")
-        elif (self.kind == "lssvm") == (self.bias == "regularised"):
+            object.__setattr__(self, "bias", kind.biases[0])
+        elif self.bias not in kind.biases:
+            known = ", ".join(f"{name!r} has {_either(other.biases)}" for name, other in KINDS.items())
             raise DefinitionError(
-                f"solver: kind {self.kind!r} cannot have bias {self.bias!r}; 'wlpsvm' and 'lpsvm' have 'regularised', "
-                "'lssvm' has 'free' or 'none'; leave the bias out, or change the kind"
+                f"solver: kind {self.kind!r} cannot have bias {self.bias!r}; {known}; leave the bias out, or change the"
+                " kind"
             )
         if isinstance(self.weighting, Mapping):
             object.__setattr__(self, "weighting", _checked_weights(self.weighting))
         else:
-            _check_choice("weighting", self.weighting, ("default", "inverse", "none", "balanced"))
+            _check_choice("weighting", self.weighting, ("default", *WEIGHTINGS))
         if self.weighting == "default":
-            object.__setattr__(self, "weighting", "inverse" if self.kind == "wlpsvm" else "none")
-        elif self.kind == "lpsvm" and self.weighting != "none":
+            object.__setattr__(self, "weighting", kind.weighting)
+        elif not kind.weighted and self.weighting != kind.weighting:
             raise DefinitionError(
-                f"solver: kind 'lpsvm' has no class weights, got {self.weighting!r}; use 'wlpsvm', or weighting 'none'"
+                f"solver: kind {self.kind!r} has no class weights, got {self.weighting!r}; use"
+                f" {next(name for name, other in KINDS.items() if other.weighted)!r}, or weighting {kind.weighting!r}"
             )
         _check_choice("standardize", self.standardize, (True, False))
         object.__setattr__(self, "C", _positive_number("C", self.C))
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    return " or ".join(map(repr, choices))
 
 
 def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:

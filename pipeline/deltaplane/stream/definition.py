@@ -261,7 +261,7 @@ class StreamDefinition:
         if self.partitioner not in PARTITIONERS:
             raise DefinitionError(f"partitioner: expected one of {', '.join(PARTITIONERS)}, got {self.partitioner!r}")
         for window in self.ladder.windows:
-            if window.kind == "count" and window.length < self.partitions:
+            if window.counted and window.length < self.partitions:
                 raise DefinitionError(
                     f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
                     " every partition needs one"

@@ -56,6 +56,21 @@ class Window:
             return span_text(self.length)
         return str(self.length) if self.kind == "count" else self.kind
 
+    @property
+    def counted(self) -> bool:
+        """Whether rows leave it as others come."""
+        return self.kind == "count"
+
+    @property
+    def timed(self) -> bool:
+        """Whether rows leave it as event time goes on."""
+        return self.kind == "time"
+
+    @property
+    def endless(self) -> bool:
+        """Whether no row ever leaves it."""
+        return self.kind == "all"
+
     def share(self, partition: int, partitions: int) -> int:
         """Rows of a count window that fall to one partition; the shares add up to the length."""
         return self.length // partitions + (partition < self.length % partitions)
@@ -85,7 +100,7 @@ class WindowLadder:
             raise DefinitionError("window: a ladder is of counts or of spans of time, got both; use one kind")
         if len(set(self.windows)) != len(self.windows):
             raise DefinitionError(f"window: windows must differ, got {', '.join(map(str, self.windows))}")
-        counts = [window.length for window in self.windows if window.kind == "count"]
+        counts = [window.length for window in self.windows if window.counted]
         if not 1 <= self.pane_rows <= min(counts, default=1):
             raise DefinitionError(
                 f"window: pane must be from 1 to {min(counts, default=1)} rows (the shortest window of a count of rows;"
@@ -114,19 +129,34 @@ class WindowLadder:
     @functools.cached_property
     def longest(self) -> int:
         """The index of the window that holds what any window holds."""
-        lengths = [2**63 if window.kind == "all" else window.length for window in self.windows]
+        lengths = [2**63 if window.endless else window.length for window in self.windows]
         return lengths.index(max(lengths))
 
     @functools.cached_property
     def left_last(self) -> int | None:
         """The index of the window that rows leave last; None where they leave none."""
-        sliding = {window.length: w for w, window in enumerate(self.windows) if window.kind != "all"}
+        sliding = {window.length: w for w, window in enumerate(self.windows) if not window.endless}
         return sliding[max(sliding)] if sliding else None
+
+    @property
+    def counted(self) -> bool:
+        """Whether any window is of a count of rows."""
+        return any(window.counted for window in self.windows)
 
     @functools.cached_property
     def timed(self) -> bool:
         """Whether any window ends with time."""
-        return any(window.kind == "time" for window in self.windows)
+        return any(window.timed for window in self.windows)
+
+    @property
+    def endless(self) -> bool:
+        """Whether any window is over everything."""
+        return any(window.endless for window in self.windows)
+
+    @property
+    def shortest_timed(self) -> Window | None:
+        """The shortest window that ends with time; None if there is none."""
+        return min((window for window in self.windows if window.timed), key=lambda window: window.length, default=None)
 
     @functools.cached_property
     def fitting_skew_milliseconds(self) -> int:
@@ -136,15 +166,13 @@ class WindowLadder:
         follows from the windows: a few seconds are let pass in any case, but never more than half the shortest span,
         nor more than a day. Where no window ends with time nobody is harmed, and it is a day.
         """
-        spans = [window.length for window in self.windows if window.kind == "time"]
-        if not spans:
+        if self.shortest_timed is None:
             return limits.LONGEST_SKEW_MILLISECONDS
-        shortest = min(spans)
+        shortest = self.shortest_timed.length
         least = min(limits.SHORTEST_SKEW_MILLISECONDS, shortest // 2)
         return min(max(shortest // limits.SKEW_SHARE, least), limits.LONGEST_SKEW_MILLISECONDS)
 
     @functools.cached_property
     def longest_milliseconds(self) -> int | None:
         """The longest span of event time, or None where no window ends with time."""
-        spans = [window.length for window in self.windows if window.kind == "time"]
-        return max(spans) if spans and all(window.kind == "time" for window in self.windows) else None
+        return max(window.length for window in self.windows) if all(window.timed for window in self.windows) else None

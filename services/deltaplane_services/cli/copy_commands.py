@@ -213,12 +213,11 @@ def _why_not_comparable(old: StreamDefinition, new: StreamDefinition) -> str | N
         return "its features or grid are others"
     if old.classes != new.classes or admission_rules(old) != admission_rules(new):
         return "it admits other rows, or has other classes"
-    by_count = any(window.kind == "count" for window in new.ladder.windows)
     moved = (old.partitions, old.partitions > 1 and old.partitioner) != (
         new.partitions,
         new.partitions > 1 and new.partitioner,
     )
-    if old.ladder != new.ladder or (by_count and moved):
+    if old.ladder != new.ladder or (new.ladder.counted and moved):
         return "its windows hold other rows"
     return "its panes begin at other rows" if old.ladder.pane_rows > 1 else None
 

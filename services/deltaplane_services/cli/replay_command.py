@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from deltaplane.errors import DefinitionError
+from deltaplane.solve.solver_options import KINDS
 from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, names_of, with_file
 from deltaplane_services.cli.shared_options import (
     DataFile,
@@ -97,7 +98,7 @@ class PlaneOptions:
     units: Annotated[int | None, typer.Option(help="Features that the map makes; 200 by default.")] = None
     sigma: Annotated[float | None, typer.Option(help="Width of its kernel, in standardized units.")] = None
     prior: Annotated[Path | None, typer.Option(help="JSON of an earlier model that new planes are drawn to.")] = None
-    kind: Annotated[str | None, typer.Option(help="wlpsvm, lpsvm or lssvm.")] = None
+    kind: Annotated[str | None, typer.Option(help=f"Which plane is solved for: {', '.join(KINDS)}.")] = None
     c: Annotated[
         str | None,
         typer.Option(

@@ -24,8 +24,9 @@ from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.kafka_properties import ClusterName
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.topic_plans import CENTRAL_TOPICS, SITE_TOPICS, topic_name
-from deltaplane_services.processors.messages import (
+from deltaplane_services.kafka.topic_plans import topic_name
+from deltaplane_services.processors.topics import (
+    CENTRAL_TOPICS,
     CHECKPOINTS,
     DEAD_LETTERS,
     DELTAS,
@@ -35,6 +36,7 @@ from deltaplane_services.processors.messages import (
     RECEIPTS,
     RETIREMENTS,
     SAMPLES,
+    SITE_TOPICS,
 )
 
 __all__ = [
@@ -103,9 +105,14 @@ def _topics(cluster: ClusterName, operations: tuple[Operation, ...], *names: str
     return tuple(Right(cluster, "topic", name, operations) for name in names)
 
 
-def _watched(cluster: ClusterName, *names: str) -> tuple[Right, ...]:
-    """The right to see the settings of topics, so that unsafe ones are said and not only suffered."""
-    return tuple(Right(cluster, "topic", name, ("DescribeConfigs",), optional=True) for name in names)
+def _service(*rights: Right) -> tuple[Right, ...]:
+    """These rights, and that to see the settings of their topics: unsafe ones are said then, and not only suffered."""
+    places = dict.fromkeys((right.cluster, right.name) for right in rights if right.resource == "topic")
+    in_order = sorted(places, key=lambda place: place[0] != "site")
+    return (
+        *rights,
+        *(Right(cluster, "topic", name, ("DescribeConfigs",), optional=True) for cluster, name in in_order),
+    )
 
 
 def _group(cluster: ClusterName, name: str) -> tuple[Right, ...]:
@@ -125,33 +132,29 @@ ROLES: Mapping[str, Role] = {
     ),
     "worker": Role(
         "keeps the windows of a site (deltaplane worker)",
-        (
+        _service(
             *_topics("site", READ, SAMPLES, RETIREMENTS),
             *_topics("site", WRITE, RECEIPTS, DEAD_LETTERS),
             *_group("site", WORKERS),
             *_topics("central", READ_AND_WRITE, DELTAS),
             *_topics("central", READ, CHECKPOINTS, MODELS),
-            *_watched("site", SAMPLES, RETIREMENTS, RECEIPTS, DEAD_LETTERS),
-            *_watched("central", DELTAS, CHECKPOINTS, MODELS),
         ),
     ),
     "merger": Role(
         "adds up and solves (deltaplane merger)",
-        (
+        _service(
             *_topics("central", READ, DELTAS),
             *_topics("central", READ_AND_WRITE, CHECKPOINTS, MODELS),
             *_topics("central", WRITE, DEAD_LETTERS),
             *_group("central", MERGERS),
-            *_watched("central", DELTAS, CHECKPOINTS, MODELS, DEAD_LETTERS),
         ),
     ),
     "scorer": Role(
         "answers queries (deltaplane scorer)",
-        (
+        _service(
             *_topics("central", READ, MODELS, QUERIES),
             *_topics("central", WRITE, PREDICTIONS, DEAD_LETTERS),
             *_group("central", SCORERS),
-            *_watched("central", MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS),
         ),
     ),
     "client": Role(

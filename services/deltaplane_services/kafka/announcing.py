@@ -11,7 +11,7 @@ from typing import TypeAlias
 from confluent_kafka import Message
 
 from deltaplane.stream.mismatch import ANNOUNCEMENT_BYTES
-from deltaplane_services.processors.messages import CHECKPOINTS, MODELS, RETIREMENTS, SAMPLES
+from deltaplane_services.processors.topics import TOPICS
 
 __all__ = ["EVERY_SECONDS", "HEADER", "Announcements", "Headers", "announced_by"]
 
@@ -20,8 +20,8 @@ HEADER = "deltaplane-definition"
 EVERY_SECONDS = 60.0
 """Of records that are many, one in so long carries it, for each partition."""
 
-_ALWAYS = frozenset({CHECKPOINTS, MODELS})
-_SOMETIMES = frozenset({SAMPLES, RETIREMENTS})
+_ALWAYS = frozenset(name for name, topic in TOPICS.items() if topic.announced == "always")
+_SOMETIMES = frozenset(name for name, topic in TOPICS.items() if topic.announced == "sometimes")
 """Not queries: what stands beside them comes back beside the answers."""
 
 Headers: TypeAlias = list[tuple[str, str | bytes | None]]

@@ -16,13 +16,13 @@ from confluent_kafka.admin import AdminClient
 from deltaplane.stream.mismatch import announcement
 from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.access import MERGERS, SCORERS, WORKERS, group_name
+from deltaplane_services.kafka.access import MERGERS, ROLES, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Party
 from deltaplane_services.kafka.merger_loop import MergerClients
 from deltaplane_services.kafka.publishing import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, Publisher, nobody
-from deltaplane_services.kafka.scorer_loop import WATCHED, ScorerClients
+from deltaplane_services.kafka.scorer_loop import ScorerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
@@ -122,7 +122,7 @@ def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
         consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance, {"enable.partition.eof": True}),
         publisher=lambda: publisher(settings, "central", on_delivered),
         reader=lambda: reader(settings, "central"),
-        watch=lambda: topic_watch(settings, "central", WATCHED),
+        watch=lambda: topic_watch(settings, "central", tuple(ROLES["scorer"].topics("central"))),
         party=_party(settings, "central", SCORERS),
     )
 

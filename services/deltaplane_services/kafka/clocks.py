@@ -23,8 +23,7 @@ class ClockWarnings:
         self._clock = clock
         # What a warning was about → when it was last given, and what had been counted by then.
         self._said: dict[str, tuple[float, int]] = {}
-        spans = [window for window in definition.ladder.windows if window.kind == "time"]
-        shortest = min(spans, key=lambda window: window.length, default=None)
+        shortest = definition.ladder.shortest_timed
         if shortest is not None and 2 * definition.max_skew_milliseconds > shortest.length:
             logger.warning(
                 "max_skew is %s and the shortest window %s: a single clock that is ahead ends that window early for all"

@@ -25,8 +25,9 @@ from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party
-from deltaplane_services.kafka.publishing import Publisher
-from deltaplane_services.kafka.recoveries import MAY_PASS, Recoveries
+from deltaplane_services.kafka.publishing import Publisher, Publishers
+from deltaplane_services.kafka.recoveries import Recoveries
+from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, TopicWatch
@@ -62,18 +63,27 @@ class MergerPace:
     checkpoint_seconds: float = 10.0
 
 
-class MergerService:
-    """One merger process, elected or standing by: ``step`` is one turn of its loop."""
+class MergerService(ServiceLoop):
+    """One merger process, elected or standing by: ``step`` is one turn of its loop.
+
+    After a failure it begins again from the checkpoints.
+    """
+
+    going_on = "beginning again"
+    _watch: MergerMetrics
 
     def __init__(
         self, definition: StreamDefinition, clients: MergerClients, pace: MergerPace, watch: MergerMetrics | None = None
     ) -> None:
         self.definition = definition
-        self._watch = watch or MergerMetrics(definition)
+        super().__init__(
+            watch or MergerMetrics(definition),
+            Recoveries(clients.party),
+            lambda: Publishers.of_one(clients.publisher()),
+        )
         self.processor: MergerProcessor | None = None
         self._clients = clients
         self._pace = pace
-        self._publisher = clients.publisher()
         self._reader = clients.reader()
         self._reader.batch_ends.watch = self._watch
         self._topics = SourceTopics(definition, (clients.watch(),), (DELTAS, CHECKPOINTS, MODELS))
@@ -84,7 +94,6 @@ class MergerService:
         self._aside = SetAside[Source]()
         self._published_at = self._checkpointed_at = 0.0
         self._left_out = 0
-        self._recoveries = Recoveries(clients.party)
         self._has_place = False
         # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
         self._ahead: dict[int, int] = {}
@@ -169,20 +178,10 @@ class MergerService:
 
     # Work ------------------------------------------------------------------------------------------------------------
 
-    def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once. What may pass is answered by beginning again from the checkpoints."""
-        try:
-            self._turn(most, timeout_seconds)
-        except MAY_PASS as fault:
-            pause = self._recoveries.fail(fault, time.monotonic())
-            logger.warning("%s; beginning again (%s)", fault, self._recoveries)
-            # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
-            self.processor = None
-            self._publisher.abandon()
-            self._publisher = self._clients.publisher()
-            time.sleep(pause)
-        else:
-            self._recoveries.succeed()
+    def _go_on(self, pause_seconds: float) -> None:
+        # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
+        self.processor = None
+        time.sleep(pause_seconds)
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
         for message in self._election.consume(100, 0.0 if self._has_place else timeout_seconds):
@@ -222,14 +221,14 @@ class MergerService:
         if now - self._checkpointed_at >= self._pace.checkpoint_seconds:
             self._publish_checkpoints(processor, now)
             self._checkpointed_at = now
-        self._publisher.check()
+        self._publishers.then.check()
 
     def _publish_checkpoints(self, processor: MergerProcessor, now: float) -> None:
         """Publish what has changed. What its topic refuses for its size costs no other, and models go on."""
         waiting = [source for source in self._aside.reasons if not self._aside.may_try(source, now)]
         output = processor.checkpoints(waiting)
         self._publish(Output(output.first))
-        self._publisher.publish(output.then, partial(self._checkpoint_answered, processor))
+        self._publishers.then.publish(output.then, partial(self._checkpoint_answered, processor))
 
     def _checkpoint_answered(self, processor: MergerProcessor, record: Outgoing, *, fits: bool) -> None:
         source, now = record.meaning, time.monotonic()
@@ -310,20 +309,15 @@ class MergerService:
 
     def _publish(self, output: Output) -> None:
         self._watch.published(output.first)
-        if output.first:
-            self._publisher.publish(output.first)
-            self._publisher.flush()
-        self._publisher.publish(output.then)
+        super()._publish(output)
 
-    def close(self) -> None:
-        """Leave a last model and checkpoints behind, and the group."""
-        self._watch.ends()
-        try:
-            if self.processor is not None:
-                if not self._ahead:
-                    self._publish(self.processor.publish(time.time_ns() // 1_000_000))
-                self._publish_checkpoints(self.processor, time.monotonic())
-            self._publisher.flush()
-        finally:
-            self._election.close()
-            self._reader.close()
+    def _finish(self) -> None:
+        """Leave a last model and checkpoints behind."""
+        if self.processor is not None:
+            if not self._ahead:
+                self._publish(self.processor.publish(time.time_ns() // 1_000_000))
+            self._publish_checkpoints(self.processor, time.monotonic())
+
+    def _leave(self) -> None:
+        self._election.close()
+        self._reader.close()

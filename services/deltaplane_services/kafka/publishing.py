@@ -7,6 +7,7 @@ the caller's (claim again, rebuild). Confluent's client is used from one thread.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from deltaplane_services.kafka.log_errors import (
     REQUEST_TIMEOUT_SECONDS,
 )
 from deltaplane_services.kafka.membership import Party, is_refusal
-from deltaplane_services.processors.messages import Outgoing
+from deltaplane_services.processors.messages import Outgoing, Output
 
 __all__ = [
     "MOST_UNACKNOWLEDGED",
@@ -27,6 +28,7 @@ __all__ = [
     "Delivered",
     "DeliveryFailed",
     "Publisher",
+    "Publishers",
     "nobody",
 ]
 
@@ -190,6 +192,38 @@ class Publisher:
         """Throw away what has not been sent, without waiting."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._producer.poll(0)
+
+
+@dataclass(frozen=True)
+class Publishers:
+    """Where the output of a service goes: ``first``, what must be safe before the rest, and ``then``, the rest.
+
+    Both may be one publisher.
+    """
+
+    first: Publisher
+    then: Publisher
+
+    @classmethod
+    def of_one(cls, publisher: Publisher) -> Publishers:
+        """One publisher for both."""
+        return cls(publisher, publisher)
+
+    def publish(self, output: Output) -> None:
+        """Publish ``output.first``, wait until all of it is acknowledged, and publish ``output.then``.
+
+        Dead letters and receipts are safe before a delta, a checkpoint or a commit passes over their causes. Raises
+        what :meth:`Publisher.publish` does.
+        """
+        if output.first:
+            self.first.publish(output.first)
+            self.first.flush()
+        self.then.publish(output.then)
+
+    def abandon(self) -> None:
+        """Throw away what has not been sent, without waiting."""
+        for publisher in {self.first, self.then}:
+            publisher.abandon()
 
 
 def _is_too_large(error: object) -> bool:

@@ -69,8 +69,9 @@ class Recoveries:
         return pause
 
     def succeed(self) -> None:
-        """The row of failures has ended."""
-        self.count = 0
+        """A turn went well, which ends the row of failures; with ``calm_seconds``, only time does."""
+        if self._calm_seconds == math.inf:
+            self.count = 0
 
     def __str__(self) -> str:
         """How many there were, and how many there may be."""

@@ -21,25 +21,23 @@ from deltaplane_services.kafka.log import ATTEMPT_SECONDS, LogReader, known_lags
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import ANYBODY, Party
-from deltaplane_services.kafka.publishing import Publisher
-from deltaplane_services.kafka.recoveries import MAY_PASS, Recoveries
+from deltaplane_services.kafka.publishing import Publisher, Publishers
+from deltaplane_services.kafka.recoveries import Recoveries
+from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.silence import Found, Listening, Silence
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.unpacking import does_not_unpack, not_read, once, stand_in
 from deltaplane_services.observe.metrics import ScorerMetrics
-from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, PREDICTIONS, QUERIES, Headers, Record
+from deltaplane_services.processors.messages import QUERIES, Headers, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 
-__all__ = ["UNREADABLE", "WATCHED", "ScorerClients", "ScorerService", "headers_of"]
+__all__ = ["UNREADABLE", "ScorerClients", "ScorerService", "headers_of"]
 
 logger = logging.getLogger(__name__)
 
 
 UNREADABLE = "deltaplane-headers-unreadable"
 """The header of an answer to a query whose own headers are no texts."""
-
-WATCHED = (MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS)
-"""Topics without which a scorer waits, and says so."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +51,26 @@ class ScorerClients:
     party: Party = ANYBODY
 
 
-class ScorerService:
-    """One scorer process: ``step`` is one turn of its loop. Queries wait in their topic until there is a plane."""
+class ScorerService(ServiceLoop):
+    """One scorer process: ``step`` is one turn of its loop. Queries wait in their topic until there is a plane.
+
+    After a failure it joins its group anew, and goes on behind the last commit.
+    """
+
+    going_on = "going on behind what was committed"
+    _watch: ScorerMetrics
 
     def __init__(
         self, definition: StreamDefinition, clients: ScorerClients, watch: ScorerMetrics | None = None
     ) -> None:
-        self._watch = watch or ScorerMetrics(definition)
+        super().__init__(
+            watch or ScorerMetrics(definition),
+            Recoveries(clients.party),
+            lambda: Publishers.of_one(clients.publisher()),
+        )
         self.processor = ScorerProcessor(definition)
         self._definition = definition
         self._clients = clients
-        self._publisher = clients.publisher()
         self._topics = clients.watch()
         models, self._queries = clients.reader(), clients.reader()
         models.batch_ends.watch = self._queries.batch_ends.watch = self._watch
@@ -72,25 +79,13 @@ class ScorerService:
         self._listening = Listening(time.monotonic())
         self._begun: dict[tuple[str, int], int] = {}
         self._member = Member(clients.consumer, [f"{definition.name}.{QUERIES}"], assigned=self._assigned)
-        self._recoveries = Recoveries(clients.party)
         self._queries_id, self._queries_anew = "", False
         self._not_placed: KafkaException | DeltaplaneError | None = None
 
-    def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once. What may pass is answered by joining the group anew, and going on behind the last commit."""
-        try:
-            self._turn(most, timeout_seconds)
-        except MAY_PASS as fault:
-            # While no broker answers, or a topic is missing, no other scorer could do better.
-            pause = self._recoveries.fail(fault, time.monotonic(), counts=self._outage is None)
-            logger.warning("%s; going on (%s)", fault, self._recoveries)
-            self._publisher.abandon()
-            self._publisher = self._clients.publisher()
-            time.sleep(pause)
-            if self._member.asked:
-                self._member.join_anew()
-        else:
-            self._recoveries.succeed()
+    def _go_on(self, pause_seconds: float) -> None:
+        time.sleep(pause_seconds)
+        if self._member.asked:
+            self._member.join_anew()
 
     @property
     def _outage(self) -> str | None:
@@ -122,8 +117,8 @@ class ScorerService:
         if queries:
             output = self.processor.process(queries)
             self._watch.answered(output)
-            self._publisher.publish((*output.first, *output.then))
-            self._publisher.flush()
+            self._publish(output)
+            self._publishers.then.flush()
             self._commit(messages, [behind for _, behind in silent.passed])
         if silent.silence is not Silence.NONE:
             # A client that has met such a batch is of no use any more; the next one goes on behind what is committed.
@@ -208,15 +203,10 @@ class ScorerService:
         client = self._member.client
         self._watch.lags(known_lags(client, client.position(client.assignment()), self._definition.name))
 
-    def close(self) -> None:
-        """Finish and leave."""
-        self._watch.ends()
-        try:
-            self._publisher.flush()
-        finally:
-            self._member.close()
-            self._models.close()  # And the watch over the topics.
-            self._queries.close()
+    def _leave(self) -> None:
+        self._member.close()
+        self._models.close()  # And the watch over the topics.
+        self._queries.close()
 
 
 def headers_of(message: Message) -> Headers:

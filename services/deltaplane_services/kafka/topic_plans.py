@@ -41,24 +41,11 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file import kafka_properties as kafka
 from deltaplane_services.definition_file.kafka_properties import MEGABYTE
 from deltaplane_services.definition_file.settings import Cluster, ServiceSettings
-from deltaplane_services.processors.messages import (
-    CHECKPOINTS,
-    DEAD_LETTERS,
-    DELTAS,
-    MODELS,
-    PREDICTIONS,
-    QUERIES,
-    RECEIPTS,
-    RETIREMENTS,
-    SAMPLES,
-    TOPICS,
-)
+from deltaplane_services.processors.topics import CENTRAL_TOPICS, SITE_TOPICS, TOPICS, Topic
 
 __all__ = [
     "BROKER_SETTINGS",
-    "CENTRAL_TOPICS",
     "INPUT_CODEC",
-    "INPUT_TOPICS",
     "KAFKA_DEFAULTS",
     "LARGEST_BATCH_BYTES",
     "LEAST_SEGMENT_BYTES",
@@ -68,9 +55,7 @@ __all__ = [
     "RECORD_BYTES_BESIDE",
     "ROW_BYTES_BESIDE",
     "SEGMENT_BYTES",
-    "SITE_TOPICS",
     "SMALL_RECORD_BYTES",
-    "STATE",
     "UNLIMITED",
     "Rule",
     "TopicPlan",
@@ -79,17 +64,8 @@ __all__ = [
     "topic_name",
 ]
 
-SITE_TOPICS = (SAMPLES, RETIREMENTS, RECEIPTS, DEAD_LETTERS)
-INPUT_TOPICS = (SAMPLES, RETIREMENTS, QUERIES)
-"""Topics that others write: producers, retirers, clients."""
-
-CENTRAL_TOPICS = (DELTAS, CHECKPOINTS, MODELS, QUERIES, PREDICTIONS, DEAD_LETTERS)
-
-STATE = (SAMPLES, RETIREMENTS, DELTAS, CHECKPOINTS, MODELS)
-"""Topics that a stream is made of; the others carry questions, answers and letters."""
-
 SMALL_RECORD_BYTES = 1_048_588
-"""Bytes of one batch of small records (receipts, dead letters, predictions): Kafka's own default."""
+"""Bytes of one batch of small records: Kafka's own default."""
 
 LARGEST_BATCH_BYTES = limits.MESSAGE_BYTES + 2 * MEGABYTE
 """No topic may admit more: it is what every reader is ready to receive."""
@@ -146,16 +122,6 @@ RECORD_BYTES_BESIDE = 64 * 2**10
 ROW_BYTES_BESIDE = 64
 """Bytes of a row in the log beside its values, about: its id, its time, its label."""
 
-_RECORD_BYTES = {
-    SAMPLES: kafka.INPUT_BYTES,
-    RETIREMENTS: SMALL_RECORD_BYTES,
-    QUERIES: SMALL_RECORD_BYTES,
-    RECEIPTS: SMALL_RECORD_BYTES,
-    DEAD_LETTERS: SMALL_RECORD_BYTES,
-    PREDICTIONS: SMALL_RECORD_BYTES,
-}
-
-assert set(SITE_TOPICS) | set(CENTRAL_TOPICS) == set(TOPICS), "every topic must lie on a cluster"
 assert 2 * limits.DEAD_LETTER_BYTES < SMALL_RECORD_BYTES, "a dead letter must fit its topic"
 
 
@@ -244,24 +210,28 @@ def plan_topics(settings: ServiceSettings, cluster: Cluster) -> tuple[TopicPlan,
 
 
 def _plan(settings: ServiceSettings, topic: str) -> TopicPlan:
-    definition, replicas = settings.definition, settings.knobs.replication_factor
-    rules = _rules(settings, topic)
+    definition, replicas, declared = settings.definition, settings.knobs.replication_factor, TOPICS[topic]
+    rules = _rules(settings, declared)
     tuning: dict[str, str] = {}
     if replicas > 0:
         tuning["min.insync.replicas"] = str(least_in_sync(replicas))
-    if topic in (CHECKPOINTS, MODELS):
+    if declared.kept == "newest":
         tuning["min.cleanable.dirty.ratio"] = "0.1"
-    segment = _sample_segment_bytes(definition) if topic == SAMPLES else None
+    segment = _sample_segment_bytes(definition) if declared.kept == "window" else None
     if segment is not None:
         tuning["segment.bytes"] = str(segment)
-    partitions = 1 if TOPICS[topic].single else definition.partitions
-    return TopicPlan(topic_name(definition, topic), partitions, replicas, rules, tuning, topic in STATE)
+    partitions = 1 if declared.single else definition.partitions
+    return TopicPlan(topic_name(definition, topic), partitions, replicas, rules, tuning, declared.state)
 
 
-def _rules(settings: ServiceSettings, topic: str) -> dict[str, Rule]:
+def _rules(settings: ServiceSettings, topic: Topic) -> dict[str, Rule]:
     """What the settings of a topic must be, and why."""
-    record_bytes = _RECORD_BYTES.get(topic, kafka.statistics_record_bytes(settings.definition))
-    vital, compacted = topic in STATE, TOPICS[topic].compacted
+    definition, vital = settings.definition, topic.state
+    record_bytes = {
+        "input": kafka.INPUT_BYTES,
+        "small": SMALL_RECORD_BYTES,
+        "statistics": kafka.statistics_record_bytes(definition),
+    }[topic.records]
     rules = {
         "max.message.bytes": Rule(
             str(record_bytes),
@@ -269,40 +239,35 @@ def _rules(settings: ServiceSettings, topic: str) -> dict[str, Rule]:
             most=LARGEST_BATCH_BYTES,
             risk="larger records are refused, or cannot be read",
             vital=vital,
-            enough=_enough_bytes(settings.definition, topic),
+            enough=_enough_bytes(definition, topic),
         ),
         "message.timestamp.type": Rule(
             "LogAppendTime",
             risk="what is kept, and which dates are believed, would go by the clocks of clients",
             # Nothing is deleted by time where a topic is compacted, or kept without limit.
-            vital=topic == DELTAS or (topic == SAMPLES and settings.definition.ladder.timed),
+            vital=vital and (topic.kept == "lag" or (topic.kept == "window" and definition.ladder.timed)),
         ),
         "unclean.leader.election.enable": Rule(
             "false", risk="a broker without the newest records may lead, and what was counted be gone", vital=vital
         ),
     }
-    if topic in INPUT_TOPICS:
+    if topic.from_outside:
         rules["compression.type"] = Rule(
             INPUT_CODEC,
             choices=OTHER_CODECS,
             risk="the broker believes the offsets inside a batch that is not packed, and rows with forged ones are lost"
             " or counted twice",
         )
-    if not compacted:
+    if not topic.compacted:
         retention = _retention_milliseconds(settings, topic)
-        risk = {
-            SAMPLES: "rows inside the window are deleted, and no worker can begin again",
-            RETIREMENTS: "retired rows come back, or no worker can begin again",
-            DELTAS: "deltas that no checkpoint holds yet are deleted, and no merger can begin again",
-        }.get(topic, "records are gone before they are read")
         rules["cleanup.policy"] = Rule("delete", risk="records are deleted because others have their key", vital=vital)
         rules["retention.ms"] = (
-            Rule(UNLIMITED, choices=(LONGEST,), risk=risk, vital=vital)
+            Rule(UNLIMITED, choices=(LONGEST,), risk=topic.risk, vital=vital)
             if retention is None
-            else Rule(str(retention), least=retention, risk=risk, vital=vital)
+            else Rule(str(retention), least=retention, risk=topic.risk, vital=vital)
         )
-        rules["retention.bytes"] = Rule(UNLIMITED, risk=f"in a burst {risk}", vital=vital)
-    elif topic in (CHECKPOINTS, MODELS):
+        rules["retention.bytes"] = Rule(UNLIMITED, risk=f"in a burst {topic.risk}", vital=vital)
+    elif topic.kept == "newest":
         segment_bytes = max(SEGMENT_BYTES, 4 * record_bytes)
         rules["cleanup.policy"] = Rule("compact", risk="the newest one is deleted once it is old")
         rules["segment.bytes"] = Rule(
@@ -319,9 +284,9 @@ def _rules(settings: ServiceSettings, topic: str) -> dict[str, Rule]:
     return rules
 
 
-def _enough_bytes(definition: StreamDefinition, topic: str) -> int:
+def _enough_bytes(definition: StreamDefinition, topic: Topic) -> int:
     """Bytes of a record with which a stream goes on, if less well: without large batches, and without spare room."""
-    if topic in _RECORD_BYTES:
+    if topic.records != "statistics":
         return SMALL_RECORD_BYTES
     return kafka.delta_bytes(definition) + RECORD_BYTES_BESIDE
 
@@ -329,7 +294,7 @@ def _enough_bytes(definition: StreamDefinition, topic: str) -> int:
 def _sample_segment_bytes(definition: StreamDefinition) -> int | None:
     """Bytes of one file of samples: an eighth of a partition's share of a count window; None for other windows."""
     ladder = definition.ladder
-    rows = [window.length for window in ladder.windows if window.kind == "count"]
+    rows = [window.length for window in ladder.windows if window.counted]
     if len(rows) < len(ladder.windows):
         return None
     row_bytes = 8 * len(definition.features) + ROW_BYTES_BESIDE
@@ -337,12 +302,12 @@ def _sample_segment_bytes(definition: StreamDefinition) -> int | None:
     return min(max(LEAST_SEGMENT_BYTES, share), LONGEST_SEGMENT_BYTES)
 
 
-def _retention_milliseconds(settings: ServiceSettings, topic: str) -> int | None:
+def _retention_milliseconds(settings: ServiceSettings, topic: Topic) -> int | None:
     """How long a record must stay, or None for ever."""
     lag = int(settings.knobs.worst_lag_seconds * 1000)
-    if topic == RETIREMENTS:
+    if topic.kept == "for ever":
         return None
-    if topic != SAMPLES:
+    if topic.kept != "window":
         return lag
     longest = settings.definition.ladder.longest_milliseconds
     retention = None if longest is None else longest + settings.definition.max_skew_milliseconds + lag

@@ -32,15 +32,16 @@ from deltaplane_services.kafka.log import known_lags
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.kafka.member import Member
 from deltaplane_services.kafka.membership import MembershipLost, NotAllowed
-from deltaplane_services.kafka.publishing import DeliveryFailed
+from deltaplane_services.kafka.publishing import DeliveryFailed, Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
+from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.set_aside import SetAside
 from deltaplane_services.kafka.silence import Silence
 from deltaplane_services.kafka.source_topics import SourceTopics
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS
 from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.observe.metrics import WorkerMetrics
-from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES, Output
+from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.system.arenas import give_back_what_is_free
 
@@ -55,12 +56,17 @@ BYTES_AT_ONCE = 2 * 2**20
 """About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
 
 
-class Worker:
-    """One worker process: ``step`` is one turn of its loop. All of Kafka is touched from the thread that calls it.
+class Worker(ServiceLoop):
+    """One worker process: ``step`` is one turn of its loop. A source that cannot be served is set aside.
 
     A partition that the group has assigned is either being worked on, or waits to be claimed; it may have to wait, set
-    aside. The state of one that was taken away is kept until the group has said who gets it.
+    aside. The state of one that was taken away is kept until the group has said who gets it. After a failure, which is
+    waited out for ten minutes, every source is claimed again.
     """
+
+    going_on = "claiming again"
+    left_unsent = "the next owner goes on from what has arrived"
+    _watch: WorkerMetrics
 
     def __init__(
         self,
@@ -71,7 +77,11 @@ class Worker:
         watch: WorkerMetrics | None = None,
     ) -> None:
         self.definition = definition
-        self._watch = watch or WorkerMetrics(definition, site)
+        super().__init__(
+            watch or WorkerMetrics(definition, site),
+            Recoveries.of_worker(clients.party),
+            lambda: Publishers(clients.site_publisher(), clients.central_publisher()),
+        )
         self._clocks = ClockWarnings(definition)
         self._site, self._name, self._clients = site, name, clients
         self._lives = 0
@@ -84,11 +94,10 @@ class Worker:
         self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
         # Whether the client is to be told anew where to read before it is polled again; tiles of sources in the model.
         self._must_read_on, self._sequences = False, dict[int, int]()
-        self._recoveries = Recoveries.of_worker(clients.party)
         # Bytes of a record lately; large until known otherwise.
         self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
-        self._connect()
+        self._open_readers()
         self._member = Member(
             clients.consumer,
             [self._topic(SAMPLES), self._topic(RETIREMENTS)],
@@ -98,11 +107,10 @@ class Worker:
         )
         self._member.join()
 
-    def _connect(self) -> None:
-        self._site_publisher, self._publisher = self._clients.site_publisher(), self._clients.central_publisher()
+    def _open_readers(self) -> None:
         self._site_log, self._log = self._clients.site_reader(), self._clients.central_reader()
         self._site_log.batch_ends.watch = self._log.batch_ends.watch = self._watch
-        self._claims = Claims(self.definition, self._publisher, self._log, self._site_log)
+        self._claims = Claims(self.definition, self._publishers.then, self._log, self._site_log)
 
     def _topic(self, topic: str) -> str:
         return f"{self.definition.name}.{topic}"
@@ -133,7 +141,7 @@ class Worker:
         del consumer
         self._give_up(places)
         try:
-            self._publisher.flush(REVOCATION_FLUSH_SECONDS)
+            self._publishers.then.flush(REVOCATION_FLUSH_SECONDS)
         except DeliveryFailed as fault:
             logger.warning("on revocation: %s; the next owner goes on from what has arrived", fault)
 
@@ -204,20 +212,6 @@ class Worker:
 
     # Work ------------------------------------------------------------------------------------------------------------
 
-    def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once, process what came.
-
-        What may pass (a broker away, a failed delivery) is waited out; a source that cannot be served is set aside.
-        Raises what has not passed in ten minutes, :class:`MembershipLost`, and :class:`NotAllowed`.
-        """
-        try:
-            try:
-                self._turn(most, timeout_seconds)
-            except (DeliveryFailed, LogUnavailable) as fault:
-                self._recover(fault)
-        except KafkaException as fault:
-            self._recover(fault)
-
     def _turn(self, most: int, timeout_seconds: float) -> None:
         began = time.monotonic()
         if self._must_read_on:
@@ -238,7 +232,7 @@ class Worker:
         for partition, source in list(self._sources.items()):
             with self._alone(partition):
                 self._work(source, poll.of.get(partition) or Arrivals())
-        self._publisher.check()
+        self._publishers.then.check()
         if poll.go_on:
             self._read_on()
         if may_take and due is not None and due in self._waiting:
@@ -324,25 +318,14 @@ class Worker:
             if topic not in source.held_back
         }
 
-    def _publish(self, output: Output) -> None:
-        if output.first:
-            # Dead letters and receipts are safe BEFORE the delta that passes over their causes.
-            self._site_publisher.publish(output.first)
-            self._site_publisher.flush()
-        self._publisher.publish(output.then)
+    def _go_on(self, pause_seconds: float) -> None:
+        """Claim every source again, with new readers, after a pause in which the group is polled.
 
-    def _recover(self, fault: DeltaplaneError | KafkaException) -> None:
-        """Claim every source again after a pause, with new clients; give up after too many failures in a row.
-
-        A publisher that has failed stays failed; and a reader may hold on for minutes to what it once was told of a
-        topic, among it that a partition does not exist.
+        A reader may hold on for minutes to what it once was told of a topic, among it that a partition does not exist.
         """
-        pause = self._recoveries.fail(fault, time.monotonic())
-        logger.warning("%s; claiming again in %.1f s (failure %s)", fault, pause, self._recoveries)
-        self._site_publisher.abandon()
-        self._publisher.abandon()
+        del pause_seconds
         self._close_readers()
-        self._connect()
+        self._open_readers()
         self._wait_for_claim(list(self._sources))
 
     def _wait_for_claim(self, partitions: Iterable[int]) -> None:
@@ -430,16 +413,9 @@ class Worker:
             except KafkaException as fault:
                 logger.info("positions were not committed (%s); only lag metrics miss them", fault)
 
-    def close(self) -> None:
-        """Finish: what was published arrives, and the group is left."""
-        self._watch.ends()
-        try:
-            self._publisher.flush()
-        except DeliveryFailed as fault:
-            logger.warning("at the end: %s; the next owner goes on from what has arrived", fault)
-        finally:
-            self._member.close()
-            self._close_readers()
+    def _leave(self) -> None:
+        self._member.close()
+        self._close_readers()
 
     def _close_readers(self) -> None:
         for reader in (self._log, self._site_log, self._models):

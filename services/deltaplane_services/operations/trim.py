@@ -150,8 +150,7 @@ def trimmed(
     ``deltaplane topics trim`` there: it may not even reach it.
     """
     knobs, ladder = settings.knobs, settings.definition.ladder
-    endless = any(window.kind == "all" for window in ladder.windows)
-    if not knobs.trim_seconds or endless or not settings.one_cluster:
+    if not knobs.trim_seconds or ladder.endless or not settings.one_cluster:
         return contextlib.nullcontext()
     return again_and_again("trim", knobs.trim_seconds, Trimming(settings, is_elected, tell).turn)
 

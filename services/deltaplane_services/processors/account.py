@@ -110,10 +110,9 @@ class _Reading:
         # Those that the log gives where none are told.
         self._labels_found: set[str] = set()
         self._longest = definition.ladder.windows[definition.ladder.longest]
-        self._counts = any(window.kind == "count" for window in definition.ladder.windows)
-        everything = self._longest.kind == "all"
+        self._counts = definition.ladder.counted
         share = self._longest.share(accepted.source.partition, definition.partitions)
-        self._share = limits.POSITION if everything else share
+        self._share = limits.POSITION if self._longest.endless else share
 
     # Reading ---------------------------------------------------------------------------------------------------------
 
@@ -300,7 +299,7 @@ class _Reading:
         window, memory = rebuild.window_from, rebuild.memory_from
         found = partition.window_from(self.accepted.samples_position)
         # Of a window over everything, compaction may have taken out the oldest rows since.
-        exact = self._gapless and self._longest.kind != "all"
+        exact = self._gapless and not self._longest.endless
         if window > found:
             self._fault("window_from", window, f"{found}, the oldest row inside a window: rows would be left out")
         elif window < found and window >= self.begins[0] and exact:

@@ -14,6 +14,18 @@ from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Refusal, Samples
 from deltaplane.wire import read_claim_or_delta, read_model, read_samples, write_dead_letter
+from deltaplane_services.processors.topics import (
+    CHECKPOINTS,
+    DEAD_LETTERS,
+    DELTAS,
+    MODELS,
+    PREDICTIONS,
+    QUERIES,
+    RECEIPTS,
+    RETIREMENTS,
+    SAMPLES,
+    TOPICS,
+)
 
 __all__ = [
     "CHECKPOINTS",
@@ -35,7 +47,6 @@ __all__ = [
     "Outgoing",
     "Output",
     "Record",
-    "TopicSettings",
     "answer_key",
     "dead_letter",
     "origin_key",
@@ -49,17 +60,6 @@ __all__ = [
     "source_key",
 ]
 
-SAMPLES = "samples"
-RETIREMENTS = "retirements"
-DELTAS = "deltas"
-CHECKPOINTS = "checkpoints"
-MODELS = "models"
-QUERIES = "queries"
-PREDICTIONS = "predictions"
-RECEIPTS = "receipts"
-DEAD_LETTERS = "dead-letters"
-
-
 SHOWN_ID = 40
 """Characters of an id that the reason of a refused row repeats."""
 
@@ -69,28 +69,6 @@ MORE_ROWS = "more rows"
 
 MORE_RECORDS = "more records"
 """The kind of the dead letter that stands for what has none of its own; it is written again as it counts on."""
-
-
-@dataclass(frozen=True)
-class TopicSettings:
-    """How a topic must be made: ``single`` topics have one partition, the others as many as the stream."""
-
-    single: bool = False
-    compacted: bool = False
-
-
-TOPICS: Mapping[str, TopicSettings] = {
-    SAMPLES: TopicSettings(),
-    RETIREMENTS: TopicSettings(),
-    DELTAS: TopicSettings(),
-    CHECKPOINTS: TopicSettings(single=True, compacted=True),
-    MODELS: TopicSettings(single=True, compacted=True),
-    QUERIES: TopicSettings(),
-    PREDICTIONS: TopicSettings(),
-    RECEIPTS: TopicSettings(compacted=True),
-    DEAD_LETTERS: TopicSettings(compacted=True),
-}
-"""Every topic of a stream, by its name without the stream's prefix."""
 
 
 class Encoding:

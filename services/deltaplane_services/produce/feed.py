@@ -60,7 +60,7 @@ class Feed:
         """What is added to the line numbers that stand for ids: the lines of the files before this one."""
         self._due: list[tuple[int, int, str]] = []
         longest = definition.ladder.windows[definition.ladder.longest]
-        latest = longest.length if longest.kind == "count" else LATEST_RETIREMENT_ROWS
+        latest = longest.length if longest.counted else LATEST_RETIREMENT_ROWS
         self._latest = latest if len(definition.ladder.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
 
     def publish(self, block: RowBlock) -> tuple[list[Outgoing], Published]:

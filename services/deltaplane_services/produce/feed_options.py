@@ -198,8 +198,8 @@ def complete_definition(options: ReplayOptions, features: tuple[str, ...], first
         needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
         tables = lay_over(tables, "window", keep_rows=needs_rows)
     definition = StreamDefinition.from_tables(tables)
-    if definition.ladder.timed and not options.input.get("time"):
-        span = next(window for window in definition.ladder.windows if window.kind == "time")
+    span = definition.ladder.shortest_timed
+    if span is not None and not options.input.get("time"):
         raise DefinitionError(f"window: {span} is a span of event time; say which column holds it with --time")
     if options.retire_fraction and not definition.ladder.keep_rows:
         raise DefinitionError(

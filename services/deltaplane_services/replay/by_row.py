@@ -52,7 +52,7 @@ def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str
         f"{definition.partitions} partitions (--partitions 1)": definition.partitions > 1,
         f"{len(windows)} windows (one, as in --window 20000 --C 1)": len(windows) > 1,
         "several choices of C or weighting (one of each, as in --C 1 --weighting inverse)": several_c,
-        "a window of time (--window with a number of rows, or all)": any(window.kind == "time" for window in windows),
+        "a window of time (--window with a number of rows, or all)": definition.ladder.timed,
         "a window that slides by panes (pane 1)": len(windows) == 1 and definition.ladder.pane_rows > 1,
         "a feature map (--feature-map none)": definition.feature_map.kind != "none",
     }

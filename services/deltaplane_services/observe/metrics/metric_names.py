@@ -202,41 +202,8 @@ BARRED = Metric(
     "deltaplane_source_barred", "gauge", "1 while a source is removed from the stream, else 0.", ("site", "partition")
 )
 
-STREAM = (
-    CONFUSION,
-    GMEAN,
-    ACCURACY,
-    SENSITIVITY,
-    SPECIFICITY,
-    F_MEASURE,
-    RELATIVE_SENSITIVITY,
-    PREQUENTIAL_SPAN,
-    PREQUENTIAL_ROWS,
-    WINDOW_SAMPLES,
-    IMBALANCE,
-    MODEL_VERSION,
-    PLANE_VERSION,
-    MODEL_CREATED,
-    WATERMARK,
-    MODEL_REFUSED,
-    MODEL_C,
-    CONDITION,
-    BLEND_SHARE,
-    SIGMA,
-    WEIGHT,
-    WEIGHT_NORM,
-    WEIGHT_CHANGE,
-    SAMPLES,
-    RETIREMENTS,
-    RETIREMENTS_WAITING,
-    RETIREMENTS_FORGOTTEN,
-    REMOVED,
-    REJECTED,
-    MISPLACED,
-    FILLED,
-    TILES,
-    BARRED,
-)
+STREAM = tuple(one for one in vars().values() if isinstance(one, Metric))
+"""Every metric above."""
 
 # Of a merger process, elected or standing by. ------------------------------------------------------------------------
 
@@ -405,37 +372,5 @@ DEAD_LETTERS = Metric(
     ("reason",),
 )
 
-PROCESS = (
-    ELECTED,
-    DELTAS,
-    VOID_TRIALS,
-    REFUSED_CHECKPOINTS,
-    SOLVER,
-    TRIMMED,
-    LOG_BEGIN,
-    SOLVE_SECONDS,
-    REBUILDING,
-    SET_ASIDE,
-    REBUILD_SECONDS,
-    ROWS_HELD,
-    EVENT_TIME_AHEAD,
-    MAX_SKEW,
-    LIKE_SECONDS,
-    ROUNDING,
-    ROUNDING_STEPS,
-    DELTA_BYTES,
-    SAMPLE_TO_MODEL,
-    PREDICTIONS,
-    STALE_MODEL,
-    BUILD,
-    READY,
-    TURNS,
-    SEEN_VERSION,
-    REFUSED_MODELS,
-    IGNORED_WATERMARKS,
-    LAG,
-    UNSAFE_SETTINGS,
-    SILENT_BATCHES,
-    COMMIT_SECONDS,
-    DEAD_LETTERS,
-)
+PROCESS = tuple(one for one in vars().values() if isinstance(one, Metric) and one not in STREAM)
+"""Every metric between."""
