@@ -7,12 +7,12 @@ from __future__ import annotations
 
 GRID_RANGE_BITS = 30
 GRID_RANGE = 2**GRID_RANGE_BITS
-"""|q| of a *narrow* row stays below this. It then fits int32, and its product is exact in two limbs of 15 bits. Where a
-definition says nothing of a range, this is it: streams begun by early versions refuse what is beyond."""
+"""``|q|`` of a *narrow* row stays below this. It fits int32 then, and its product is exact in two limbs of 15 bits. If
+a definition says nothing of a range, this is it: streams begun by early versions refuse what is beyond."""
 
 WIDE_RANGE_BITS = 45
 WIDE_RANGE = 2**WIDE_RANGE_BITS
-"""|q| stays below this where a definition says ``range_bits = 45``. A row that is not narrow takes 8 bytes a value,
+"""``|q|`` stays below this where a definition says ``range_bits = 45``. A row that is not narrow takes 8 bytes a value,
 and a product of three limbs."""
 
 WIDE_ROWS = 2**37

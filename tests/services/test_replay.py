@@ -313,7 +313,7 @@ def test_one_class_only_is_a_message(refused: Fail, tmp_path: Path) -> None:
 def test_rows_that_were_refused_are_in_the_message_about_those_that_were_not(refused: Fail, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("label,a,b\nbad,1,2\n" + "".join(f"good,x{row},1\n" for row in range(56)))
-    message = refused(file, "--label", "label")
+    message = refused(file, "--label", "label", "--missing", "refuse")
     assert "all 1 rows that could be read have the label 'bad' in column 'label'" in message
     assert "56 rows were refused: 56 rows for the reason: the feature `a` is …, which is not a number" in message
     assert "line 3: the feature `a` is 'x0'" in message
@@ -326,7 +326,7 @@ def test_rows_that_were_refused_are_in_the_message_about_those_that_were_not(ref
 def test_a_good_hint_survives_a_second_fault(refused: Fail, tmp_path: Path) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("city,a,y\nParis,1,p\n,2,q\nRome,1,q\nBonn,,p\nOslo,1\n")
-    assert "--ignore city" in refused(file, "--label", "y")
+    assert "--ignore city" in refused(file, "--label", "y", "--missing", "refuse")
 
 
 def test_refusals_are_summed_up_by_reason_and_column_with_examples_and_the_cure(replay: Run, tmp_path: Path) -> None:
@@ -334,13 +334,20 @@ def test_refusals_are_summed_up_by_reason_and_column_with_examples_and_the_cure(
     lines = [f"{row % 2},{row / 7:.3f},1" for row in range(300)]
     bad = [f"0,x{row},1" for row in range(5)] + ["1,,1", "0,1", "?,1,1", "1,1,\xff"]
     file.write_text("y,a,b\n" + "\n".join(lines + bad) + "\n")
-    reasons = replay(file, "--label", "y")["rejections"]["reasons"]
+    reasons = replay(file, "--label", "y", "--missing", "refuse")["rejections"]["reasons"]
     told = {one["reason"]: (one["rows"], len(one["examples"]), one["cure"]) for one in reasons}
     rows, examples, cure = told["the feature `a` is …, which is not a number"]
     assert (rows, examples, cure) == (5, 3, "leave it out with `--ignore a`")
     assert "--missing offset" in told["the feature `a` is missing"][2]
     assert "--na" in told["the label is missing"][2]
     assert "--delimiter" in told["the row has … cells and the file … columns"][2]
+    # By rules a missing number costs no row.
+    reasons = replay(file, "--label", "y")["rejections"]["reasons"]
+    told = {one["reason"]: (one["rows"], len(one["examples"]), one["cure"]) for one in reasons}
+    assert not any("is missing" in reason and "label" not in reason for reason in told)
+    (of_words,) = [one for reason, one in told.items() if reason.startswith("column 'a' is no number")]
+    assert of_words[:2] == (5, 3)
+    assert all(flag in of_words[2] for flag in ("--na x0", "--category a", "--ignore a"))
 
 
 def test_an_empty_file_is_a_message(refused: Fail, tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ class Grid:
     """Steps and offsets of d features.
 
     ``steps`` and ``offsets`` are float64[d]; every step is a power of two, every offset a multiple of its step.
-    ``range_bits``: a value fits whose |q| is below two to this power, 30 or 45. Raises :class:`DefinitionError` when
-    they are not.
+    ``range_bits``: a value fits whose ``|q|`` is below two to this power, 30 or 45. Raises :class:`DefinitionError`
+    when they are not.
     """
 
     steps: Floats
@@ -96,7 +96,7 @@ class Grid:
 
     @property
     def range(self) -> int:
-        """|q| stays below this."""
+        """``|q|`` stays below this."""
         return 1 << self.range_bits
 
     @property

@@ -83,8 +83,8 @@ class Moments:
 
     @classmethod
     def of_rows(cls, placed: Placed, at: Positions | None = None) -> Moments:
-        """The statistics of grid rows [n, d] (integer valued, |q| < 2**45), or of those ``at`` int64[m]: one BLAS
-        product a block, as long as rows are narrow (|q| < 2**30).
+        """The statistics of grid rows [n, d] (integer valued, ``|q| < 2**45``), or of those ``at`` int64[m]: one BLAS
+        product a block, as long as rows are narrow (``|q| < 2**30``).
         """
         if placed.dtype == np.int64:
             # A grid places a batch so where a row is wide: such rows go together, and no block has the work twice.
@@ -210,7 +210,7 @@ class Moments:
         return (int(self._high[position]) << 64) + int(self.low[position])
 
     def within_grid(self, grid_range: int = limits.GRID_RANGE) -> bool:
-        """Whether sums and sums of squares are what ``count`` rows |q| < ``grid_range`` of one source may have; a
+        """Whether sums and sums of squares are what ``count`` rows ``|q| < grid_range`` of one source may have; a
         float's width beside it.
         """
         layout = layout_of(self.dimension)

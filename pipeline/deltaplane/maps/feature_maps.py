@@ -270,7 +270,7 @@ class FeatureMap:
         return np.multiply(mapped, STEP, dtype=np.float64)
 
     def apply(self, placed: Placed) -> Placed:
-        """Map grid rows [n, d] (integers, |q| < 2**45) to grid rows int32[n, units], |q| <= 2**20.
+        """Map grid rows [n, d] (integers, ``|q| < 2**45``) to grid rows int32[n, units], ``|q| <= 2**20``.
 
         Kind ``none`` hands back the rows themselves. The work space is bounded, whatever n.
         """

@@ -40,7 +40,13 @@ class ColumnChoice:
         labelled = [row for row, label in enumerate(labels) if label]
         table = {name: _only(cells, labelled) for name, cells in columns.items()}
         features = tuple(columns) if self._options.input.get("features") else ()
-        said = Overrides(category=self._options.category, number=self._options.number, features=features)
+        words = self._options.input.get("na", ())
+        said = Overrides(
+            category=self._options.category,
+            number=self._options.number,
+            features=features,
+            missing=(words,) if isinstance(words, str) else tuple(map(str, words)),
+        )
         self.inferred = infer(table, [labels[row] for row in labelled], said)
         return self.inferred.encoder
 

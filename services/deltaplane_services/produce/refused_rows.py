@@ -32,7 +32,7 @@ EXAMPLES = 3
 MOST_REASONS = 100
 """Reasons told apart; a file of noise has as many as rows."""
 
-_COLUMN = re.compile(r"(?:the )?feature (?:`[^`]*`|'[^']*')")
+_COLUMN = re.compile(r"(?:the )?(?:feature|column) (?:`[^`]*`|'[^']*')")
 _VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w`])[-+]?[0-9][0-9,.]*(?:e[-+]?[0-9]+)?""", re.DOTALL)
 
 

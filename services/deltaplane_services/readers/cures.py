@@ -12,6 +12,7 @@ _NUMBER_WITH_POINTS = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?|[+
 _NOT_A_NUMBER = re.compile(r"the feature `(?P<name>.+?)` is (?P<text>.+), which is not a number", re.DOTALL)
 _MISSING = re.compile(r"the feature `(?P<name>.+)` is missing", re.DOTALL)
 _UNDECLARED = re.compile(r"the feature `(?P<name>.+?)` is .+, which is not among its declared values", re.DOTALL)
+_NO_RULE_READS = re.compile(r"column (?P<quoted>'.*?'|\".*?\") (?P<fault>[^:;]+)(?:: (?P<cell>.*?))?; [^;]*", re.DOTALL)
 _LATE_KEY = re.compile(r"the key `(?P<name>.+)` is none of the first rows", re.DOTALL)
 
 _CURES = (
@@ -33,11 +34,22 @@ def cure_of(reason: str) -> str:
     """What to do about rows that were refused for this reason; empty where the file itself has to be mended."""
     if found := _NOT_A_NUMBER.fullmatch(reason):
         return f"{cure_of_text(found['text'].strip(chr(39) + chr(34)))}leave it out with `{_ignore(found['name'])}`"
+    if found := _NO_RULE_READS.fullmatch(reason):
+        return _cure_of_cell(found["quoted"][1:-1], found["fault"], (found["cell"] or "").strip("'\""))
     if found := _MISSING.fullmatch(reason):
         return f"keep the rows with `--missing offset`, or leave the column out with `{_ignore(found['name'])}`"
     if found := _UNDECLARED.fullmatch(reason) or _LATE_KEY.fullmatch(reason):
         return f"leave it out with `{_ignore(found['name'])}`"
     return next((cure for pattern, cure in _CURES if pattern.search(reason)), "")
+
+
+def _cure_of_cell(column: str, fault: str, text: str) -> str:
+    """What to do about cells that the rule of their column cannot read."""
+    if fault == "is no number":
+        as_missing = f"if it stands for a missing value, `--na {shlex.quote(text)}`; " if text else ""
+        kind = f"if the column is a category, `--category {shlex.quote(column)}`; or "
+        return f"{cure_of_text(text)}{as_missing}{kind}leave it out with `{_ignore(column)}`"
+    return f"leave the column out with `{_ignore(column)}`"
 
 
 def cure_of_text(text: str) -> str:
