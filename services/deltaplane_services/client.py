@@ -151,10 +151,11 @@ class SampleProducer:
     def _table_of(self, rows: Any, columns: Encoder) -> tuple[dict[str, Cells], Floats]:
         """The columns of rows by name that have rules, and for each row no features."""
         table, strange = table_by_name(self._definition, rows)
-        if strange:
-            raise _refused(strange, len(strange), _NONE_SENT)
         read = {name: table[name] for name in columns.columns}
-        return read, np.empty((len(read[columns.columns[0]]), 0))
+        count = len(read[columns.columns[0]])
+        if strange:
+            raise _refused(strange, count, _NONE_SENT)
+        return read, np.empty((count, 0))
 
     def _features_of(self, rows: Any) -> Any:
         """The features of rows by name in a stream without ``[columns]``, float64[n, d], or [d] of one row."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -332,3 +333,21 @@ def test_without_columns_rows_by_name_are_features_by_name() -> None:
     assert "column 'c'" in refused[2]
     with pytest.raises(TableMismatch, match="columns of 1 and of 2 cells"):
         features_by_name(plain, {"a": [1], "b": [1, 2]})
+
+
+# Memory --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("cell", ["bad {}", "", "{}"], ids=["each cell bad", "missing", "each text another"])
+def test_decoding_a_batch_takes_a_bounded_multiple_of_its_bytes(cell: str) -> None:
+    columns = Encoder((NumberRule("a", "refuse"), HashedRule("b", "fill", buckets=8)))
+    rows = frame(most := 8000)
+    table = {"a": [cell.format(at) for at in range(most)], "b": [cell.format(-at) for at in range(most)]}
+    message = write_named_sample_batch(rows, table, columns, DATA)
+    tracemalloc.start()
+    try:
+        read(message, columns)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 100 * len(message)
