@@ -56,6 +56,7 @@ _SHOWN = 3
 
 
 _NO_ANSWER = "have no answer", "leave them out, or ask answer(), which answers the others"
+_OR_BY_NAME = ", encoded; or a dictionary of the cells of columns.rules"
 _NONE_SENT = "cannot be sent, and none was", "correct them, or leave them out"
 
 
@@ -176,7 +177,7 @@ class SampleProducer:
         if features != expected:
             raise DefinitionError(
                 f"sample: expected {expected} features, got {features} (the first is {self._definition.features[0]!r});"
-                " send them in the definition's order"
+                f" send them in the definition's order{_OR_BY_NAME if self._definition.columns else ''}"
             )
 
     def flush(self) -> None:

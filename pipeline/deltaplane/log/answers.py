@@ -69,7 +69,7 @@ def answer(
     ``unread``: rows that the encoder of the definition refuses, whose features are NaN, and why.
     Raises :class:`DefinitionError` for rows of another number of features, and for what are no numbers.
     """
-    asked = _rows(rows, len(definition.features))
+    asked = _rows(rows, definition)
     values, chosen = np.full((len(asked), len(plane.biases)), np.nan), np.full(len(asked), -1, dtype=np.int64)
     refusals: dict[int, str] = {}
     for piece in _pieces(definition, len(asked)):
@@ -88,16 +88,17 @@ def answer(
     return Answers(plane, chosen, values, dict(sorted({**refusals, **unread}.items())))
 
 
-def _rows(rows: npt.ArrayLike, features: int) -> Floats:
+def _rows(rows: npt.ArrayLike, definition: StreamDefinition) -> Floats:
+    features = len(definition.features)
+    cure = "give the features in the definition's order"
+    if definition.columns is not None:
+        cure += ", encoded; or dictionaries, or a table, of the cells of columns.rules"
     try:
         numbers = np.asarray(rows, dtype=np.float64)
     except (ValueError, TypeError) as fault:
-        raise DefinitionError(f"rows: expected numbers [n, {features}]: {fault}") from None
+        raise DefinitionError(f"rows: expected numbers [n, {features}]: {fault}; {cure}") from None
     if numbers.ndim != 2 or numbers.shape[1] != features:
-        raise DefinitionError(
-            f"rows: expected numbers [n, {features}], got {list(numbers.shape)}; give the features in the definition's"
-            " order"
-        )
+        raise DefinitionError(f"rows: expected numbers [n, {features}], got {list(numbers.shape)}; {cure}")
     return numbers
 
 

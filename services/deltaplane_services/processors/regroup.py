@@ -47,6 +47,12 @@ class Regroup:
                 f" differ in {data_differences(new, old)}; rows can only be copied between streams that place them"
                 " alike: say --regrid, or publish them anew"
             )
+        if regrid and (other := _other_rules(old, new)):
+            raise DefinitionMismatch(
+                f"stream {new.name!r}: expected the rules of stream {old.name!r} in columns.rules, got others for"
+                f" {', '.join(other)}: what its features say would change in the middle of the log; leave rules as they"
+                " are, or leave columns out, or publish to both streams until the window of the new one is full"
+            )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
         # Of the same rules the old stream is the judge: it knows which labels it had room for.
@@ -123,6 +129,14 @@ class Regroup:
         if old.data_fingerprint != self._new.data_fingerprint:
             value = write_retirement(retirement, self._new.data_fingerprint)
         return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)]
+
+
+def _other_rules(old: StreamDefinition, new: StreamDefinition) -> list[str]:
+    """The columns that the new stream encodes otherwise than the old one: its rows are there as they were encoded."""
+    if new.columns is None:
+        return []
+    known = None if old.columns is None or old.columns.missing != new.columns.missing else old.columns
+    return [one.column for one in new.columns.rules if known is None or known.rule_of(one.column) != one]
 
 
 def admission_rules(definition: StreamDefinition) -> object:
