@@ -39,7 +39,7 @@ __all__ = [
 _KNOWN = (str, int, float, Decimal, date, np.generic)
 """Types of cells that rules can read; a datetime is a date."""
 
-_ALIKE, _COMPARED = 3, 200
+_ALIKE, _COMPARED = 3, 32
 
 VERSION = 1
 """Of what the rules mean: an encoder that made other features of some row would have another."""
@@ -81,6 +81,16 @@ class Encoded:
     def reasons(self) -> dict[int, str]:
         """The reason for each row that is refused, by its place."""
         return {one.row: one.reason for one in self.refused}
+
+
+@functools.lru_cache(maxsize=1000)
+def _nearest(name: str, columns: tuple[str, ...]) -> str | None:
+    """The column that is nearest to a name, if one is near. Remembered: what is misspelt is so in row after row.
+
+    Names come from strangers: only so many columns, of about its length, are compared with one.
+    """
+    alike = [column for column in columns if abs(len(column) - len(name)) <= _ALIKE]
+    return next(iter(difflib.get_close_matches(name, alike[:_COMPARED], n=1)), None)
 
 
 @dataclass(frozen=True)
@@ -192,10 +202,8 @@ class Encoder:
 
     def without_rule(self, name: str) -> str:
         """What is wrong with a column that has no rule, and what was meant, perhaps."""
-        # Names come from strangers, one for each row: only so many columns of about its length are compared with one.
-        alike = [column for column in self.columns if abs(len(column) - len(name)) <= _ALIKE][:_COMPARED]
-        near = difflib.get_close_matches(name, alike, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "leave it out"
+        near = _nearest(name, self.columns) if len(name) <= limits.FEATURE_NAME_BYTES else None
+        hint = "leave it out" if near is None else f"did you mean {near!r}?"
         return f"column {name!r:.100} has no rule in columns.rules; {hint}"
 
     @functools.cached_property
