@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,7 +28,7 @@ from deltaplane.stream.sample import (
     refused_for_its_place,
     why_misplaced,
 )
-from deltaplane.wire import NamedSamples, SingleSamples, read_retirement, single_samples
+from deltaplane.wire import NamedSamples, read_retirement, single_samples
 from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.letters import LetterBudget, Refused
 from deltaplane_services.processors.messages import (
@@ -159,31 +159,26 @@ class Intake:
 
     def _decoded(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Samples]:
         """The rows of records of samples, in order."""
-        parts: list[Samples] = []
+        singles, named, parts = self._singles, self._named, list[Samples]()
+        by_name = self.definition.columns is not None
         for record in records:
+            # Single samples wait for others of their form; of the two forms never both wait.
+            if record.meaning is None and singles.take(record.value, record.offset, record.log_time):
+                if by_name and len(named):
+                    parts.append(named.samples())
+                continue
+            if len(singles):
+                parts.append(singles.samples())
             try:
-                if not self._gathered(record, parts):
-                    parts.append(read_published_samples(record, self.definition))
+                if record.meaning is None and named.take(record.value, record.offset, record.log_time):
+                    continue
+                if len(named):
+                    parts.append(named.samples())
+                parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
                 refused.append(self._undecoded(record, fault, counts))
-        self._end_of((self._singles, self._named), parts)
+        parts.extend(one.samples() for one in (singles, named) if len(one))
         return parts
-
-    def _gathered(self, record: Record, parts: list[Samples]) -> bool:
-        """Whether a record is a single sample, which waits for others of its form; those before it are among parts."""
-        singles, named = self._singles, self._named
-        if record.meaning is None and named.take(record.value, record.offset, record.log_time):
-            self._end_of((singles,), parts)
-            return True
-        if record.meaning is None and singles.take(record.value, record.offset, record.log_time):
-            self._end_of((named,), parts)
-            return True
-        self._end_of((singles, named), parts)
-        return False
-
-    @staticmethod
-    def _end_of(gathered: Iterable[SingleSamples | NamedSamples], parts: list[Samples]) -> None:
-        parts.extend(one.samples() for one in gathered if len(one))
 
     def _undecoded(self, record: Record, fault: WireError | DefinitionMismatch, counts: Counter[str]) -> Refused:
         kind, reason = self._others.kind_and_reason(record, fault)
