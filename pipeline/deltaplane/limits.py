@@ -166,6 +166,9 @@ LABEL_BYTES = 256
 BATCH_ROWS = 100_000
 """Rows of one SampleBatch. A decoder never allocates for more than a message says and this allows."""
 
+NAMED_FEATURES = 2**20
+"""Features, 8 bytes each, that one batch of rows by name may become: a code of one byte may become a thousand."""
+
 MESSAGE_BYTES = 64 * 2**20
 """Bytes of one message before compression; a definition whose deltas cannot fit is refused at start."""
 
@@ -266,6 +269,7 @@ assert 2**GRID_BITS * 2**INTEGER_HEADROOM_BITS <= GRID_RANGE // 4, "whole number
 assert BLOCK_ROWS * GRID_RANGE < EXACT_PRODUCT, "a block's sums must be exact"
 assert BLOCK_ROWS * 2 * 2 ** (2 * SPLIT_BITS) < EXACT_PRODUCT, "a split block's partial sums must be exact"
 assert LEVELS < FEATURES, "the levels of one category must fit a stream"
+assert FEATURES <= NAMED_FEATURES, "a batch of one row by name must be possible"
 assert LEVEL_BYTES < FEATURE_NAME_BYTES, "the name of a feature must have room for a level"
 assert EVENT_TIME_MILLISECONDS + WINDOW_LENGTH < 2**63, "event time plus the longest window must fit int64"
 assert 2 * (FEATURES + 1) * (FEATURES + 2) // 2 * 16 + 6 * (2 * LABEL_BYTES + CELL_BYTES) + DELTA_BYTES_BESIDE <= (

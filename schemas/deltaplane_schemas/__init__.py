@@ -11,6 +11,8 @@ __all__ = ["NAMES", "load"]
 NAMES = (
     "sample",
     "sample_batch",
+    "named_sample",
+    "named_sample_batch",
     "retirement",
     "claim",
     "source_order",
@@ -20,6 +22,7 @@ NAMES = (
     "anchored",
     "model",
     "query",
+    "named_query",
     "prediction",
     "unanswered",
     "receipt",

@@ -3,7 +3,7 @@
     from deltaplane_services import LiveModel, SampleProducer
 
     with SampleProducer(settings) as producer:
-        producer.send("order-17", event_time, "fraud", [12.5, 0.0, 3.0])
+        producer.send("order-17", event_time, "fraud", {"amount": 12.5, "country": "DE", "known": None})
         producer.retire("order-3", "asked for")
 
     with LiveModel(settings) as live:
@@ -19,21 +19,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.blas_threads import blas_threads
+from deltaplane.columns.encoder import Cells, Encoder, chosen_cells
 from deltaplane.errors import DefinitionError, DeltaplaneError, RowsRefused
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
+from deltaplane.stream.rows_by_name import features_by_name, is_by_name, table_by_name
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import write_retirement, write_sample, write_sample_batch
+from deltaplane.wire import (
+    most_named_rows,
+    write_named_sample,
+    write_named_sample_batch,
+    write_retirement,
+    write_sample,
+    write_sample_batch,
+)
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, sample_publisher, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
@@ -47,6 +55,11 @@ _SHOWN = 3
 """Rows that an error names; all of them are in its ``refusals``."""
 
 
+_NO_ANSWER = "have no answer", "leave them out, or ask answer(), which answers the others"
+_OR_BY_NAME = ", encoded; or a dictionary of the cells of columns.rules"
+_NONE_SENT = "cannot be sent, and none was", "correct them, or leave them out"
+
+
 class NoPlane(DeltaplaneError):
     """There is no model with a plane yet."""
 
@@ -58,10 +71,28 @@ class SampleProducer:
         self._definition = settings.definition
         self._publisher = sample_publisher(settings)
 
-    def send(self, sample_id: str, event_time_milliseconds: int, label: str, features: Sequence[float]) -> None:
-        """Publish one sample. Raises :class:`DefinitionError` for another number of features than the stream has."""
-        self._check(len(features))
-        value = write_sample(sample_id, event_time_milliseconds, label, features, self._definition.data_fingerprint)
+    def send(
+        self,
+        sample_id: str,
+        event_time_milliseconds: int,
+        label: str,
+        features: Sequence[float] | Mapping[str, Any],
+    ) -> None:
+        """Publish one sample: its features in the definition's order, or a dictionary of the columns of its table.
+
+        Where the definition has ``[columns]``, the cells of a dictionary travel as they are, and the worker encodes
+        them; what it cannot read becomes a dead letter. Without, they are the features by name. Raises
+        :class:`DefinitionError` for another number of features than the stream has, and
+        :class:`deltaplane.errors.RowsRefused` for a column that it has not, or a cell that no message can carry.
+        """
+        definition = self._definition
+        columns, fingerprint = definition.columns, definition.data_fingerprint
+        if isinstance(features, Mapping) and columns is not None:
+            value = write_named_sample(sample_id, event_time_milliseconds, label, features, columns, fingerprint)
+        else:
+            row = self._features_of(features) if isinstance(features, Mapping) else features
+            self._check(len(row))
+            value = write_sample(sample_id, event_time_milliseconds, label, row, fingerprint)
         partition = self._definition.partition_of(sample_id)
         self._publisher.publish((Outgoing(SAMPLES, partition, sample_id.encode(), value),))
 
@@ -70,30 +101,69 @@ class SampleProducer:
         ids: Sequence[str],
         event_times_milliseconds: Int64s,
         labels: Sequence[str],
-        features: Floats,
+        features: Any,
         feature_type: Literal["float32", "float64"] = "float64",
     ) -> None:
-        """Publish n samples (features float64[n, d]), as one message for each partition they fall into.
+        """Publish n samples, as one message for each partition they fall into, or a few of them.
 
-        ``feature_type``: float32 halves the message; values are rounded to it. Raises :class:`DefinitionError` for
-        another number of features than the stream has, or columns that differ in length.
+        ``features``: float64[n, d], or a table of the columns by name: a list of dictionaries, a dictionary of columns,
+        a data frame or an Arrow table. ``feature_type``: float32 halves a message of features; values are rounded to
+        it. Raises :class:`DefinitionError` for another number of features than the stream has, or columns that differ
+        in length; and of a table what :meth:`send` raises of a row, before any of it is sent.
         """
-        if features.ndim != 2 or not len(ids) == len(event_times_milliseconds) == len(labels) == len(features):
+        columns, table = self._definition.columns, dict[str, Cells]()
+        if is_by_name(features) and columns is not None:
+            table, features = self._table_of(features, columns)
+        elif is_by_name(features):
+            features = self._features_of(features)
+        lengths = {len(cells) for cells in table.values()} | {len(event_times_milliseconds), len(labels), len(features)}
+        if features.ndim != 2 or lengths != {len(ids)}:
             raise DefinitionError(
                 f"samples: expected columns of one length and features [n, d], got {len(ids)} ids,"
                 f" {len(event_times_milliseconds)} event times, {len(labels)} labels, features {features.shape}"
             )
-        self._check(features.shape[1])
+        if not table:
+            self._check(features.shape[1])
         place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-        table = tuple(place)
         codes = np.array([place[label] for label in labels], dtype=np.int32)
-        home = self._definition.partitions_of(ids)
+        samples = Samples.of_record(ids, event_times_milliseconds, tuple(place), codes, features)
+        home, out = self._definition.partitions_of(ids), list[Outgoing]()
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
-            chosen = [ids[row] for row in rows.tolist()]
-            samples = Samples.of_record(chosen, event_times_milliseconds[rows], table, codes[rows], features[rows])
-            value = write_sample_batch(samples, self._definition.data_fingerprint, feature_type)
-            self._publisher.publish((Outgoing(SAMPLES, partition, None, value),))
+            if table and columns is not None:
+                out += [Outgoing(SAMPLES, partition, None, one) for one in self._by_name(samples, table, columns, rows)]
+                continue
+            value = write_sample_batch(samples.chosen(rows), self._definition.data_fingerprint, feature_type)
+            out.append(Outgoing(SAMPLES, partition, None, value))
+        self._publisher.publish(out)
+
+    def _by_name(self, samples: Samples, table: Mapping[str, Cells], columns: Encoder, rows: Int64s) -> Iterator[bytes]:
+        """The batches of some rows of a table, as many as it takes."""
+        most = most_named_rows(columns)
+        for begin in range(0, len(rows), most):
+            chosen = rows[begin : begin + most]
+            part = {name: chosen_cells(cells, chosen) for name, cells in table.items()}
+            try:
+                yield write_named_sample_batch(samples.chosen(chosen), part, columns, self._definition.data_fingerprint)
+            except RowsRefused as fault:
+                refused = {int(chosen[row]): reason for row, reason in fault.refusals.items()}
+                raise _refused(refused, len(samples), _NONE_SENT) from None
+
+    def _table_of(self, rows: Any, columns: Encoder) -> tuple[dict[str, Cells], Floats]:
+        """The columns of rows by name that have rules, and for each row no features."""
+        table, strange = table_by_name(self._definition, rows)
+        read = {name: table[name] for name in columns.columns}
+        count = len(read[columns.columns[0]])
+        if strange:
+            raise _refused(strange, count, _NONE_SENT)
+        return read, np.empty((count, 0))
+
+    def _features_of(self, rows: Any) -> Any:
+        """The features of rows by name in a stream without ``[columns]``, float64[n, d], or [d] of one row."""
+        features, refused = features_by_name(self._definition, rows)
+        if refused:
+            raise _refused(refused, len(features), _NONE_SENT)
+        return features[0] if isinstance(rows, Mapping) and len(features) == 1 else features
 
     def retire(self, sample_id: str, reason: str) -> None:
         """Ask for a sample to be unlearned; the receipt comes on the receipts topic."""
@@ -107,7 +177,7 @@ class SampleProducer:
         if features != expected:
             raise DefinitionError(
                 f"sample: expected {expected} features, got {features} (the first is {self._definition.features[0]!r});"
-                " send them in the definition's order"
+                f" send them in the definition's order{_OR_BY_NAME if self._definition.columns else ''}"
             )
 
     def flush(self) -> None:
@@ -192,38 +262,39 @@ class LiveModel:
             raise NoPlane(f"no model with a plane above version {version} came within {timeout_seconds:g} s")
         return model
 
-    def predict(self, rows: npt.ArrayLike) -> list[str]:
-        """The class of each raw row float64[n, d] by the newest plane.
+    def predict(self, rows: Any) -> list[str]:
+        """The class of each row by the newest plane: of features float64[n, d], or of rows by name.
 
-        Raises :class:`NoPlane` before there is one, :class:`DefinitionError` for another number of features, and
+        Rows by name are a dictionary (of one row, or of columns), a list of dictionaries, a data frame or an Arrow
+        table. Where the definition has ``[columns]``, they have the cells of its columns, and else the features
+        themselves; an array is always of features, encoded ones where there are ``[columns]``.
+
+        Raises :class:`NoPlane` before there is one, :class:`DefinitionError` for another number of features,
+        :class:`deltaplane.errors.TableMismatch` where a table lacks a column, and
         :class:`deltaplane.errors.RowsRefused`, whose ``refusals`` have the reason for each row, if any row is one that
         a scorer would refuse: with values outside the grid, or not finite (a missing value, which is NaN, is filled in
         if the definition says so). :meth:`answer` answers the others.
         """
         answers = self.answer(rows)
         if refusals := answers.refusals:
-            shown = "; ".join(f"row {row}: {reason}" for row, reason in islice(refusals.items(), _SHOWN))
-            more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
-            raise RowsRefused(
-                f"rows: {len(refusals)} of {len(answers)} have no answer: {shown}{more}; leave them out, or ask"
-                " answer(), which answers the others",
-                refusals,
-            )
+            raise _refused(refusals, len(answers), _NO_ANSWER)
         return [answers.plane.classes[index] for index in answers.chosen.tolist()]
 
-    def answer(self, rows: npt.ArrayLike) -> Answers:
-        """What a scorer would answer for each raw row float64[n, d]: classes, decision values, reasons of refusals.
+    def answer(self, rows: Any) -> Answers:
+        """What a scorer would answer for each row: classes, decision values, reasons of refusals.
 
-        Raises :class:`NoPlane` before there is a plane, and :class:`DefinitionError` for another number of features.
+        ``rows``: as :meth:`predict` takes them. Raises :class:`NoPlane` before there is a plane, and what
+        :meth:`predict` raises for what are no such rows.
         """
         model = self.model
         if model is None or model.plane is None:
             raise NoPlane("no model with a plane yet; call wait() first")
+        features, unread = features_by_name(self._definition, rows) if is_by_name(rows) else (rows, {})
         if self._definition.feature_map.kind == "none":
-            return answer(model.plane, self._definition, rows)
+            return answer(model.plane, self._definition, features, unread)
         # The map is a product of matrices, in a process that is not ours.
         with blas_threads():
-            return answer(model.plane, self._definition, rows)
+            return answer(model.plane, self._definition, features, unread)
 
     def close(self) -> None:
         """Stop following."""
@@ -238,3 +309,10 @@ class LiveModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _refused(refusals: Mapping[int, str], rows: int, words: tuple[str, str]) -> RowsRefused:
+    what, cure = words
+    shown = "; ".join(f"row {row}: {reason}" for row, reason in islice(refusals.items(), _SHOWN))
+    more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
+    return RowsRefused(f"rows: {len(refusals)} of {rows} {what}: {shown}{more}; {cure}", refusals)

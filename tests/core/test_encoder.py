@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -203,3 +204,12 @@ def test_a_table_without_a_column_or_with_columns_of_different_lengths_is_no_tab
 def test_an_encoder_that_cannot_be_used_is_refused_when_it_is_defined(make: Callable[[], Any], said: str) -> None:
     with pytest.raises(DefinitionError, match=said):
         make()
+
+
+def test_a_column_without_a_rule_is_compared_with_few_others() -> None:
+    rules = tuple(NumberRule(f"column number {at:04}", "fill") for at in range(2000))
+    with mock.patch("deltaplane.columns.encoder.difflib.get_close_matches", return_value=[]) as compared:
+        assert Encoder(rules).without_rule("x" * 10_000_000).endswith("has no rule in columns.rules; leave it out")
+        assert not compared.called
+        Encoder(rules).without_rule("columm number 0008")
+        assert len(compared.call_args.args[1]) <= 32

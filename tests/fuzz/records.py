@@ -18,7 +18,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, Verdict
 from deltaplane.log.model import Model
-from deltaplane.log.records import Query, Unanswered
+from deltaplane.log.records import NamedQuery, Query, Unanswered
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
@@ -27,6 +27,9 @@ from deltaplane.wire import (
     write_claim,
     write_delta,
     write_model,
+    write_named_query,
+    write_named_sample,
+    write_named_sample_batch,
     write_query,
     write_retirement,
     write_sample,
@@ -42,7 +45,7 @@ from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from fuzz.mutation import WHOLE
 from fuzz.target import Broken, Target
-from golden.wire_examples import EXAMPLES, Example, by_content
+from golden.wire_examples import EXAMPLES, MODEL, PLANE, Example, by_content
 
 FLOATS = (0.0, -0.0, 5e-324, 1e-300, 1.0, -1.0, 2.0**53, 1e300, float("inf"), float("-inf"), float("nan"))
 BYTES_PER_BYTE = 100
@@ -152,18 +155,32 @@ def _stream(**tables: Any) -> StreamDefinition:
 STREAM = _stream()
 TIMED = _stream(window={"length": "10s"}, classes={}, features={"names": ["a", "b"], "missing": "offset"})
 UNKEPT = _stream(window={"length": "all", "keep_rows": False})
+NAMED = _stream(
+    columns={
+        "rules": [
+            {"column": "a", "kind": "number", "fill": 2.0, "log": True},
+            {"column": "b", "kind": "boolean", "missing": "refuse"},
+            {"column": "c", "kind": "category", "levels": ["x", "Zürich"]},
+            {"column": "d", "kind": "hashed", "buckets": 3, "missing": "fill"},
+            {"column": "e", "kind": "time", "parts": ["hour", "days"], "missing": "fill"},
+        ]
+    },
+    features={},
+    grid={"steps": [2.0**-20] * 13},
+)
+CELLS: dict[str, Any] = {"a": -1.5, "b": True, "c": "Zürich", "d": 5411, "e": "2026-11-29T18:00:00.5+01:00"}
 ROWS = np.array([[1.0, 2.0], [3.0, 0.5], [2.0, 2.5], [-1.0, 0.0], [-2.0, 1.0], [-3.0, 4.0]])
 LABELS = ("no", "yes")
 
 
-def _batch(first: int) -> Samples:
+def _batch(first: int, features: int = 2) -> Samples:
     rows = len(ROWS)
     return Samples(
         ids=[f"id-{first + at}" for at in range(rows)],
         event_times=np.arange(NOW, NOW + rows, dtype=np.int64),
         label_table=LABELS,
         label_codes=np.array([0, 0, 0, 1, 1, 1], dtype=np.int32),
-        features=ROWS + first,
+        features=np.pad(ROWS + first, ((0, 0), (0, features - 2))),
         offsets=np.zeros(rows, dtype=np.int64),
         rows=np.arange(rows, dtype=np.int64),
         log_times=np.full(rows, NOW, dtype=np.int64),
@@ -249,7 +266,8 @@ def _worked(definition: StreamDefinition, topic: str, between: bytes | None) -> 
     worker.claim()
     worker.restore(SourceState(SOURCE, Statistics(definition.dimension)))
     data = definition.data_fingerprint
-    values = [write_sample_batch(_batch(0), data), between, write_sample_batch(_batch(50), data)]
+    features = len(definition.features)
+    values = [write_sample_batch(_batch(0, features), data), between, write_sample_batch(_batch(50, features), data)]
     if topic == RETIREMENTS:
         values = [values[0], values[2]]
     outputs = []
@@ -258,14 +276,15 @@ def _worked(definition: StreamDefinition, topic: str, between: bytes | None) -> 
             outputs.append(worker.process([_record(SAMPLES, offset, value)], []))
     if topic == RETIREMENTS and between is not None:
         outputs.append(worker.process([], [_record(RETIREMENTS, 0, between)]))
-    outputs.append(worker.process([_record(SAMPLES, 5, write_sample_batch(_batch(100), data))], []))
+    outputs.append(worker.process([_record(SAMPLES, 5, write_sample_batch(_batch(100, features), data))], []))
     return worker, outputs
 
 
 def _worker_target(name: str, definition: StreamDefinition, topic: str, seeds: tuple[bytes, ...]) -> Target:
     plain, _ = _worked(definition, topic, None)
     expected = plain.partition.statistics.digest(b"")
-    schemas = ("sample", "sample_batch") if topic == SAMPLES else ("retirement",)
+    named = () if definition.columns is None else ("named_sample", "named_sample_batch")
+    schemas = ("sample", "sample_batch", *named) if topic == SAMPLES else ("retirement",)
 
     def take(data: bytes) -> str:
         worker, outputs = _worked(definition, topic, data)
@@ -278,12 +297,38 @@ def _worker_target(name: str, definition: StreamDefinition, topic: str, seeds: t
     return Target(f"worker {name}", seeds, take, 0.3, reshape=reshaped(schemas))
 
 
-def _scorer_target() -> Target:
-    model = _model_of(_merged()[0])
-    good = write_query(Query("q", np.array([1.0, 2.0]), STREAM.data_fingerprint))
+def _named_seeds() -> tuple[bytes, ...]:
+    """Samples by name: one, and batches of texts, of codes, of numbers alone, and of many rows."""
+    columns, data = NAMED.columns, NAMED.data_fingerprint
+    assert columns is not None
+    rows: list[dict[str, Any]] = [CELLS, {"b": 0}, {**CELLS, "a": None, "c": "y"}, {"b": "yes", "e": 5}, {"a": "x"}, {}]
+    table = {name: [row.get(name) for row in rows] for name in columns.columns}
+    many = Samples.of_record(["m"] * 300, NOW, LABELS, np.zeros(300, dtype=np.int32), np.empty((300, 0)))
+    numbers = np.arange(300.0)
+    wide: dict[str, Any] = {"a": numbers, "b": numbers % 2, "d": [f"text {at}" for at in range(300)]}
+    return (
+        write_named_sample("id-1", NOW, "yes", CELLS, columns, data),
+        write_named_sample_batch(_batch(200), table, columns, data),
+        write_named_sample_batch(_batch(3), {"a": numbers[:6], "b": [True] * 6}, columns, data),
+        write_named_sample_batch(many, wide, columns, data),
+    )
+
+
+def _named_scorer_target() -> Target:
+    columns, features = NAMED.columns, len(NAMED.features)
+    assert columns is not None
+    plane = replace(PLANE, classes=("no", "yes"), positive="yes", weights=np.ones((1, features)))
+    good = write_named_query(NamedQuery("q", CELLS, NAMED.data_fingerprint), columns)
+    dense = write_query(Query("q", np.zeros(features), NAMED.data_fingerprint))
+    model = replace(MODEL, plane=plane, blend=None, data_fingerprint=NAMED.data_fingerprint)
+    return replace(_scorer_target(NAMED, model, (good, dense)), name="scorer by name")
+
+
+def _scorer_target(definition: StreamDefinition, model: Model, seeds: tuple[bytes, ...]) -> Target:
+    good = seeds[0]
 
     def take(data: bytes) -> str:
-        scorer = ScorerProcessor(STREAM)
+        scorer = ScorerProcessor(definition)
         scorer.see_model(model)
         output = scorer.process([_record(QUERIES, 0, data), _record(QUERIES, 1, good)])
         told = [read_answer(one.value) for one in output.then]
@@ -291,7 +336,7 @@ def _scorer_target() -> Target:
             raise Broken("two queries did not get two answers, and a dead letter each that is none")
         return "dead letter" if output.first else "answered"
 
-    return Target("scorer", (good,), take, 0.2, reshape=reshaped(("query",)))
+    return Target("scorer", seeds, take, 0.2, reshape=reshaped(("query", "named_query")))
 
 
 def _asked(model: Model, query: Record) -> None:
@@ -353,11 +398,14 @@ def targets() -> list[Target]:
             by_content("r", "no", (1.0, 2.0), data),
         )
     )
+    query = write_query(Query("q", np.array([1.0, 2.0]), STREAM.data_fingerprint))
     return [
         *map(_decoder, EXAMPLES.values()),
         *(_worker_target(f"samples, {name}", stream, SAMPLES, seeds) for name, (stream, seeds) in samples.items()),
         *(_worker_target(f"retirements, {name}", at, RETIREMENTS, seeds) for name, (at, seeds) in retirements.items()),
         _merger_target(),
-        _scorer_target(),
+        _worker_target("samples, by name", NAMED, SAMPLES, _named_seeds()),
+        _scorer_target(STREAM, _model_of(_merged()[0]), (query,)),
+        _named_scorer_target(),
         _model_target(),
     ]

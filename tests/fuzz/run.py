@@ -43,6 +43,7 @@ MOST_SEEDS = 3000
 DECODERS = (
     *(
         "deltaplane.wire",
+        "deltaplane.columns",
         "deltaplane.stream.definition",
         "deltaplane.table_values",
         "deltaplane.stream.nested_windows",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.columns.encoder import Encoder
+from deltaplane.columns.rules import BooleanRule, CategoryRule, NumberRule, TimeRule
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.log.model import Model, SourcePosition
-from deltaplane.log.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
+from deltaplane.log.records import Checkpoint, DeadLetter, NamedQuery, Prediction, Query, Receipt, Unanswered
 from deltaplane.solve.candidates import Blend, Candidates, Choice, Trials
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
@@ -36,6 +39,9 @@ from deltaplane.wire import (
     write_dead_letter,
     write_delta,
     write_model,
+    write_named_query,
+    write_named_sample,
+    write_named_sample_batch,
     write_prediction,
     write_query,
     write_receipt,
@@ -96,6 +102,10 @@ def _read_samples(data: Bytes) -> Samples:
     return read_samples(data, FEATURES, DATA, OFFSET, LOG_TIME)
 
 
+def _read_named(data: Bytes) -> Samples:
+    return read_samples(data, len(COLUMNS.features), DATA, OFFSET, LOG_TIME, columns=COLUMNS)
+
+
 def _read_deltas(data: Bytes) -> Claim | Delta | SourceOrder:
     return read_claim_or_delta(data, DIMENSION)
 
@@ -105,6 +115,36 @@ BATCH = _samples(
     ["a", "Zürich", "c" * 40], [0, -1, 2**62], ["UP", "DOWN", "UP"], [[0.1, -0.0], [float("nan"), 1e-310], [3.0, 4.0]]
 )
 NARROW = _samples(["a", "b"], [5, 6], ["UP", "UP"], [[0.5, -0.25], [float("inf"), 65_504.0]])
+
+COLUMNS = Encoder(
+    (
+        NumberRule("amount", "fill", fill=12.5),
+        CategoryRule("country", levels=("DE", "FR")),
+        BooleanRule("known", "refuse"),
+        TimeRule("begun", "fill", parts=("days",)),
+    )
+)
+CELLS: dict[str, Any] = {"amount": 20, "country": "FR", "known": True, "begun": "1970-01-03T12:00:00Z"}
+TABLE: dict[str, Any] = {
+    "amount": [0.5, None, -7],
+    "country": ["Zürich", None, "DE"],
+    "known": [True, "no", 2],
+    "begun": np.array([0.0, np.nan, 86_400.0]),
+}
+# amount; country DE, FR, other, missing; known; days.
+NAMED_SINGLE = _samples(["id-1"], [1_600_000_000_000], ["UP"], [[20.0, 0.0, 1.0, 0.0, 0.0, 1.0, 2.5]])
+NAMED_BATCH = replace(
+    _samples(
+        ["a", "Zürich", "c" * 40],
+        BATCH.event_times.tolist(),
+        ["UP", "DOWN", "UP"],
+        [[0.5, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0], [12.5, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0], [math.nan] * 7],
+    ),
+    unread={
+        2: "column 'known' is neither true nor false (yes or no, y or n, t or f, 1 or 0): 2.0; correct the value, count"
+        " it among columns.missing, or make the column a category"
+    },
+)
 
 REBUILD = Rebuild(window_from=120, memory_from=100, retirements_window_from=7, slots_to=99, watermark=-5)
 STATISTICS = Statistics(
@@ -232,6 +272,7 @@ def by_content(sample_id: str, label: str | None, features: Sequence[float] | No
     return write_record("retirement", {**fields, "features": None if features is None else list(features)})
 
 
+NAMED_QUERY = NamedQuery("query-1", {"amount": 0.5, "country": "FR", "known": False, "begun": 86_400}, DATA)
 QUERY = Query("query-1", np.array([0.5, -3.0]), DATA)
 PREDICTION = Prediction("query-1", "UP", {"DOWN": -0.75, "UP": 0.75}, 18, "queries", 2, 77)
 UNANSWERED = Unanswered("query-1", 18, "queries", 2, 78, "bad value", "feature 'price' is not a number", b"query-1")
@@ -262,6 +303,20 @@ EXAMPLES = {
             NARROW,
             lambda: write_sample_batch(NARROW, DATA, "float32"),
             _read_samples,
+        ),
+        Example(
+            "named_sample",
+            "named_sample",
+            NAMED_SINGLE,
+            lambda: write_named_sample("id-1", 1_600_000_000_000, "UP", CELLS, COLUMNS, DATA),
+            _read_named,
+        ),
+        Example(
+            "named_sample_batch",
+            "named_sample_batch",
+            NAMED_BATCH,
+            lambda: write_named_sample_batch(NAMED_BATCH, TABLE, COLUMNS, DATA),
+            _read_named,
         ),
         *(
             Example(name, "retirement", value, write, lambda data: read_retirement(data, FEATURES, DATA, OFFSET))
@@ -305,6 +360,13 @@ EXAMPLES = {
             )
         ),
         Example("query", "query", QUERY, lambda: write_query(QUERY), lambda data: read_query(data, FEATURES, DATA)),
+        Example(
+            "named_query",
+            "named_query",
+            NAMED_QUERY,
+            lambda: write_named_query(NAMED_QUERY, COLUMNS),
+            lambda data: read_query(data, FEATURES, DATA, by_name=True),
+        ),
         Example("prediction", "prediction", PREDICTION, lambda: write_prediction(PREDICTION), read_prediction),
         *(
             Example(name, "unanswered", value, partial(write_unanswered, value), read_unanswered)
@@ -334,7 +396,7 @@ def same(a: Any, b: Any) -> bool:
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and any(isinstance(value, Candidates) for value in a.values()):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, Samples | Query | Model | Plane | Retirement | Blend | Candidates):
+    if isinstance(a, Samples | Query | NamedQuery | Model | Plane | Retirement | Blend | Candidates):
         return type(a) is type(b) and all(same(vars(a)[key], vars(b)[key]) for key in vars(a))
     # Of what is worked out when it is asked for, what comes of it.
     return bool(a() == b() if callable(a) else a == b)

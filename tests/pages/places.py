@@ -9,6 +9,7 @@ PAGES = sorted(path for path in files() if path.endswith(".md") and (path.starts
 ON_KAFKA = (
     "docs/tutorials/kafka.md",
     "docs/how-to/python-client.md",
+    "docs/how-to/rows-by-name.md",
     "docs/how-to/monitor.md",
     "docs/export.md",
     "docs/how-to/retire.md",

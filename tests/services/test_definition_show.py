@@ -95,6 +95,27 @@ def test_the_text_of_a_number_is_that_of_the_page(value: float) -> None:
     assert number_text(value) == value.hex()
 
 
+def test_a_stream_with_columns_is_shown_with_them_and_with_the_beginnings_of_rows_by_name(tmp_path: Path) -> None:
+    definition = """
+        columns.rules = [
+            { column = "amount", kind = "number" },
+            { column = "known", kind = "boolean", missing = "fill" },
+        ]
+        grid.steps = [0.125, 1.0, 1.0]
+        window.length = 10
+        solver.C = 1.0
+        """
+    facts = json.loads(shown(definition, tmp_path, "--json"))
+    assert facts["columns"] == ["amount", "known"]
+    assert facts["features"] == ["amount", "amount missing", "known"]
+    named = {name for name in facts["message_begins"] if name.startswith("named_")}
+    assert named == {"named_sample", "named_sample_batch", "named_query"}
+    assert facts["message_begins"]["named_sample"].endswith(facts["data_fingerprint"])
+    plain = json.loads(shown(block("toml"), tmp_path, "--json"))
+    assert set(plain["message_begins"]) == {"sample", "sample_batch", "retirement", "query"}
+    assert "columns" not in plain
+
+
 def test_people_see_all_that_a_producer_needs(tmp_path: Path) -> None:
     page = shown(block("toml"), tmp_path)
     for words in ("payments.samples", "key: sample id", "amount, hour, prix en €", "max_skew", "c301e4828be8b29d0780"):

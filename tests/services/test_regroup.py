@@ -140,3 +140,36 @@ def test_a_feature_that_the_old_stream_has_not_is_refused_by_name() -> None:
     new = stream("new", features={"names": names}, grid={"steps": [1.0] * 4})
     with pytest.raises(DefinitionMismatch, match=r"got income as well.*publish to both streams"):
         Regroup(OLD, new, regrid=True)
+
+
+RULES: list[dict[str, Any]] = [
+    {"column": "amount", "kind": "number", "missing": "fill"},
+    {"column": "kind", "kind": "category", "levels": ["a", "b"], "missing": "fill"},
+]
+
+
+def encoded(name: str, rules: list[dict[str, Any]], width: int, **more: Any) -> StreamDefinition:
+    return stream(name, columns={"rules": rules, **more}, features={}, grid={"steps": [0.5] * width})
+
+
+@pytest.mark.parametrize(
+    ("rules", "width", "more", "words"),
+    [
+        ([{**RULES[0], "log": True}, RULES[1]], 4, {}, "got others for amount"),
+        ([RULES[0], {**RULES[1], "levels": ["a"]}], 3, {}, "got others for kind"),
+        (RULES, 4, {"missing": ["-"]}, "got others for amount, kind"),
+    ],
+)
+def test_rules_that_encode_otherwise_are_refused_by_column(
+    rules: list[dict[str, Any]], width: int, more: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(DefinitionMismatch, match=words):
+        Regroup(encoded("old", RULES, 4), encoded("new", rules, width, **more), regrid=True)
+
+
+def test_columns_may_be_left_out_and_a_stream_of_numbers_gets_none() -> None:
+    Regroup(encoded("old", RULES, 4), encoded("new", RULES[1:], 3), regrid=True)
+    plain = stream("plain", features={"names": ["amount"]}, grid={"steps": [0.5]})
+    Regroup(encoded("old", RULES, 4), plain, regrid=True)
+    with pytest.raises(DefinitionMismatch, match="got others for amount"):
+        Regroup(plain, encoded("new", RULES[:1], 1), regrid=True)

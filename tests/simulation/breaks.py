@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from deltaplane.arrays import Int32s, Int64s
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s
+from deltaplane.columns.cells import MissingWords
+from deltaplane.columns.encoder import Cells, Encoded, Encoder, read_column
+from deltaplane.columns.rules import ColumnRule
 from deltaplane.log import delta
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
 from deltaplane.log.model import Model
@@ -227,6 +231,36 @@ def _holds_wide_rows_in_32_bits() -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def _takes_bad_cells_for_missing() -> Iterator[None]:
+    def reading(rule: ColumnRule, cells: Cells, words: MissingWords) -> tuple[Floats, Flags, dict[int, str]]:
+        numbers, missing, faults = read_column(rule, cells, words)
+        missing[list(faults)] = True
+        return numbers, missing, {}
+
+    with mock.patch("deltaplane.columns.encoder.read_column", reading):
+        yield
+
+
+@contextlib.contextmanager
+def _passes_over_unknown_columns() -> Iterator[None]:
+    def encoding(self: Encoder, records: Sequence[Mapping[str, Any]]) -> Encoded:
+        return self.encode({name: [record.get(name) for record in records] for name in self.columns})
+
+    with mock.patch.object(Encoder, "encode_records", encoding):
+        yield
+
+
+@contextlib.contextmanager
+def _reads_cells_in_the_order_they_come_in() -> Iterator[None]:
+    def encoding(self: Encoder, records: Sequence[Mapping[str, Any]]) -> Encoded:
+        cells = [[*record.values(), *[None] * len(self.columns)] for record in records]
+        return self.encode({name: [row[at] for row in cells] for at, name in enumerate(self.columns)})
+
+    with mock.patch.object(Encoder, "encode_records", encoding):
+        yield
+
+
 BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "takes gaps": lambda: _with_rule(_takes_gaps),
     "ignores claims": lambda: _with_rule(_ignores_claims),
@@ -245,6 +279,9 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "waits for what is not there": _waits_for_what_is_not_there,
     "takes offsets as they come": _takes_offsets_as_they_come,
     "holds wide rows in 32 bits": _holds_wide_rows_in_32_bits,
+    "takes bad cells for missing ones": _takes_bad_cells_for_missing,
+    "passes over unknown columns": _passes_over_unknown_columns,
+    "reads cells in the order they come in": _reads_cells_in_the_order_they_come_in,
 }
 """Ways to break the rule, by name."""
 

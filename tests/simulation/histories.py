@@ -8,6 +8,8 @@ from dataclasses import replace
 from unittest import mock
 
 from deltaplane import limits
+from deltaplane.columns.encoder import Encoder
+from deltaplane.columns.rules import CategoryRule, NumberRule
 from deltaplane.log.delta import Source
 from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.reference import Reference
@@ -32,6 +34,9 @@ EVENTS = 150
 RETIRED_IDS = 24
 """Ids that a partition is sure to remember: more than a history retires there, fewer than it repeats one."""
 
+COLUMNS = Encoder((NumberRule("amount", "fill", fill=7.0), CategoryRule("kind", "fill", levels=("a",))))
+"""Of streams whose rows may come by name; what a row's cells are is written again in producer.py."""
+
 WINDOWS = (
     ("12",),
     ("40",),
@@ -53,14 +58,18 @@ def definition_for(seed: int) -> StreamDefinition:
     # Few open classes are soon all met; of many, a flood takes what is left.
     opened = ClassDefinition(most=(2, 4, 30)[seed // 10 % 3]) if seed % 2 else ClassDefinition()
     closed = ClassDefinition(("x", "y", "z"), "x" if seed % 2 else None)
+    feature_map = (NO_MAP, NO_MAP, HIDDEN, NO_MAP, FOURIER)[seed // 7 % 5]
+    by_name = seed % 3 == 2 and feature_map is NO_MAP
     definition = definition_of(
         *windows,
         partitions=partitions,
         pane_rows=1 + seed % 4 if counts else 1,
-        features=2,
+        features=3 if by_name else 2,
         classes=closed if seed % 5 else opened,
-        feature_map=(NO_MAP, NO_MAP, HIDDEN, NO_MAP, FOURIER)[seed // 7 % 5],
+        feature_map=feature_map,
     )
+    if by_name:
+        definition = replace(definition, features=COLUMNS.features, columns=COLUMNS)
     # Where it fits the windows clocks may run ahead by all of it; one that is longer than they are would empty them.
     fits = definition.ladder.timed and seed // 2 % 2
     # Some streams were begun before places were checked; there every producer follows the rule.

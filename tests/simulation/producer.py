@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import write_retirement, write_sample, write_sample_batch
+from deltaplane.wire import write_named_sample_batch, write_retirement, write_sample, write_sample_batch
+from deltaplane.wire.frame import write_record
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, origin_key
 from golden.wire_examples import by_content
@@ -20,6 +23,9 @@ from strategies_streams import Row, samples_of
 
 BAD_RECORDS = ("null value", "random bytes", "cut short", "bytes appended", "wrong topic", "wrong dimension")
 """Ways to spoil a whole record, that of another definition aside."""
+
+BAD_CELLS = ("number that is none", "level too long", "unknown column")
+"""Ways to spoil one cell of a row by name."""
 
 BAD_ROWS = ("NaN", "infinite", "out of range", "unknown class", "empty id", "long id", "bogus time")
 """Ways to spoil one row."""
@@ -59,8 +65,13 @@ class Producer:
     did: Counter[str] = field(default_factory=Counter)
     astray: Counter[int] = field(default_factory=Counter)
     labels: dict[int, set[str]] = field(default_factory=dict)
+    # Draws of its own, so that streams of features have the histories that they always had.
+    _forms: Random = field(init=False)
     _rows: list[Row] = field(default_factory=list)
     _born: int = 0
+
+    def __post_init__(self) -> None:
+        self._forms = Random(self.random.getstate()[1][0])
 
     def publish(self, now: int) -> None:
         """One record, of whatever kind, or a few of them."""
@@ -161,12 +172,7 @@ class Producer:
             # No row has it, so that it takes nobody's place.
             samples = replace(samples, label_table=(*samples.label_table, f"unused {offset}"))
             self.did["unused label"] += 1
-        fingerprint = self.definition.data_fingerprint
-        if single:
-            row = spoiled[0][0]
-            value = write_sample(row.id, row.time, row.label, row.values, fingerprint)
-        else:
-            value = write_sample_batch(samples, fingerprint)
+        value = self._written(samples, [row for row, _ in spoiled], single=single)
         self.broker.append(Outgoing(SAMPLES, partition, rows[0].id.encode(), value), now)
         self.sent.setdefault(partition, []).append(SentSamples(offset, samples))
         for at, (row, fault) in enumerate(spoiled):
@@ -176,6 +182,40 @@ class Producer:
             if kind is not None:
                 self.letters[origin_key(SAMPLES, partition, offset, at)] = kind
         self.did["sample" if single else "sample batch"] += 1
+
+    def _written(self, samples: Samples, rows: list[Row], *, single: bool) -> bytes:
+        """The message of some rows, in one form or the other."""
+        fingerprint, columns, row = self.definition.data_fingerprint, self.definition.columns, rows[0]
+        by_name = columns is not None and self._forms.random() < 0.6
+        if columns is not None and by_name:
+            self.did["sample by name" if single else "sample batch by name"] += 1
+            cells = [self._cells(row, single=single) for row in rows]
+            if not single:
+                table = {name: [one.get(name) for one in cells] for name in columns.columns}
+                return write_named_sample_batch(samples, table, columns, fingerprint)
+            fields = {"fingerprint": fingerprint, "id": row.id, "event_time": row.time, "label": row.label}
+            return write_record("named_sample", {**fields, "cells": cells[0]})
+        if single:
+            return write_sample(row.id, row.time, row.label, row.values, fingerprint)
+        return write_sample_batch(samples, fingerprint)
+
+    def _cells(self, row: Row, *, single: bool) -> dict[str, Any]:
+        """Cells, in any order, that say what the features of a row are: an amount, and whether the kind is ``a``."""
+        amount, is_a = row.values[0], row.values[1] == 1.0
+        cells: dict[str, Any] = {"kind": "a" if is_a else self._forms.choice(("b", " c", 5, True, None, "NA"))}
+        cells["amount"] = amount
+        if math.isnan(amount):
+            way = self._forms.choice(BAD_CELLS[: 3 if single else 2])
+            self.did[f"cell {way}"] += 1
+            bad = {"number that is none": {"amount": "7 or so"}, "level too long": {"kind": "k" * 300}}
+            cells = {**cells, "amount": 7.0, **bad.get(way, {"amuont": 1.0})}
+        elif amount == 7.0 and self._forms.random() < 0.5:
+            cells["amount"] = self._forms.choice((None, float("nan"), "?", " "))
+        elif math.isfinite(amount):
+            cells["amount"] = self._forms.choice((amount, int(amount), f" {amount} ", f"{int(amount)}"))
+        in_order = list(cells.items())
+        self._forms.shuffle(in_order)
+        return {name: cell for name, cell in in_order if cell is not None or self._forms.random() < 0.5}
 
     def _place(self, sample_id: str) -> int:
         """Where a producer puts an id: where places are checked, one with another partitioner into any partition."""
@@ -206,6 +246,9 @@ class Producer:
         label = self.random.choice(("x", "x", "y", "z"))
         far = self.definition.grid.range // 2
         values = tuple(float(self.random.choice((-5, 0, 1, 7, 1000, far))) for _ in self.definition.features)
+        if self.definition.columns is not None:
+            is_a = float(values[1] > 0)
+            values = (values[0], is_a, 1.0 - is_a)
         draw = self.random.random()
         if self._rows and draw < 0.25:
             # An id from any time: live, retired, expired, or just sent.
@@ -221,7 +264,8 @@ class Producer:
         return row
 
     def _spoiled(self, row: Row, now: int) -> tuple[Row, str | None]:
-        way = self.random.choice(BAD_ROWS)
+        # Of rows by name more are spoiled in one cell, which NaN stands for here.
+        way = self.random.choice(BAD_ROWS if self.definition.columns is None else (*BAD_ROWS, *["NaN"] * 7))
         if way == "bogus time" and not self.definition.ladder.timed:
             # Nobody is harmed by an odd time where no window ends with time.
             return row, None

@@ -16,7 +16,7 @@ from deltaplane_services.processors.messages import (
 )
 from simulation.breaks import BREAKS, first_caught
 from simulation.histories import check, live
-from simulation.producer import BAD_RECORDS, BAD_ROWS
+from simulation.producer import BAD_CELLS, BAD_RECORDS, BAD_ROWS
 from simulation.world import FAULTS, World
 
 SEEDS = range(240)
@@ -49,6 +49,7 @@ def test_every_kind_of_fault_happened_and_every_kind_of_record_was_sent() -> Non
     kinds |= {"row in a wrong partition", "retirement in a wrong partition"}
     kinds |= {"sample of a fast clock", "flood of labels", "row too many classes", "unused label"}
     kinds |= {"sample", "sample batch", "sample again", "sample label", "sample features", "sample late"}
+    kinds |= {"sample by name", "sample batch by name", *(f"cell {way}" for way in BAD_CELLS)}
     assert kinds - sent.keys() == set()
 
 

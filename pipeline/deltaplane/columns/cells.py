@@ -63,14 +63,15 @@ def plain_cell(cell: Any) -> Any:
 
 def is_nothing(cell: Any) -> bool:
     """Whether a cell says of itself that there is no value: None, NaN, or what pandas has for them."""
-    # Only what is not a number differs from itself.
-    not_a_number = isinstance(cell, float | Decimal) and cell != cell  # noqa: PLR0124
+    # Only what is not a number differs from itself; a decimal one may refuse to be compared.
+    not_a_number = cell.is_nan() if isinstance(cell, Decimal) else isinstance(cell, float) and cell != cell  # noqa: PLR0124
     return cell is None or not_a_number or type(cell).__name__ in {"NAType", "NaTType"}
 
 
 def shown(cell: Any) -> str:
     """A cell in a message: how it begins."""
-    text = repr(cell)
+    # Of a long text no more than is shown is looked at.
+    text = repr(cell[: _SHOWN + 1] if isinstance(cell, str) else cell)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 

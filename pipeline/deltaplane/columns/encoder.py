@@ -23,11 +23,23 @@ from deltaplane.columns.cells import BLANKS, MISSING, MissingWords, is_nothing, 
 from deltaplane.columns.rules import ColumnRule, NumberRule, utf8_bytes
 from deltaplane.errors import DefinitionError, TableMismatch
 
-__all__ = ["VERSION", "Cells", "CodedCells", "Encoded", "Encoder", "RefusedCell", "coded", "read_column"]
+__all__ = [
+    "VERSION",
+    "Cells",
+    "CodedCells",
+    "Encoded",
+    "Encoder",
+    "RefusedCell",
+    "chosen_cells",
+    "coded",
+    "read_column",
+]
 
 
 _KNOWN = (str, int, float, Decimal, date, np.generic)
 """Types of cells that rules can read; a datetime is a date."""
+
+_ALIKE, _COMPARED = 3, 32
 
 VERSION = 1
 """Of what the rules mean: an encoder that made other features of some row would have another."""
@@ -64,6 +76,21 @@ class Encoded:
     features: Floats
     fits: Flags
     refused: tuple[RefusedCell, ...]
+
+    @property
+    def reasons(self) -> dict[int, str]:
+        """The reason for each row that is refused, by its place."""
+        return {one.row: one.reason for one in self.refused}
+
+
+@functools.lru_cache(maxsize=1000)
+def _nearest(name: str, columns: tuple[str, ...]) -> str | None:
+    """The column that is nearest to a name, if one is near. Remembered: what is misspelt is so in row after row.
+
+    Names come from strangers: only so many columns, of about its length, are compared with one.
+    """
+    alike = [column for column in columns if abs(len(column) - len(name)) <= _ALIKE]
+    return next(iter(difflib.get_close_matches(name, alike[:_COMPARED], n=1)), None)
 
 
 @dataclass(frozen=True)
@@ -158,16 +185,25 @@ class Encoder:
 
     def encode_records(self, records: Sequence[Mapping[str, Any]]) -> Encoded:
         """Encode records: column to cell. A column that a record has not is missing there; one too many refuses it."""
-        known, strange = set(self.columns), {}
+        known, strange = self._rules_by_column, {}
         for row, record in enumerate(records):
             if unknown := [name for name in record if name not in known]:
-                strange[row] = RefusedCell(row, str(unknown[0]), self._unknown(str(unknown[0])))
+                strange[row] = RefusedCell(row, str(unknown[0]), self.without_rule(str(unknown[0])))
         columns = {name: [record.get(name) for record in records] for name in self.columns}
         return self.encode(columns, strange)
 
-    def _unknown(self, name: str) -> str:
-        near = difflib.get_close_matches(name, self.columns, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else "leave it out"
+    @functools.cached_property
+    def _rules_by_column(self) -> Mapping[str, ColumnRule]:
+        return {rule.column: rule for rule in self.rules}
+
+    def rule_of(self, name: str) -> ColumnRule | None:
+        """The rule of a column; None where it has none."""
+        return self._rules_by_column.get(name)
+
+    def without_rule(self, name: str) -> str:
+        """What is wrong with a column that has no rule, and what was meant, perhaps."""
+        near = _nearest(name, self.columns) if len(name) <= limits.FEATURE_NAME_BYTES else None
+        hint = "leave it out" if near is None else f"did you mean {near!r}?"
         return f"column {name!r:.100} has no rule in columns.rules; {hint}"
 
     @functools.cached_property
@@ -197,6 +233,13 @@ def coded(cells: Iterable[Any]) -> CodedCells:
     codes = [places.setdefault(cell if type(cell) is str else _told_apart(cell), len(places)) for cell in cells]
     different = [place if type(place) is str else place[1] for place in places]
     return CodedCells(different, np.array(codes, dtype=np.intp))
+
+
+def chosen_cells(cells: Cells, rows: Positions) -> Cells:
+    """Some cells of a column, by their places int64[k]."""
+    if isinstance(cells, CodedCells):
+        return CodedCells(cells.cells, cells.codes[rows])
+    return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows.tolist()]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -19,7 +18,7 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.cells import number_of
 from deltaplane.maps.portable import RESULT_BITS, cosines_and_sines
 
-__all__ = ["PARTS", "local_milliseconds", "milliseconds_of", "names_of", "write_parts"]
+__all__ = ["PARTS", "local_milliseconds", "milliseconds_of", "names_of", "time_text", "write_parts"]
 
 
 PARTS = ("hour", "weekday", "day of year", "days")
@@ -29,6 +28,10 @@ _DAY = 86_400_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _FIRST, _LAST = (date.min.toordinal() - _EPOCH + 1) * _DAY, (date.max.toordinal() - _EPOCH - 1) * _DAY
 """Times are between these, so that they are days of the calendar in every zone."""
+_OUTSIDE = "is a time outside the years 1 to 9999"
+_TICKS = {"us": 1000, "ns": 10**6, "ps": 10**9, "fs": 10**12, "as": 10**15}
+"""Of the units of NumPy that are finer than a millisecond, how many make one."""
+
 _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
     r"(?:[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,30}))?)?"
@@ -65,19 +68,36 @@ def milliseconds_of(cell: Any, zone_minutes: int) -> float:
     else:
         milliseconds = _of_seconds(cell)
     if not _FIRST <= milliseconds <= _LAST:
-        raise ValueError("is a time outside the years 1 to 9999")
+        raise ValueError(_OUTSIDE)
     return float(milliseconds)
 
 
+def time_text(cell: date | np.datetime64) -> str:
+    """ISO 8601 of a date or time of Python or NumPy, which :func:`milliseconds_of` reads as it reads the cell itself.
+
+    Raises ValueError with what is wrong as the end of a sentence.
+    """
+    if isinstance(cell, np.datetime64):
+        return str(cell if np.datetime_data(cell)[0] in _TICKS else cell.astype("datetime64[ms]"))
+    if not isinstance(cell, datetime):
+        return cell.isoformat()
+    try:
+        moment = cell if cell.tzinfo is None else cell.astimezone(UTC)
+    except OverflowError:
+        raise ValueError(_OUTSIDE) from None
+    return datetime.isoformat(moment)  # Of Python's class: what pandas makes of its own has nanoseconds.
+
+
 def _of_ticks(cell: np.datetime64) -> int:
-    ticks = {"us": 1000, "ns": 10**6, "ps": 10**9, "fs": 10**12, "as": 10**15}.get(np.datetime_data(cell)[0])
+    ticks = _TICKS.get(np.datetime_data(cell)[0])
     if ticks is None:
         return int(cell.astype("datetime64[ms]").astype(np.int64))
     return round(Fraction(int(cell.astype(np.int64)) * np.datetime_data(cell)[1], ticks))
 
 
 def _of_seconds(cell: Any) -> int:
-    exact = cell if isinstance(cell, int | Decimal) and not isinstance(cell, bool) else None
+    # A decimal number is what its text is, in a file or a message: the nearest float64.
+    exact = cell if isinstance(cell, int) and not isinstance(cell, bool) else None
     try:
         seconds = number_of(cell)
     except ValueError:
@@ -110,7 +130,7 @@ def local_milliseconds(match: re.Match[str], *, ends_at_24: bool = False) -> tup
     if not exists or max(minutes, seconds, int(ahead_minutes or 0)) > 59:
         raise ValueError("names an hour, minute, second or offset that does not exist")
     # The milliseconds of whole seconds are even, so a tie of the fraction goes to the even sum.
-    part = round(Fraction(int(fraction or 0) * 1000, 10 ** len(fraction)))
+    part = round(Fraction(int(fraction) * 1000, 10 ** len(fraction))) if fraction else 0
     local = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000 + part
     if not sign:
         return local, 0 if utc else None

@@ -23,9 +23,9 @@ from deltaplane.arrays import Flags, Floats, Labels, Steps
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.inference import infer
+from deltaplane.columns.tables_given import columns_of
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, text_of
-from deltaplane.estimators.tables_given import columns_of
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c

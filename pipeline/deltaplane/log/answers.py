@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -57,12 +58,18 @@ class Answers:
         return {label: values[0] if label == self.plane.positive else -values[0] for label in self.plane.classes}
 
 
-def answer(plane: Plane, definition: StreamDefinition, rows: npt.ArrayLike) -> Answers:
+def answer(
+    plane: Plane,
+    definition: StreamDefinition,
+    rows: npt.ArrayLike,
+    unread: Mapping[int, str] = MappingProxyType({}),
+) -> Answers:
     """What a plane of the definition's stream says of raw rows float64[n, d], in the order of its features.
 
+    ``unread``: rows that the encoder of the definition refuses, whose features are NaN, and why.
     Raises :class:`DefinitionError` for rows of another number of features, and for what are no numbers.
     """
-    asked = _rows(rows, len(definition.features))
+    asked = _rows(rows, definition)
     values, chosen = np.full((len(asked), len(plane.biases)), np.nan), np.full(len(asked), -1, dtype=np.int64)
     refusals: dict[int, str] = {}
     for piece in _pieces(definition, len(asked)):
@@ -78,19 +85,20 @@ def answer(plane: Plane, definition: StreamDefinition, rows: npt.ArrayLike) -> A
             for row in (np.flatnonzero(fits)[~np.isfinite(decided).all(axis=1)] + piece.start).tolist():
                 values[row], chosen[row] = np.nan, -1
                 refusals[row] = "the decision value is beyond float64; look at the weights of the model"
-    return Answers(plane, chosen, values, dict(sorted(refusals.items())))
+    return Answers(plane, chosen, values, dict(sorted({**refusals, **unread}.items())))
 
 
-def _rows(rows: npt.ArrayLike, features: int) -> Floats:
+def _rows(rows: npt.ArrayLike, definition: StreamDefinition) -> Floats:
+    features = len(definition.features)
+    cure = "give the features in the definition's order"
+    if definition.columns is not None:
+        cure += ", encoded; or dictionaries, or a table, of the cells of columns.rules"
     try:
         numbers = np.asarray(rows, dtype=np.float64)
     except (ValueError, TypeError) as fault:
-        raise DefinitionError(f"rows: expected numbers [n, {features}]: {fault}") from None
+        raise DefinitionError(f"rows: expected numbers [n, {features}]: {fault}; {cure}") from None
     if numbers.ndim != 2 or numbers.shape[1] != features:
-        raise DefinitionError(
-            f"rows: expected numbers [n, {features}], got {list(numbers.shape)}; give the features in the definition's"
-            " order"
-        )
+        raise DefinitionError(f"rows: expected numbers [n, {features}], got {list(numbers.shape)}; {cure}")
     return numbers
 
 

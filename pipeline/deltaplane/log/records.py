@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from deltaplane.arrays import Floats
 from deltaplane.log.delta import Source, SourceState
 
-__all__ = ["Checkpoint", "DeadLetter", "Prediction", "Query", "Receipt", "Unanswered"]
+__all__ = ["Checkpoint", "DeadLetter", "NamedQuery", "Prediction", "Query", "Receipt", "Unanswered"]
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,15 @@ class Query:
 
     id: str
     features: Floats
+    data_fingerprint: bytes
+
+
+@dataclass(frozen=True, eq=False)
+class NamedQuery:
+    """A row to be classified, by the columns of its table: what the definition's encoder has not encoded yet."""
+
+    id: str
+    cells: Mapping[str, Any]
     data_fingerprint: bytes
 
 

@@ -7,8 +7,8 @@ is refused again when the log is read a second time. A refused row takes no slot
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +51,8 @@ class Samples:
 
     ``features`` float64[n, d] raw values; ``label_codes`` int32[n] index ``label_table``; ``event_times`` int64[n] in
     milliseconds since the epoch; ``offsets`` int64[n] of the record each row came in, ``rows`` int64[n] its place in
-    that record, ``log_times`` int64[n] the time the record was appended, in milliseconds.
+    that record, ``log_times`` int64[n] the time the record was appended, in milliseconds. ``unread``: rows that came by
+    name and that the encoder of the definition refuses, by their place among these, and why; their features are NaN.
     """
 
     ids: Sequence[str]
@@ -62,6 +63,7 @@ class Samples:
     offsets: Int64s
     rows: Int64s
     log_times: Int64s
+    unread: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
     def of_record(
@@ -91,6 +93,21 @@ class Samples:
         offsets.fill(offset)
         times.fill(log_time)
         return replace(self, offsets=offsets, rows=np.arange(count, dtype=np.int64), log_times=times)
+
+    def chosen(self, rows: Int64s) -> Samples:
+        """Some of these rows, by their places int64[k], in this order."""
+        places = rows.tolist()
+        return Samples(
+            ids=[self.ids[row] for row in places],
+            event_times=self.event_times[rows],
+            label_table=self.label_table,
+            label_codes=self.label_codes[rows],
+            features=self.features[rows],
+            offsets=self.offsets[rows],
+            rows=self.rows[rows],
+            log_times=self.log_times[rows],
+            unread={at: self.unread[row] for at, row in enumerate(places) if row in self.unread},
+        )
 
 
 @dataclass(frozen=True)
@@ -192,10 +209,10 @@ def admit(
     """Split a batch into what the stream admits and refusals with their reasons, in order.
 
     A row is refused whose id or label is empty or too long, whose label is unknown to a closed set of classes, that has
-    a value that is missing, infinite or outside the grid's range, or whose event time, where windows end with time, is
-    beyond any calendar or more than ``max_skew`` ahead of the time its record was appended. ``partition`` is where the
-    rows lie, and one that lies in another partition than its id's is refused, too, where the definition checks places;
-    None: they lie in no log.
+    a cell which the encoder cannot read, or a value that is missing, infinite or outside the grid's range, or whose
+    event time, where windows end with time, is beyond any calendar or more than ``max_skew`` ahead of the time its
+    record was appended. ``partition`` is where the rows lie, and one that lies in another partition than its id's is
+    refused, too, where the definition checks places; None: they lie in no log.
 
     Where classes are open, a partition admits the first ``definition.most_classes`` labels that it meets in rows which
     have no other fault, for good; ``known`` are those that it has admitted before. So a flood of labels ends in
@@ -208,6 +225,7 @@ def admit(
     labels, codes = _classes(samples, definition)
     named = usable_each(samples.ids, limits.ID_BYTES)
     good = fits & (codes >= 0) & named
+    good[list(samples.unread)] = False
     wrong = _in_a_wrong_partition(samples.ids, named, partition, definition)
     if wrong is not None:
         good &= ~wrong
@@ -361,6 +379,8 @@ def _refusal(
         names = definition.classes.names
         known = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
         kind, reason = "unknown class", f"label {label!r} is not one of {known}"
+    elif row in samples.unread:
+        kind, reason = "bad value", samples.unread[row]
     elif not fits[row]:
         kind, reason = "bad value", definition.grid.fault(features[row], definition.features)
     else:

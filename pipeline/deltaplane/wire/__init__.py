@@ -20,6 +20,14 @@ from deltaplane.wire.inputs import (
     write_sample_batch,
 )
 from deltaplane.wire.models import read_model, write_model
+from deltaplane.wire.named_rows import (
+    NamedSamples,
+    most_named_rows,
+    named_features,
+    write_named_query,
+    write_named_sample,
+    write_named_sample_batch,
+)
 from deltaplane.wire.replies import (
     read_answer,
     read_dead_letter,
@@ -31,6 +39,7 @@ from deltaplane.wire.replies import (
     write_receipt,
     write_unanswered,
 )
+from deltaplane.wire.singles import SingleSamples
 from deltaplane.wire.states import (
     read_checkpoint,
     read_claim_or_delta,
@@ -41,6 +50,10 @@ from deltaplane.wire.states import (
 )
 
 __all__ = [
+    "NamedSamples",
+    "SingleSamples",
+    "most_named_rows",
+    "named_features",
     "query_id",
     "read_answer",
     "read_checkpoint",
@@ -59,6 +72,9 @@ __all__ = [
     "write_dead_letter",
     "write_delta",
     "write_model",
+    "write_named_query",
+    "write_named_sample",
+    "write_named_sample_batch",
     "write_prediction",
     "write_query",
     "write_receipt",

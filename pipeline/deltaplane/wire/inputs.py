@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from deltaplane import limits
-from deltaplane.arrays import Floats, Int32s
-from deltaplane.errors import LimitExceeded, WireError
-from deltaplane.log.records import Query
+from deltaplane.arrays import Floats
+from deltaplane.columns.encoder import Encoder
+from deltaplane.errors import WireError
+from deltaplane.log.records import NamedQuery, Query
 from deltaplane.stream.sample import Retirement, Samples
+from deltaplane.wire.batch_rows import FINGERPRINT_BYTES, array_of, batch_message, head_parts, rows_of, samples_of
 from deltaplane.wire.frame import Fields, check_fingerprint, header, read_record, write_record
+from deltaplane.wire.named_rows import named_batch, one_named_sample
 from deltaplane.wire.singles import SingleSamples, encoded_bytes, encoded_long, encoded_sample
 
 __all__ = [
@@ -34,8 +37,6 @@ _COLUMN_TYPES: dict[str, str] = {"float32": "<f4", "float64": "<f8"}
 _FEATURE_TYPES = tuple(_COLUMN_TYPES)
 """In the order of the schema."""
 
-_LARGEST_UINT16 = 2**16 - 1
-FINGERPRINT_BYTES = 16
 
 # Samples -------------------------------------------------------------------------------------------------------------
 
@@ -75,77 +76,12 @@ def write_sample_batch(
     Raises :class:`WireError` for what a batch cannot hold: too many rows or labels, an id too long, a feature value
     that is finite but not in float32.
     """
-    rows = len(samples)
-    if not 1 <= rows <= limits.BATCH_ROWS:
-        raise WireError(f"sample_batch: expected 1 to {limits.BATCH_ROWS} rows, got {rows}; split the batch")
-    if len(data_fingerprint) != FINGERPRINT_BYTES:
-        raise WireError(
-            f"sample_batch: expected a fingerprint of {FINGERPRINT_BYTES} bytes, got {len(data_fingerprint)};"
-            " take the definition's data fingerprint"
-        )
-    assert len(samples.features) == len(samples.event_times) == len(samples.label_codes) == rows, "columns differ"
-    lengths, ids = _joined(samples.ids)
-    # The general encoder copies every byte several times, and the features are nearly all of the message.
-    labels = [part for label in samples.label_table for part in encoded_bytes(_label(label))]
-    message = b"".join(
-        (
-            header("sample_batch"),
-            data_fingerprint,
-            encoded_long(rows),
-            *encoded_bytes(lengths),
-            *encoded_bytes(ids),
-            *encoded_bytes(samples.event_times.astype("<i8", copy=False).tobytes()),
-            encoded_long(len(samples.label_table)),
-            *labels,
-            b"\0",
-            *encoded_bytes(_label_codes(samples)),
-            encoded_long(_FEATURE_TYPES.index(feature_type)),
-            *encoded_bytes(np.ascontiguousarray(_narrowed(samples, feature_type)).reshape(-1).view(np.uint8).data),
-        )
+    # The features are nearly all of the message.
+    features = np.ascontiguousarray(_narrowed(samples, feature_type)).reshape(-1).view(np.uint8).data
+    parts = head_parts("sample_batch", samples, data_fingerprint)
+    return batch_message(
+        "sample_batch", [*parts, encoded_long(_FEATURE_TYPES.index(feature_type)), *encoded_bytes(features)]
     )
-    if len(message) > limits.MESSAGE_BYTES:
-        raise LimitExceeded(
-            f"sample_batch: expected at most {limits.MESSAGE_BYTES:,} bytes, got {len(message):,}; send smaller batches"
-        )
-    return message
-
-
-def _label(label: str) -> bytes:
-    try:
-        return label.encode()
-    except UnicodeEncodeError as fault:
-        raise WireError(f"sample_batch: a label is not a Unicode text ({fault.reason}); use another label") from fault
-
-
-def _joined(ids: Sequence[str]) -> tuple[bytes, bytes]:
-    """The lengths of ids in bytes as n uint16, and the ids one after the other."""
-    text = "".join(ids)
-    try:
-        # Where all are ASCII, lengths are the same in characters and in bytes.
-        parts: Sequence[str | bytes] = ids if text.isascii() else [sample_id.encode() for sample_id in ids]
-        data = text.encode()
-    except UnicodeEncodeError as fault:
-        raise WireError(f"sample_batch: an id is not a Unicode text ({fault.reason}); use another id") from fault
-    lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
-    if lengths.max() > limits.BATCH_ID_BYTES:
-        at = int(lengths.argmax())
-        raise WireError(
-            f"sample_batch: expected ids of at most {limits.ID_BYTES} bytes, got {lengths[at]} in row {at}"
-            f" ({ids[at][:50]!r}...); shorten it"
-        )
-    return lengths.astype("<u2").tobytes(), data
-
-
-def _label_codes(samples: Samples) -> bytes:
-    codes, labels = samples.label_codes, len(samples.label_table)
-    if int(codes.min()) < 0 or int(codes.max()) >= labels:
-        raise WireError(
-            f"sample_batch: expected label codes from 0 to {labels - 1}, got {codes.min()} to {codes.max()};"
-            " a code is a place in label_table"
-        )
-    if int(codes.max()) > _LARGEST_UINT16:
-        raise WireError(f"sample_batch: expected at most {_LARGEST_UINT16 + 1} labels, got {labels}; split the batch")
-    return codes.astype("<u2").tobytes()
 
 
 def _narrowed(samples: Samples, feature_type: str) -> npt.NDArray[np.float32 | np.float64]:
@@ -163,44 +99,43 @@ def _narrowed(samples: Samples, feature_type: str) -> npt.NDArray[np.float32 | n
     return features
 
 
-def read_samples(data: bytes | None, features: int, data_fingerprint: bytes, offset: int, log_time: int) -> Samples:
-    """The rows of a ``Sample`` or ``SampleBatch`` message at ``offset``, appended at ``log_time`` milliseconds.
+def read_samples(
+    data: bytes | None,
+    features: int,
+    data_fingerprint: bytes,
+    offset: int,
+    log_time: int,
+    *,
+    columns: Encoder | None = None,
+) -> Samples:
+    """The rows of a message of samples at ``offset``, appended at ``log_time`` milliseconds.
 
-    Raises :class:`WireError` where it does not decode or its columns disagree, :class:`DefinitionMismatch` where it was
-    made for another stream definition.
+    ``columns``: those of the definition, by which rows that come by name are encoded; without, none may. Rows whose
+    cells cannot be read are among the ``unread``. Raises :class:`WireError` where the message does not decode or its
+    columns disagree, :class:`DefinitionMismatch` where it was made for another stream definition.
     """
-    name, fields = read_record(data, ("sample_batch", "sample"))
+    name, fields = read_record(data, _forms(data, ("sample_batch", "sample"), by_name=columns is not None))
     check_fingerprint(name, fields["fingerprint"], data_fingerprint)
     if name == "sample":
         return _single(fields, features, offset, log_time)
-    rows = fields["rows"]
-    if not 1 <= rows <= limits.BATCH_ROWS:
-        raise WireError(f"sample_batch: expected 1 to {limits.BATCH_ROWS} rows, got {rows}; split the batch")
-    codes = _column(fields, "label_codes", "<u2", rows).astype(np.int32)
-    table = tuple(fields["labels"])
-    if int(codes.max()) >= len(table):
-        raise WireError(f"sample_batch: label code {int(codes.max())} points beyond the {len(table)} labels sent")
-    if len(table) > rows + limits.CLASSES:
-        table, codes = _met(table, codes)
-    return Samples(
-        ids=_ids(fields, rows),
-        event_times=_column(fields, "event_times", "<i8", rows).astype(np.int64),
-        label_table=table,
-        label_codes=codes,
-        features=_features(fields, rows, features),
-        offsets=np.full(rows, offset, dtype=np.int64),
-        rows=np.arange(rows, dtype=np.int64),
-        log_times=np.full(rows, log_time, dtype=np.int64),
-    )
+    if columns is not None and name == "named_sample":
+        return one_named_sample(fields, columns, (offset, log_time))
+    if columns is not None and name == "named_sample_batch":
+        return named_batch(fields, columns, (offset, log_time))
+    rows = rows_of(name, fields["rows"])
+    return samples_of(name, fields, _features(fields, rows, features), (offset, log_time))
 
 
-def _met(table: tuple[str, ...], codes: Int32s) -> tuple[tuple[str, ...], Int32s]:
-    """The labels that rows have, and the codes int32[n] that point to these.
-
-    Batches wait beside each other until all of a poll are decoded. Labels that nobody has need not wait with them.
-    """
-    met, places = np.unique(codes, return_inverse=True)
-    return tuple(table[code] for code in met.tolist()), places.astype(np.int32)
+def _forms(data: bytes | None, dense: tuple[str, ...], *, by_name: bool) -> tuple[str, ...]:
+    """The records that a message may be. Raises :class:`WireError` for rows by name where there is no encoder."""
+    named = tuple(f"named_{name}" for name in dense)
+    came = next((name for name in named if (data or b"").startswith(header(name))), None)
+    if came is not None and not by_name:
+        raise WireError(
+            f"{came}: expected {' or '.join(dense)}, since the definition of this stream has no [columns] to encode"
+            " rows by name with; send the features in the definition's order"
+        )
+    return (*dense, *named) if came is not None else dense
 
 
 def _single(fields: Fields, features: int, offset: int, log_time: int) -> Samples:
@@ -226,38 +161,9 @@ def _values(name: str, values: Sequence[float], features: int) -> Floats:
 
 def _features(fields: Fields, rows: int, features: int) -> Floats:
     """float64[n, d]; not copied where the bytes are float64 already, since nobody writes into a decoded batch."""
-    column = _column(fields, "features", _COLUMN_TYPES[fields["feature_type"]], rows * features)
+    column = array_of("sample_batch", fields, "features", _COLUMN_TYPES[fields["feature_type"]], rows * features)
     with np.errstate(invalid="ignore"):  # A signalling NaN becomes a quiet one.
         return column.reshape(rows, features).astype(np.float64, copy=False)
-
-
-def _column(fields: Fields, name: str, kind: str, items: int) -> npt.NDArray[Any]:
-    data = fields[name]
-    expected = items * np.dtype(kind).itemsize
-    if len(data) != expected:
-        raise WireError(f"sample_batch: expected {expected} bytes of {name} ({items} x {kind}), got {len(data)}")
-    return np.frombuffer(data, dtype=kind)
-
-
-def _ids(fields: Fields, rows: int) -> list[str]:
-    lengths = _column(fields, "id_lengths", "<u2", rows)
-    ends = np.cumsum(lengths, dtype=np.int64).tolist()
-    data: bytes = fields["ids"]
-    if ends[-1] != len(data):
-        raise WireError(f"sample_batch: the id lengths add up to {ends[-1]} bytes, got {len(data)} bytes of ids")
-    starts = [0, *ends[:-1]]
-    try:
-        if data.isascii():
-            text = data.decode("ascii")
-            length = int(lengths[0])
-            # Texts of one length are cut at a third of the cost; an array, though, would drop zeros at their ends.
-            if length and ends[-1] == rows * length and "\0" not in text and (lengths == length).all():
-                cut: list[str] = np.array([text]).view(f"U{length}").tolist()
-                return cut
-            return [text[start:end] for start, end in zip(starts, ends, strict=True)]
-        return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
-    except UnicodeDecodeError as fault:
-        raise WireError(f"sample_batch: an id is not UTF-8 ({fault}); encode ids as UTF-8") from fault
 
 
 # Retirements ---------------------------------------------------------------------------------------------------------
@@ -309,17 +215,24 @@ def write_query(query: Query) -> bytes:
     return write_record("query", fields)
 
 
-def read_query(data: bytes | None, features: int, data_fingerprint: bytes) -> Query:
-    """The ``Query`` of a message. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
-    name, fields = read_record(data, ("query",))
+def read_query(
+    data: bytes | None, features: int, data_fingerprint: bytes, *, by_name: bool = False
+) -> Query | NamedQuery:
+    """The query of a message; ``by_name``: the stream takes such as well as features.
+
+    Raises :class:`WireError` and :class:`DefinitionMismatch`.
+    """
+    name, fields = read_record(data, _forms(data, ("query",), by_name=by_name))
     check_fingerprint(name, fields["fingerprint"], data_fingerprint)
+    if name == "named_query":
+        return NamedQuery(fields["id"], fields["cells"], fields["fingerprint"])
     return Query(fields["id"], _values(name, fields["features"], features), fields["fingerprint"])
 
 
 def query_id(data: bytes | None) -> str | None:
     """The id of the query that a message is, whatever else is wrong with it; None where it is no query at all."""
     try:
-        sent: str = read_record(data, ("query",))[1]["id"]
+        sent: str = read_record(data, ("query", "named_query"))[1]["id"]
     except WireError:
         return None
     return sent

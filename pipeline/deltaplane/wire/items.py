@@ -28,6 +28,10 @@ _CLASSES = 2 * limits.CLASSES
 
 _MOST: Mapping[str, int] = {
     "SampleBatch.labels": LABELS_OF_A_BATCH,
+    "NamedSample.cells": limits.COLUMNS,
+    "NamedSampleBatch.labels": LABELS_OF_A_BATCH,
+    "NamedSampleBatch.columns": limits.COLUMNS,
+    "NamedQuery.cells": limits.COLUMNS,
     "Labelled.labels": limits.CLASSES,
     "Delta.change": limits.WINDOWS * _CLASSES,
     "Checkpoint.statistics": limits.WINDOWS * _CLASSES,

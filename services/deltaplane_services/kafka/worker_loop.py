@@ -267,13 +267,13 @@ class Worker(ServiceLoop):
             logger.info("%s: the first record lies beyond what was asked for; asking again", source.processor.source)
             self._read_on()
             return
-        output = source.processor.process(samples, retirements)
+        for output in source.processor.steps(samples, retirements):
+            self._watch.delta(source.processor, source.next_tile, samples, output)
+            # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
+            source.next_tile += len(output.then)
+            self._publish(output)
         if came.ends:
             source.processor.read_to(came.ends.get(SAMPLES, 0), came.ends.get(RETIREMENTS, 0))
-        self._watch.delta(source.processor, source.next_tile, samples, output)
-        # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
-        source.next_tile += len(output.then)
-        self._publish(output)
         if source.hold(samples, retirements):
             self._read_on()
 

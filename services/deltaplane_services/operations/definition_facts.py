@@ -13,6 +13,9 @@ from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLE
 __all__ = ["EXAMPLE_IDS", "facts_of"]
 
 _WRITTEN = {"sample": SAMPLES, "sample_batch": SAMPLES, "retirement": RETIREMENTS, "query": QUERIES}
+_WRITTEN_BY_NAME = {"named_sample": SAMPLES, "named_sample_batch": SAMPLES, "named_query": QUERIES}
+"""What may be written besides where a definition has ``[columns]``."""
+
 _KEYS = {SAMPLES: "sample id", RETIREMENTS: "sample id", QUERIES: "query id"}
 EXAMPLE_IDS = ("a", "order-17", "é")
 
@@ -20,13 +23,15 @@ EXAMPLE_IDS = ("a", "order-17", "é")
 def facts_of(definition: StreamDefinition) -> dict[str, Any]:
     """Fingerprints, features, the first bytes of messages, topics and keys, and where ids go; as JSON has it."""
     data = definition.data_fingerprint.hex()
+    written = _WRITTEN if definition.columns is None else {**_WRITTEN, **_WRITTEN_BY_NAME}
     placed = {one: definition.partition_of(one) for one in EXAMPLE_IDS}
     return {
         "stream": definition.name,
         "data_fingerprint": data,
         "stream_fingerprint": definition.stream_fingerprint.hex(),
         "features": list(definition.features),
-        "message_begins": {name: f"{header(name).hex()}{data}" for name in _WRITTEN},
+        "message_begins": {name: f"{header(name).hex()}{data}" for name in written},
+        **({} if definition.columns is None else {"columns": list(definition.columns.columns)}),
         "topics": {f"{definition.name}.{topic}": f"key: {_KEYS[topic]}, in UTF-8" for topic in _KEYS},
         "partitions": definition.partitions,
         "partitioner": definition.partitioner,

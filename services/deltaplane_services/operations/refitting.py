@@ -15,8 +15,7 @@ from deltaplane.exact.refit import Refit, refit_grid
 from deltaplane.maps.feature_maps import SCALE_LARGEST, SCALE_SMALLEST
 from deltaplane.stream.component_tables import grid_table
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_samples
-from deltaplane_services.processors.messages import SAMPLES, Record
+from deltaplane_services.processors.messages import SAMPLES, Record, read_published_samples
 
 __all__ = ["MOST_ROWS", "RowsSeen", "check_new", "refitted_tables", "rows_of_file"]
 
@@ -53,10 +52,11 @@ class RowsSeen:
             if record.topic != SAMPLES:
                 continue
             try:
-                features, fingerprint = len(definition.features), definition.data_fingerprint
-                self.add(read_samples(record.value, features, fingerprint, record.offset, record.log_time).features)
+                samples = read_published_samples(record, definition)
             except (WireError, DefinitionMismatch):
                 continue
+            # A row that the encoder refuses has no values that a grid could be wide enough for.
+            self.add(np.delete(samples.features, list(samples.unread), axis=0))
 
     def refit(self) -> Refit:
         """The grid for all of them. Raises :class:`DefinitionError` where no feature has outgrown its own."""

@@ -28,7 +28,7 @@ from deltaplane.stream.sample import (
     refused_for_its_place,
     why_misplaced,
 )
-from deltaplane.wire import read_retirement, single_samples
+from deltaplane.wire import NamedSamples, read_retirement, single_samples
 from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.letters import LetterBudget, Refused
 from deltaplane_services.processors.messages import (
@@ -96,6 +96,7 @@ class Intake:
         self.clock = EventClock()
         self._others = OtherDefinitions(definition)
         self._singles = single_samples(len(definition.features), definition.data_fingerprint)
+        self._named = NamedSamples(definition.columns, definition.data_fingerprint)
 
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
         """Decode and admit; everything that is refused becomes a dead letter and a count, and nothing else is lost."""
@@ -158,18 +159,25 @@ class Intake:
 
     def _decoded(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Samples]:
         """The rows of records of samples, in order."""
-        singles, parts = self._singles, []
+        singles, named, parts = self._singles, self._named, list[Samples]()
+        by_name = self.definition.columns is not None
         for record in records:
+            # Single samples wait for others of their form; of the two forms never both wait.
             if record.meaning is None and singles.take(record.value, record.offset, record.log_time):
+                if by_name and len(named):
+                    parts.append(named.samples())
                 continue
             if len(singles):
                 parts.append(singles.samples())
             try:
+                if record.meaning is None and named.take(record.value, record.offset, record.log_time):
+                    continue
+                if len(named):
+                    parts.append(named.samples())
                 parts.append(read_published_samples(record, self.definition))
             except (WireError, DefinitionMismatch) as fault:
                 refused.append(self._undecoded(record, fault, counts))
-        if len(singles):
-            parts.append(singles.samples())
+        parts.extend(one.samples() for one in (singles, named) if len(one))
         return parts
 
     def _undecoded(self, record: Record, fault: WireError | DefinitionMismatch, counts: Counter[str]) -> Refused:
@@ -204,6 +212,8 @@ def _joined(parts: Sequence[Samples], features: int) -> Samples:
         return Samples([], empty, (), empty.astype(np.int32), np.zeros((0, features)), empty, empty, empty)
     table = tuple(dict.fromkeys(label for part in parts for label in part.label_table))
     place = {label: code for code, label in enumerate(table)}
+    begins = itertools.accumulate(map(len, parts), initial=0)
+    unread = {at + row: why for part, at in zip(parts, begins, strict=False) for row, why in part.unread.items()}
     codes = [np.array([place[label] for label in part.label_table], dtype=np.int32)[part.label_codes] for part in parts]
     return Samples(
         ids=[sample_id for part in parts for sample_id in part.ids],
@@ -214,4 +224,5 @@ def _joined(parts: Sequence[Samples], features: int) -> Samples:
         offsets=np.concatenate([part.offsets for part in parts]),
         rows=np.concatenate([part.rows for part in parts]),
         log_times=np.concatenate([part.log_times for part in parts]),
+        unread=unread,
     )

@@ -175,7 +175,7 @@ def read_published_samples(record: Record, definition: StreamDefinition) -> Samp
     if isinstance(record.meaning, Samples):
         return record.meaning.at(record.offset, record.log_time)
     features, fingerprint = len(definition.features), definition.data_fingerprint
-    return read_samples(record.value, features, fingerprint, record.offset, record.log_time)
+    return read_samples(record.value, features, fingerprint, record.offset, record.log_time, columns=definition.columns)
 
 
 def source_key(source: Source) -> bytes:

@@ -22,8 +22,8 @@ from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import data_differences
 from deltaplane.stream.sample import Samples, admit, misplaced, refused_for_its_place, usable_each
-from deltaplane.wire import read_retirement, read_samples, write_retirement, write_sample_batch
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
+from deltaplane.wire import read_retirement, write_retirement, write_sample_batch
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record, read_published_samples
 
 __all__ = ["Labels", "Regroup", "admission_rules"]
 
@@ -47,6 +47,12 @@ class Regroup:
                 f" differ in {data_differences(new, old)}; rows can only be copied between streams that place them"
                 " alike: say --regrid, or publish them anew"
             )
+        if regrid and (other := _other_rules(old, new)):
+            raise DefinitionMismatch(
+                f"stream {new.name!r}: expected the rules of stream {old.name!r} in columns.rules, got others for"
+                f" {', '.join(other)}: what its features say would change in the middle of the log; leave rules as they"
+                " are, or leave columns out, or publish to both streams until the window of the new one is full"
+            )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
         # Of the same rules the old stream is the judge: it knows which labels it had room for.
@@ -68,8 +74,7 @@ class Regroup:
             return []
 
     def _samples(self, record: Record) -> list[Outgoing]:
-        features, fingerprint = len(self._old.features), self._old.data_fingerprint
-        samples = read_samples(record.value, features, fingerprint, record.offset, record.log_time)
+        samples = read_published_samples(record, self._old)
         samples = replace(samples, features=samples.features[:, self._columns])
         samples = self._that_lie_right(samples, record.partition)
         known = self._labels.setdefault(record.partition, {})
@@ -81,7 +86,7 @@ class Regroup:
         places = self._new.partitions_of([samples.ids[row] for row in kept.tolist()])
         out = []
         for partition in np.unique(places).tolist():
-            chosen = _chosen(samples, kept[places == partition])
+            chosen = samples.chosen(kept[places == partition])
             self._count_beyond(partition, chosen)
             value = write_sample_batch(chosen, self._new.data_fingerprint)
             out.append(Outgoing(SAMPLES, partition, None, value))
@@ -97,7 +102,7 @@ class Regroup:
             self.counts["rows that lay in another partition than their id's"] += int(np.count_nonzero(wrong))
             return samples
         self.counts["refused rows"] += int(np.count_nonzero(wrong))
-        return _chosen(samples, np.flatnonzero(~wrong)) if wrong.any() else samples
+        return samples.chosen(np.flatnonzero(~wrong)) if wrong.any() else samples
 
     def _count_beyond(self, partition: int, samples: Samples) -> None:
         """Count rows whose label is one too many where they come: several partitions may have admitted others."""
@@ -126,6 +131,14 @@ class Regroup:
         return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)]
 
 
+def _other_rules(old: StreamDefinition, new: StreamDefinition) -> list[str]:
+    """The columns that the new stream encodes otherwise than the old one: its rows are there as they were encoded."""
+    if new.columns is None:
+        return []
+    known = None if old.columns is None or old.columns.missing != new.columns.missing else old.columns
+    return [one.column for one in new.columns.rules if known is None or known.rule_of(one.column) != one]
+
+
 def admission_rules(definition: StreamDefinition) -> object:
     """All that decides which rows a stream admits, but for the room that it has for open classes; to be compared.
 
@@ -135,16 +148,3 @@ def admission_rules(definition: StreamDefinition) -> object:
     own_skew = skew if timed and skew != definition.ladder.fitting_skew_milliseconds else None
     reach = definition.grid.range_bits
     return definition.data_fingerprint, classes.names, classes.positive, timed, own_skew, reach
-
-
-def _chosen(samples: Samples, rows: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> Samples:
-    return Samples(
-        ids=[samples.ids[row] for row in rows.tolist()],
-        event_times=samples.event_times[rows],
-        label_table=samples.label_table,
-        label_codes=samples.label_codes[rows],
-        features=samples.features[rows],
-        offsets=samples.offsets[rows],
-        rows=samples.rows[rows],
-        log_times=samples.log_times[rows],
-    )

@@ -7,16 +7,18 @@ to say about yet (no model has a plane) is no such query: it waits in its topic.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
-from deltaplane.log.records import Prediction, Query, Unanswered
+from deltaplane.log.records import NamedQuery, Prediction, Query, Unanswered
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import query_id, read_query, write_prediction, write_unanswered
 from deltaplane_services.processors.announced import OtherDefinitions
@@ -74,14 +76,13 @@ class ScorerProcessor:
         if model is None or model.plane is None:
             raise RuntimeError("process() before there is a plane; hold queries back while the scorer is not ready")
         asked = [self._asked(record) for record in queries]
-        good = [one for one in asked if isinstance(one, Query)]
-        rows = np.array([one.features for one in good]).reshape(len(good), len(self.definition.features))
-        answers, place = answer(model.plane, self.definition, rows), 0
+        good = [one for one in asked if not isinstance(one, _Refused)]
+        answers, place = answer(model.plane, self.definition, *self._rows(good)), 0
         first: list[Outgoing] = []
         then: list[Outgoing] = []
         for record, one in zip(queries, asked, strict=True):
             refused = one
-            if isinstance(refused, Query):
+            if not isinstance(refused, _Refused):
                 query, at, place = refused, place, place + 1
                 if at not in answers.refusals:
                     then.append(self._predicted(record, query, model, answers, at))
@@ -91,10 +92,31 @@ class ScorerProcessor:
             then.append(self._unanswered(record, refused, model))
         return Output(tuple(first), tuple(then))
 
-    def _asked(self, record: Record) -> Query | _Refused:
+    def _rows(self, queries: Sequence[Query | NamedQuery]) -> tuple[Floats, dict[int, str]]:
+        """The features float64[n, d] of queries, and why some have none. Those by name are encoded all at once."""
+        definition = self.definition
+        rows, named = np.empty((len(queries), len(definition.features))), dict[int, Mapping[str, Any]]()
+        for at, query in enumerate(queries):
+            if isinstance(query, NamedQuery):
+                named[at] = query.cells
+            else:
+                rows[at] = query.features
+        if not named or definition.columns is None:
+            return rows, {}
+        encoded, places = definition.columns.encode_records(list(named.values())), list(named)
+        rows[places] = encoded.features
+        return rows, {places[row]: reason for row, reason in encoded.reasons.items()}
+
+    def _asked(self, record: Record) -> Query | NamedQuery | _Refused:
         """The query of a record, or why it is none that can be answered."""
+        definition = self.definition
         try:
-            query = read_query(record.value, len(self.definition.features), self.definition.data_fingerprint)
+            query = read_query(
+                record.value,
+                len(definition.features),
+                definition.data_fingerprint,
+                by_name=definition.columns is not None,
+            )
         except (WireError, DefinitionMismatch) as fault:
             kind, reason = self._others.kind_and_reason(record, fault)
             known = query_id(record.value)
@@ -109,7 +131,9 @@ class ScorerProcessor:
             return _Refused(query.id, BAD_ID, reason)
         return query
 
-    def _predicted(self, record: Record, query: Query, model: Model, answers: Answers, at: int) -> Outgoing:
+    def _predicted(
+        self, record: Record, query: Query | NamedQuery, model: Model, answers: Answers, at: int
+    ) -> Outgoing:
         prediction = Prediction(
             id=query.id,
             predicted=answers.plane.classes[int(answers.chosen[at])],

@@ -11,7 +11,7 @@ Life of a source in a worker, driven by a runner:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deltaplane.arrays import Floats
@@ -43,6 +43,7 @@ from deltaplane_services.processors.messages import (
     receipt_key,
     source_key,
 )
+from deltaplane_services.processors.portions import in_portions
 
 __all__ = ["DEAD_LETTERED", "ResumeFrom", "WorkerProcessor"]
 
@@ -254,7 +255,12 @@ class WorkerProcessor:
     # Work ------------------------------------------------------------------------------------------------------------
 
     def process(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
-        """Apply the next records of both logs, each in order, and emit at most one delta.
+        """Apply the next records of both logs, each in order; all that :meth:`steps` gives, at once."""
+        outputs = list(self.steps(samples, retirements))
+        return Output(sum((one.first for one in outputs), ()), sum((one.then for one in outputs), ()))
+
+    def steps(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Iterator[Output]:
+        """Apply the next records of both logs, each in order, and emit at most one delta for each portion of samples.
 
         Records below the position are skipped, so that a fetch may repeat itself. Raises :class:`LogDisorder`.
         """
@@ -264,9 +270,14 @@ class WorkerProcessor:
         if self._refilling:
             self._refill(samples, retirements)
             if self._refilling:
-                return Output()
+                yield Output()
+                return
             samples, retirements = self._held_samples, self._held_retirements
         self._held_samples, self._held_retirements = [], []
+        for portion in in_portions(samples, retirements, self.definition):
+            yield self._step(*portion)
+
+    def _step(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
         expires = self.definition.ladder.timed and self._watermark > self._delta_watermark
         if not samples and not retirements and not expires:
             return Output()
@@ -304,9 +315,10 @@ class WorkerProcessor:
         accepted = self._state()
         before = [record for record in samples if record.offset < accepted.samples_position]
         retired = [record for record in retirements if record.offset < accepted.retirements_position]
-        batch = self._intake.take(before, retired)
-        self._intake.budget.restore(accepted.counts)  # What is read again has its letters.
-        self.partition.refill(batch.samples, batch.retirements)
+        for portion in in_portions(before, retired, self.definition):
+            batch = self._intake.take(*portion)
+            self._intake.budget.restore(accepted.counts)  # What is read again has its letters.
+            self.partition.refill(batch.samples, batch.retirements)
         self._held_samples, self._held_retirements = list(samples[len(before) :]), list(retirements[len(retired) :])
         # A record beyond the position shows that nothing before it is left to come.
         if self._held_samples:

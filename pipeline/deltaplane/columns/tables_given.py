@@ -1,4 +1,4 @@
-"""Tables as they are given to an estimator, column by column: data frames, Arrow tables, dictionaries, records.
+"""Tables as they are given in Python, column by column: data frames, Arrow tables, dictionaries, records.
 
 Each is known by what it offers, so that neither pandas nor Arrow has to be there.
 """

@@ -1,0 +1,182 @@
+"""What both forms of a batch begin with: ids, event times and labels of its rows, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from deltaplane import limits
+from deltaplane.arrays import Floats, Int32s
+from deltaplane.errors import LimitExceeded, WireError
+from deltaplane.stream.sample import Samples
+from deltaplane.wire.frame import Fields, header
+from deltaplane.wire.singles import encoded_bytes, encoded_long
+
+__all__ = ["FINGERPRINT_BYTES", "array_of", "batch_message", "head_parts", "rows_of", "samples_of", "texts_of"]
+
+FINGERPRINT_BYTES = 16
+_LARGEST_UINT16 = 2**16 - 1
+
+
+def rows_of(name: str, rows: int) -> int:
+    """The number of rows of a batch. Raises :class:`WireError` where it may not have so many."""
+    if not 1 <= rows <= limits.BATCH_ROWS:
+        raise WireError(f"{name}: expected 1 to {limits.BATCH_ROWS} rows, got {rows}; split the batch")
+    return rows
+
+
+def head_parts(name: str, samples: Samples, data_fingerprint: bytes) -> list[bytes | memoryview]:
+    """The bytes of a batch up to the codes of its labels, in parts. Raises :class:`WireError` for what it cannot hold.
+
+    Offsets and log times are not written, the log gives them.
+    """
+    rows = rows_of(name, len(samples))
+    if len(data_fingerprint) != FINGERPRINT_BYTES:
+        raise WireError(
+            f"{name}: expected a fingerprint of {FINGERPRINT_BYTES} bytes, got {len(data_fingerprint)};"
+            " take the definition's data fingerprint"
+        )
+    assert len(samples.features) == len(samples.event_times) == len(samples.label_codes) == rows, "columns differ"
+    lengths, ids = _joined(name, samples.ids)
+    # The general encoder copies every byte several times.
+    labels = [part for label in samples.label_table for part in encoded_bytes(_label(name, label))]
+    return [
+        header(name),
+        data_fingerprint,
+        encoded_long(rows),
+        *encoded_bytes(lengths),
+        *encoded_bytes(ids),
+        *encoded_bytes(samples.event_times.astype("<i8", copy=False).tobytes()),
+        encoded_long(len(samples.label_table)),
+        *labels,
+        b"\0",
+        *encoded_bytes(_label_codes(name, samples)),
+    ]
+
+
+def batch_message(name: str, parts: Sequence[bytes | memoryview]) -> bytes:
+    """The message of some parts. Raises :class:`LimitExceeded` where it is longer than a reader would take."""
+    message = b"".join(parts)
+    if len(message) > limits.MESSAGE_BYTES:
+        raise LimitExceeded(
+            f"{name}: expected at most {limits.MESSAGE_BYTES:,} bytes, got {len(message):,}; send smaller batches"
+        )
+    return message
+
+
+def samples_of(
+    name: str,
+    fields: Fields,
+    features: Floats,
+    at: tuple[int, int],
+    unread: Mapping[int, str] = MappingProxyType({}),
+) -> Samples:
+    """The rows of a batch with these features float64[n, d]; ``at``: its offset, and the time it was appended.
+
+    Raises :class:`WireError` where its columns disagree.
+    """
+    rows, (offset, log_time) = len(features), at
+    codes = array_of(name, fields, "label_codes", "<u2", rows).astype(np.int32)
+    table = tuple(fields["labels"])
+    if int(codes.max()) >= len(table):
+        raise WireError(f"{name}: label code {int(codes.max())} points beyond the {len(table)} labels sent")
+    if len(table) > rows + limits.CLASSES:
+        table, codes = _met(table, codes)
+    return Samples(
+        ids=_ids(name, fields, rows),
+        event_times=array_of(name, fields, "event_times", "<i8", rows).astype(np.int64),
+        label_table=table,
+        label_codes=codes,
+        features=features,
+        offsets=np.full(rows, offset, dtype=np.int64),
+        rows=np.arange(rows, dtype=np.int64),
+        log_times=np.full(rows, log_time, dtype=np.int64),
+        unread=unread,
+    )
+
+
+def _label(name: str, label: str) -> bytes:
+    try:
+        return label.encode()
+    except UnicodeEncodeError as fault:
+        raise WireError(f"{name}: a label is not a Unicode text ({fault.reason}); use another label") from fault
+
+
+def _joined(name: str, ids: Sequence[str]) -> tuple[bytes, bytes]:
+    """The lengths of ids in bytes as n uint16, and the ids one after the other."""
+    text = "".join(ids)
+    try:
+        # Where all are ASCII, lengths are the same in characters and in bytes.
+        parts: Sequence[str | bytes] = ids if text.isascii() else [sample_id.encode() for sample_id in ids]
+        data = text.encode()
+    except UnicodeEncodeError as fault:
+        raise WireError(f"{name}: an id is not a Unicode text ({fault.reason}); use another id") from fault
+    lengths = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
+    if lengths.max() > limits.BATCH_ID_BYTES:
+        at = int(lengths.argmax())
+        raise WireError(
+            f"{name}: expected ids of at most {limits.ID_BYTES} bytes, got {lengths[at]} in row {at}"
+            f" ({ids[at][:50]!r}...); shorten it"
+        )
+    return lengths.astype("<u2").tobytes(), data
+
+
+def _label_codes(name: str, samples: Samples) -> bytes:
+    codes, labels = samples.label_codes, len(samples.label_table)
+    if int(codes.min()) < 0 or int(codes.max()) >= labels:
+        raise WireError(
+            f"{name}: expected label codes from 0 to {labels - 1}, got {codes.min()} to {codes.max()};"
+            " a code is a place in label_table"
+        )
+    if int(codes.max()) > _LARGEST_UINT16:
+        raise WireError(f"{name}: expected at most {_LARGEST_UINT16 + 1} labels, got {labels}; split the batch")
+    return codes.astype("<u2").tobytes()
+
+
+def _met(table: tuple[str, ...], codes: Int32s) -> tuple[tuple[str, ...], Int32s]:
+    """The labels that rows have, and the codes int32[n] that point to these.
+
+    Batches wait beside each other until all of a poll are decoded. Labels that nobody has need not wait with them.
+    """
+    met, places = np.unique(codes, return_inverse=True)
+    return tuple(table[code] for code in met.tolist()), places.astype(np.int32)
+
+
+def array_of(name: str, fields: Fields, column: str, kind: str, items: int) -> npt.NDArray[Any]:
+    """The items of a column, little-endian of a kind. Raises :class:`WireError` where there are not so many."""
+    data = fields[column]
+    expected = items * np.dtype(kind).itemsize
+    if len(data) != expected:
+        raise WireError(f"{name}: expected {expected} bytes of {column} ({items} x {kind}), got {len(data)}")
+    return np.frombuffer(data, dtype=kind)
+
+
+def _ids(name: str, fields: Fields, rows: int) -> list[str]:
+    lengths = array_of(name, fields, "id_lengths", "<u2", rows)
+    return texts_of(name, "id", lengths, fields["ids"])
+
+
+def texts_of(name: str, what: str, lengths: npt.NDArray[Any], data: bytes) -> list[str]:
+    """Texts that lie one after the other, of so many bytes each: uint16[k], k > 0. Raises :class:`WireError`."""
+    ends = np.cumsum(lengths, dtype=np.int64).tolist()
+    if ends[-1] != len(data):
+        raise WireError(f"{name}: the {what} lengths add up to {ends[-1]} bytes, got {len(data)} bytes of {what}s")
+    starts = [0, *ends[:-1]]
+    try:
+        if data.isascii():
+            text = data.decode("ascii")
+            length = int(lengths[0])
+            # Texts of one length are cut at a third of the cost; an array, though, would drop zeros at their ends.
+            if length and ends[-1] == len(lengths) * length and "\0" not in text and (lengths == length).all():
+                cut: list[str] = np.array([text]).view(f"U{length}").tolist()
+                return cut
+            return [text[start:end] for start, end in zip(starts, ends, strict=True)]
+        return [data[start:end].decode() for start, end in zip(starts, ends, strict=True)]
+    except UnicodeDecodeError as fault:
+        raise WireError(
+            f"{name}: {'an' if what == 'id' else 'a'} {what} is not UTF-8 ({fault}); encode {what}s as UTF-8"
+        ) from fault
