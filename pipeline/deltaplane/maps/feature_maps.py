@@ -189,7 +189,8 @@ class FeatureMap:
     _biases: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.kind != "none" and self.kind not in KINDS:
+        # What is no text at all may have no hash.
+        if self.kind not in ("none", *KINDS):
             known = " or ".join([", ".join(map(repr, ("none", *KINDS)[:-1])), repr([*KINDS][-1])])
             raise DefinitionError(f"feature_map: kind must be {known}, got {self.kind!r}")
         if self.kind == "none":

@@ -62,6 +62,8 @@ def grid_of(table: Mapping[str, Any], features: int) -> Grid:
             "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
         )
     steps = numbers(table["steps"], "grid.steps")
+    if len(steps) != features:
+        raise DefinitionError(f"grid: expected {features} steps, one a feature, got {len(steps)}")
     offsets = numbers(table.get("offsets", [0.0] * features), "grid.offsets")
     bits = whole(table.get("range_bits", limits.GRID_RANGE_BITS), "grid.range_bits")
     return Grid(np.array(steps), np.array(offsets), bits)

@@ -177,8 +177,6 @@ def _fitted(tables: Tables, first: Floats) -> Tables:
     if "steps" not in tables.get("grid", {}):
         tables = lay_over(tables, "grid", **grid_table(fit_grid(first)))
     grid = grid_of(tables["grid"], first.shape[1])
-    if grid.features != first.shape[1]:
-        raise DefinitionError(f"grid: expected {first.shape[1]} steps, one a feature, got {grid.features}")
     return lay_over(tables, "feature_map", **fit_feature_map(tables.get("feature_map", {}), grid, first))
 
 
