@@ -121,8 +121,9 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("scored", plain(_scored(result)))
     table.add_row("G-mean", Text(number(scores.gmean), "bold"))
     if positive is not None:
+        chosen = "" if definition.classes.positive is not None else ", the rarer class"
         table.add_row(
-            plain(f"sensitivity ({positive})"),
+            plain(f"sensitivity ({positive}{chosen})"),
             f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",
         )
         table.add_row(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,14 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
 
 
 def positive_class(result: ReplayResult) -> str | None:
-    """The class whose recall is sensitivity: the definition's, or the last of two."""
+    """The class whose recall is sensitivity: the definition's, or of two the one with fewer rows; None of more."""
     plane = result.model.plane
-    return result.definition.classes.positive or (plane.positive if plane is not None else None)
+    if result.definition.classes.positive is not None or plane is None or plane.positive is None:
+        return result.definition.classes.positive
+    rows = Counter(dict.fromkeys(plane.classes, 0))
+    for (truth, _), count in result.model.scores.counts.items():
+        rows[truth] += count
+    return min(plane.classes, key=lambda label: (rows[label], label != plane.positive))
 
 
 def _model(result: ReplayResult) -> dict[str, Any]:
