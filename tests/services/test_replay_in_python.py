@@ -264,6 +264,17 @@ def test_what_is_no_table_is_refused(table: Any, told: str) -> None:
         deltaplane.replay(table, label="label")
 
 
+@pytest.mark.parametrize(("cell", "kind"), [([1, 2], "list<"), ({"a": 1}, "struct<")])
+def test_a_column_of_lists_or_structures_is_refused_by_name(cell: Any, kind: str, tmp_path: Path) -> None:
+    table = made(50) | {"parts": [cell] * 50}
+    told = rf"The column `parts` holds {kind}.* Leave it out with `--ignore parts`"
+    with pytest.raises(DeltaplaneError, match=told):
+        deltaplane.replay(table, label="label")
+    done = CliRunner().invoke(app, ["replay", str(written(table, tmp_path / "rows.parquet")), "--label", "label"])
+    assert isinstance(done.exception, DeltaplaneError)
+    assert deltaplane.replay(made(900) | {"parts": [cell] * 900}, label="label", ignore="parts", **ONE).gmean > 0.3
+
+
 def test_a_table_of_one_sorted_class_after_the_other_warns() -> None:
     table = {"a": list(range(400)), "label": ["p"] * 200 + ["q"] * 200}
     with pytest.warns(RuntimeWarning, match="sorted by class"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from deltaplane.columns.cells import plain_cell, text_of
@@ -96,10 +97,13 @@ def _column(cells: Any) -> Any:
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
         return cells
-    try:
-        return pa.array(cells, from_pandas=True)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
-        return pa.array([_text(cell) for cell in _one_by_one(cells)], pa.string(), from_pandas=True)
+    with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
+        column = pa.array(cells, from_pandas=True)
+        kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+        # What pandas has types of its own for (periods, intervals) says itself in words.
+        if not isinstance(kind, pa.BaseExtensionType):
+            return column
+    return pa.array([_text(cell) for cell in _one_by_one(cells)], pa.string(), from_pandas=True)
 
 
 def _one_by_one(cells: Any) -> Sequence[Any]:
