@@ -162,7 +162,9 @@ class _ParquetRows:
     def blocks(self) -> Iterator[RowBlock]:
         """All rows in file order."""
         first_row = 1
-        for batch in self._batches(self._columns, rows_of_a_block(len(self._columns))):
+        # Rules make many features of a few columns.
+        width = max(len(self._columns), len(self._layout.feature_names))
+        for batch in self._batches(self._columns, rows_of_a_block(width)):
             self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
             try:
                 block = self._block(batch, first_row)

@@ -153,8 +153,7 @@ def replay(
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
         first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
-        rows = np.vstack([block.features for block in first]) if first else None
-        definition = complete_definition(options, reader.feature_names, rows)
+        definition = complete_definition(options, reader.feature_names, _rows_to_fit_on(first, options))
         blocks = chain(first, blocks)
         if saved is not None:
             saved.check(definition)
@@ -184,6 +183,14 @@ def replay(
         if output is not None:
             output.keep()
         return result
+
+
+def _rows_to_fit_on(first: list[RowBlock], options: ReplayOptions) -> Floats | None:
+    """The first rows; with rules for columns as many of every format, which have blocks of other lengths."""
+    if not first:
+        return None
+    rows = np.vstack([block.features for block in first])
+    return rows[: limits.GRID_FIT_ROWS] if options.tables.get("columns") else rows
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
