@@ -153,7 +153,8 @@ def replay(
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
         first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
-        definition = complete_definition(options, reader.feature_names, _rows_to_fit_on(first, options))
+        rows = _rows_to_fit_on(first, options)
+        definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if saved is not None:
             saved.check(definition)
