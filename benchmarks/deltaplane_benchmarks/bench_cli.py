@@ -17,7 +17,7 @@ from deltaplane_services.cli.option_groups import with_groups
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
 
-__all__ = ["HELP", "NEEDED", "app", "bench", "papers", "peers", "streams"]
+__all__ = ["HELP", "NEEDED", "app", "bench", "keel", "papers", "peers", "streams", "tables"]
 
 HELP = "The papers' tables and figures, and real streams, done again: ours beside theirs."
 app = typer.Typer(help=HELP, no_args_is_help=True)
@@ -70,6 +70,32 @@ def streams(
     from deltaplane_benchmarks.experiments.all import STREAMS
 
     _run(STREAMS, 2, how, outputs)
+
+
+@app.command()
+@with_groups
+def tables(
+    outputs: Outputs,
+    how: Experimenting,
+) -> None:
+    """Run mixed tables as their files have them beside a pipeline of scikit-learn that was built by hand."""
+    _require_extra()
+    from deltaplane_benchmarks.experiments.mixed import TABLES
+
+    _run([TABLES], 2, how, outputs)
+
+
+@app.command()
+@with_groups
+def keel(
+    outputs: Outputs,
+    how: Experimenting,
+) -> None:
+    """Run tables of words and numbers of KEEL, against one-hot coding by hand."""
+    _require_extra()
+    from deltaplane_benchmarks.experiments.mixed import KEEL
+
+    _run([KEEL], 2, how, outputs)
 
 
 @app.command()

@@ -39,6 +39,10 @@ if TYPE_CHECKING:
     from deltaplane.solve.solver import Plane
     from deltaplane.stream.definition import StreamDefinition
 
+    def replay(table: Any, **keywords: Any) -> Any:
+        """What the services announce; the core takes no types from them."""
+
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -66,6 +70,7 @@ __all__ = [
     "WireError",
     "__version__",
     "fit_grid",
+    "replay",
 ]
 
 _MODULES = {
@@ -91,6 +96,7 @@ _NAMES = PublicNames(
     extra="estimators",
     renamed={},
     elsewhere=dict.fromkeys(("LiveModel", "SampleProducer"), "deltaplane_services"),
+    announced={"replay": "services"},
 )
 
 # Hidden from type checkers: to them it would say that every name exists.

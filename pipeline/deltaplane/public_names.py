@@ -39,6 +39,8 @@ class PublicNames:
 
     ``extra``: the extra of the distribution with the libraries that these modules need. ``renamed``: names of before,
     which still work, with a warning. ``elsewhere``: names that people look for here, and the package that offers them.
+    ``announced``: names that packages above this one offer here, by entry points of the group PACKAGE.public, and the
+    extra that each of them needs.
     """
 
     package: str
@@ -46,6 +48,7 @@ class PublicNames:
     extra: str
     renamed: Mapping[str, Renamed] = field(default_factory=dict)
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    announced: Mapping[str, str] = field(default_factory=dict)
 
     def find(self, name: str) -> Any:
         """What the package offers under a name; the package calls this as its ``__getattr__``.
@@ -62,10 +65,26 @@ class PublicNames:
         if name in self.elsewhere:
             other = self.elsewhere[name]
             raise ImportError(f"{name} is not in {self.package}: from {other} import {name}", name=name)
+        if name in self.announced:
+            return self._announced(name)
         if name not in self.homes:
             raise AttributeError(f"module {self.package!r} has no attribute {name!r}")
         with extra_needed(f"{self.package}.{name}", self.extra):
             return getattr(importlib.import_module(self.homes[name]), name)
+
+    def _announced(self, name: str) -> Any:
+        """What an installed distribution says that it offers here."""
+        # Importing this takes longer than all else that the front door needs.
+        from importlib.metadata import entry_points  # noqa: PLC0415
+
+        extra = self.announced[name]
+        for entry in entry_points(group=f"{self.package}.public", name=name):
+            with extra_needed(f"{self.package}.{name}", extra):
+                return entry.load()
+        raise ExtraMissing(
+            f"{self.package}.{name} is announced by no installed distribution: pip install '{self.package}[{extra}]'",
+            name=name,
+        )
 
 
 @contextmanager

@@ -151,3 +151,13 @@ def test_a_replay_with_all_threads_of_blas_has_the_digest_of_that_with_one(tmp_p
     assert (one["threads"], all_of_them["threads"]) == ("1", "all")
     assert one["planes"] == "same bits"
     assert all_of_them["as with one"] == "same digest"
+
+
+def test_mixed_columns_are_replayed_beside_numbers_of_the_width_that_they_are_encoded_to() -> None:
+    mixed, numbers = commands._mixed(2000, 1, 0).rows
+    assert (mixed["table"], numbers["table"]) == ("mixed", "numbers")
+    assert mixed["columns"] == 11
+    assert mixed["features"] == numbers["features"] == numbers["columns"]
+    assert mixed["rows"] == numbers["rows"] == 2000
+    assert mixed["verified"] == numbers["verified"] == "yes"
+    assert numbers["against numbers"] == 1.0

@@ -34,7 +34,8 @@ def without(libraries: str, text: str) -> str:
 def shown_to_type_checkers(package: str) -> set[str]:
     tree = ast.parse(Path(TOP / PACKAGES[package] / "__init__.py").read_text("utf-8"))
     (block,) = (one for one in tree.body if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING")
-    return {alias.name for one in block.body if isinstance(one, ast.ImportFrom) for alias in one.names}
+    imported = {alias.name for one in block.body if isinstance(one, ast.ImportFrom) for alias in one.names}
+    return imported | {one.name for one in block.body if isinstance(one, ast.FunctionDef)}
 
 
 @pytest.mark.parametrize("package", FRONT_DOORS)
@@ -42,7 +43,7 @@ def test_every_offered_name_is_there_and_is_what_type_checkers_see(package: str)
     module = importlib.import_module(package)
     offered = {name for name in module.__all__ if name != "__version__"}
     assert all(getattr(module, name).__name__ == name for name in offered)
-    assert offered == set(module._NAMES.homes) == shown_to_type_checkers(package)
+    assert offered == {*module._NAMES.homes, *module._NAMES.announced} == shown_to_type_checkers(package)
     assert offered <= set(dir(module))
 
 
@@ -55,6 +56,19 @@ def test_importing_the_package_loads_no_library_and_no_other_module_of_ours() ->
     assert not {"numpy", "scipy", "fastavro", "sklearn", "confluent_kafka"} & {*found}
     ours = {name for name in found if name.startswith("deltaplane")}
     assert ours == {"deltaplane", "deltaplane.errors", "deltaplane.public_names", "deltaplane_services"}
+
+
+def test_what_packages_above_the_core_announce_is_found_without_the_core_knowing_them() -> None:
+    assert deltaplane.replay.__module__ == "deltaplane_services.replay.in_python"
+
+
+def test_what_nobody_announces_is_a_missing_extra_in_one_line() -> None:
+    names = PublicNames(package="deltaplane", homes={}, extra="", announced={"astrology": "services"})
+    with pytest.raises(ExtraMissing) as caught:
+        names.find("astrology")
+    assert str(caught.value) == (
+        "deltaplane.astrology is announced by no installed distribution: pip install 'deltaplane[services]'"
+    )
 
 
 def test_a_name_that_was_never_offered_is_an_attribute_error() -> None:
@@ -91,6 +105,11 @@ def test_a_name_of_the_services_says_where_it_is() -> None:
             "threadpoolctl",
             "from deltaplane import SlidingProximalSVM",
             "deltaplane.SlidingProximalSVM needs threadpoolctl: pip install 'deltaplane[estimators]'",
+        ),
+        (
+            "pyarrow",
+            "from deltaplane import replay",
+            "deltaplane.replay needs pyarrow: pip install 'deltaplane[services]'",
         ),
         (
             "confluent_kafka",

@@ -17,7 +17,6 @@ import numpy as np
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window
 from deltaplane.table_values import span
-from deltaplane_services.cli.replay_command import _c, _weighting, _window
 from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
 from deltaplane_services.definition_file.settings import resolve_settings
 from deltaplane_services.observe.top.gather import Address
@@ -29,6 +28,7 @@ from deltaplane_services.produce.feed_options import (
     complete_definition,
     reader_options,
 )
+from deltaplane_services.replay.keywords import c_of, weighting_of, window_of
 from fuzz.data_files import cells
 from fuzz.pages import other_json
 from fuzz.target import Broken, Target
@@ -210,8 +210,8 @@ def _options(data: bytes) -> str:
     lines = [line.decode("utf-8", "surrogateescape") for line in data.split(b"\n")]
     lines += [""] * (8 - len(lines))
     tables: dict[str, Any] = tomllib.loads(PLAIN_GRID)
-    tables = lay_over(tables, "window", length=_window(lines[0] or None))
-    tables = lay_over(tables, "solver", C=_c(lines[1] or None), weighting=_weighting(lines[2] or None))
+    tables = lay_over(tables, "window", length=window_of(lines[0] or None))
+    tables = lay_over(tables, "solver", C=c_of(lines[1] or None), weighting=weighting_of(lines[2] or None))
     StreamDefinition.from_tables(tables)
     for line, parse in zip(lines[3:6], (ImbalanceSchedule.parse, _span_or_window, Address.of), strict=True):
         if line:

@@ -21,6 +21,7 @@ from deltaplane.columns.rules import BooleanRule, CategoryRule, HashedRule, Numb
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import ReaderOptions, open_rows
+from deltaplane_services.readers.bounds import MATRIX_BYTES
 from deltaplane_services.replay.run import ReplayResult, embedded
 from deltaplane_services.replay.run import replay as run_replay
 
@@ -102,6 +103,23 @@ def test_a_mixed_table_goes_in_with_nothing_but_its_label_and_is_the_same_from_e
     assert [one.model.digest for one in others] == [found.model.digest] * 4
 
 
+def test_the_grid_is_fitted_on_as_many_rows_of_every_format(tmp_path: Path) -> None:
+    rows = mixed_rows(20_000)
+    for at, row in enumerate(rows):
+        # Whoever fits on more rows has a coarser grid.
+        row["amount"] = float(at * at)
+    found = [
+        replayed(tmp_path, data, name, chunk=1000)
+        for data, name in (
+            (as_csv(rows), "rows.csv"),
+            (as_json_lines(rows), "rows.jsonl"),
+            (as_parquet(rows), "rows.parquet"),
+        )
+    ]
+    assert len({one.definition.data_fingerprint for one in found}) == 1
+    assert len({one.model.digest for one in found}) == 1
+
+
 def test_the_window_is_the_same_for_every_size_of_chunk(tmp_path: Path) -> None:
     data = as_csv(mixed_rows(1500))
     assert len({replayed(tmp_path, data, "rows.csv", chunk=chunk).model.digest for chunk in (7, 100, 1500)}) == 1
@@ -154,6 +172,28 @@ def test_how_numbers_are_written_is_said_of_the_file_and_not_of_the_rule(tmp_pat
 def test_without_a_label_column_of_that_name_the_message_is_the_readers(tmp_path: Path) -> None:
     with pytest.raises(DeltaplaneError, match="has no column `label`"):
         replayed(tmp_path, b"a,b\n1,x\n2,y\n", "rows.csv")
+
+
+@pytest.mark.parametrize("form", ["csv", "quoted over lines", "jsonl", "parquet"])
+def test_a_block_of_encoded_rows_takes_no_more_memory_than_one_of_numbers_may(form: str) -> None:
+    rows: list[Row] = [{"shop": f"s{at % 700}", "label": "pq"[at % 2]} for at in range(12_000)]
+    data = {"jsonl": as_json_lines, "parquet": as_parquet}.get(form, as_csv)(rows)
+    data = data.replace(b"s0,", b'"s\n0",', 1) if form == "quoted over lines" else data
+    options = ReaderOptions(
+        label="label",
+        format="csv" if form.startswith("quoted") else form,
+        encoder=Encoder((HashedRule("shop", buckets=1024),)),
+    )
+    with open_rows(io.BytesIO(data), options) as reader:
+        blocks = list(reader)
+    assert max(block.features.nbytes for block in blocks) <= MATRIX_BYTES
+    assert sum(map(len, blocks)) == 12_000
+    first = blocks[0].line_numbers[0]
+    lines = np.concatenate([block.line_numbers for block in blocks])
+    assert (
+        lines.tolist() == (first + np.arange(12_000) + (form.startswith("quoted") & (np.arange(12_000) > 0))).tolist()
+    )
+    assert (np.vstack([block.features for block in blocks]).sum(axis=1) == 1).all()
 
 
 ENCODER = Encoder(

@@ -37,6 +37,7 @@ def test_the_wheel_holds_its_three_packages_whole_and_nothing_else(tmp_path: Pat
     assert {f"{package}/py.typed" for package in SHIPPED} <= packed
     assert "deltaplane = deltaplane_services.cli:main" in commands
     assert "[deltaplane.commands]\nbench = deltaplane_benchmarks.bench_cli:app" in commands
+    assert "[deltaplane.public]\nreplay = deltaplane_services.replay.in_python:replay" in commands
 
 
 def test_the_electricity_example_is_its_source_with_half_hours_put_in_front() -> None:

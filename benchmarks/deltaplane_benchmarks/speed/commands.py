@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ __all__ = [
     "CLASSES_OF_REFRESH",
     "FEATURES_OF_REFRESH",
     "MICROSECONDS",
+    "MIXED_ROWS",
     "PERCENTS",
     "ROWS_OF_STATISTICS",
     "WEIGHTINGS",
@@ -45,6 +47,7 @@ ROWS_OF_STATISTICS = {8: 131_072, 54: 49_152, 256: 12_288, 784: 4_096}
 """By features: rows that take a twentieth of a second or so, in whole chunks."""
 FEATURES_OF_REFRESH = (54, 256, 1024)
 CLASSES_OF_REFRESH = (2, 7)
+MIXED_ROWS = 200_000
 WEIGHTINGS: tuple[refreshing.Weighting, ...] = ("inverse", "none")
 
 
@@ -164,6 +167,8 @@ def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     """Rows a second: replays in one process, and, with --broker, producer, broker, worker and merger together."""
     began = time.perf_counter()
     tables = [_replays(file, label, positive, repeats, seed)]
+    if file is None:
+        tables.append(_mixed(MIXED_ROWS, repeats, seed))
     if broker is not None:
         tables.append(_on_kafka(broker, seed))
     _finish(tables, began, outputs)
@@ -217,6 +222,57 @@ def _replays(file: Path | None, label: str, positive: str | None, repeats: int, 
     table.notes.append(f"best of {repeats}; imports take {startup:.2f} s of processor time and are left out")
     table.notes.append("verified: the live rows refitted from scratch give the same digest and weights, bit for bit")
     table.draw_bars("throughput, replays", ("setting", "window", "chunk"), "rows/s")
+    return table
+
+
+def _mixed(rows: int, repeats: int, seed: int) -> Figures:
+    """A table of mixed columns, and one of numbers alone that has as many features as it is encoded to."""
+    table = Figures(
+        "throughput, mixed columns: a replay of texts, dates, truths and gaps against one of numbers, equally wide",
+        {
+            "table": "",
+            "columns": ",",
+            "features": ",",
+            "rows": ",",
+            "rows/s": ",.0f",
+            "against numbers": ".2f",
+            "cpu µs a row": ".2f",
+            "peak MB": ",.0f",
+            "digest": "",
+            "verified": "",
+        },
+    )
+    startup = embedded.startup_seconds()
+
+    def measured(place: Path, positive: str) -> embedded.Replayed:
+        best = embedded.best_of(repeats, place, "y", positive, embedded.MIXED)
+        proof = embedded.replay(place, "y", positive, embedded.MIXED, verify=True)
+        return replace(best, verified=proof.verified and proof.digest == best.digest)
+
+    with embedded.mixed_file(rows, seed) as place:
+        mixed = measured(place, "fraud")
+        with place.open(encoding="utf-8") as file:
+            columns = file.readline().count(",")
+    with embedded.data_file(mixed.features, rows, seed) as place:
+        numbers = measured(place, "yes")
+    for name, width, one in (("mixed", columns, mixed), ("numbers", numbers.features, numbers)):
+        table.add(
+            name,
+            width,
+            one.features,
+            one.rows,
+            one.rows_per_second,
+            one.rows_per_second / numbers.rows_per_second,
+            (one.cpu_seconds - startup) / one.rows * MICROSECONDS,
+            one.peak_megabytes,
+            one.digest[:12],
+            "yes" if one.verified else "NO",
+        )
+    setting = embedded.MIXED
+    table.notes.append(f"window {setting.window}, C {setting.choice_of_c}, chunk {setting.chunk:,}; best of {repeats}")
+    table.notes.append(
+        "of the mixed columns an id, a row number and a constant are left out, and the rules are decided on"
+    )
     return table
 
 

@@ -19,10 +19,21 @@ from typing import Any
 import numpy as np
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane_benchmarks.data.made_mixed import mixed_table
 from deltaplane_benchmarks.speed.made_rows import LABELS, make_rows
 from deltaplane_benchmarks.speed.processes import peak_megabytes
 
-__all__ = ["SETTINGS", "Replayed", "Setting", "best_of", "data_file", "replay", "startup_seconds"]
+__all__ = [
+    "MIXED",
+    "SETTINGS",
+    "Replayed",
+    "Setting",
+    "best_of",
+    "data_file",
+    "mixed_file",
+    "replay",
+    "startup_seconds",
+]
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,9 @@ SETTINGS = (
     Setting("model after every row", "2000", "1", 1, 6, 100_000),
 )
 
+MIXED = Setting("mixed columns", "20000", "1", 1000, 0, 0)
+"""How a table of mixed columns is replayed, and one of numbers beside it; features and rows are those of the tables."""
+
 
 @dataclass(frozen=True)
 class Replayed:
@@ -59,6 +73,7 @@ class Replayed:
     verified: bool
     gmean: float | None
     weights: tuple[float, ...]
+    features: int
 
     @property
     def rows_per_second(self) -> float:
@@ -90,6 +105,19 @@ def data_file(features: int, rows: int, seed: int) -> Iterator[Path]:
             writer.writerow([*(f"f{at}" for at in range(features)), "y"])
             for values, code in zip(made.features.tolist(), made.codes.tolist(), strict=True):
                 writer.writerow([*(f"{value:g}" for value in values), LABELS[code]])
+        yield place
+
+
+@contextmanager
+def mixed_file(rows: int, seed: int) -> Iterator[Path]:
+    """A CSV file of a made table of mixed columns, with the label in ``y``: one row in twenty is fraud."""
+    columns, labels = mixed_table(rows, seed, fraud=0.05)
+    with tempfile.TemporaryDirectory(prefix="deltaplane-bench-") as directory:
+        place = Path(directory) / "mixed.csv"
+        with place.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow([*columns, "y"])
+            writer.writerows(zip(*columns.values(), labels, strict=True))
         yield place
 
 
@@ -145,6 +173,7 @@ def replay(
         digest=result["digest"],
         verified=bool(result.get("verified")),
         gmean=result.get("gmean"),
+        features=len(result["settings"]["definition"]["features"]["names"]),
         weights=tuple(np.ravel(result.get("model", {}).get("weights", ())).tolist()),
     )
 

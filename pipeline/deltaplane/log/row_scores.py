@@ -13,12 +13,13 @@ from contextlib import suppress
 
 import numpy as np
 
-from deltaplane.arrays import Floats, Int32s
+from deltaplane.arrays import Floats, Int32s, Int64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.merger import plane_of
+from deltaplane.log.scoring import NoteScored, ScoredRows
 from deltaplane.solve.last_rows import LastRows, Rows
 from deltaplane.solve.sliding_planes import Passage, decide, fits
 from deltaplane.solve.solver import Plane
@@ -33,11 +34,13 @@ class RowScores:
 
     Changed by ``add`` only. ``scores`` are those that the model of a stream of that partition alone carries when every
     row is a record of its own and is scored by the model that contains all rows before it. ``rows_alone`` had to be
-    solved for one after the other, lately because of what ``alone_because`` says.
+    solved for one after the other, lately because of what ``alone_because`` says. ``note`` is told what was
+    predicted of each row.
     """
 
-    def __init__(self, definition: StreamDefinition) -> None:
+    def __init__(self, definition: StreamDefinition, note: NoteScored | None = None) -> None:
         assert self.takes(definition), "a stream whose rows cannot be scored one by one"
+        self._note = note
         self.definition = definition
         self.scores = Confusion()
         self.rows_alone = 0
@@ -76,7 +79,8 @@ class RowScores:
         at, counts = 0, Counter[tuple[str, str]]()
         while at < len(rows):
             left = samples.features[at:], rows[at:], counts
-            at += self._add_many(*left) or self._add_one(*left)
+            places = samples.rows[at:]
+            at += self._add_many(*left, places) or self._add_one(*left, places)
         self.scores = self.scores + Confusion(counts)
 
     def _recode(self, samples: AdmittedSamples) -> Int32s:
@@ -84,17 +88,20 @@ class RowScores:
         table = np.array([self._labels.index(label) for label in samples.labels], dtype=np.int32)
         return table[samples.codes]
 
-    def _add_one(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
+    def _add_one(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]], places: Int64s) -> int:
         """The first of the rows, and that it is one."""
         self.rows_alone += 1
         plane, first = self.plane, coming[:1]
         if plane is not None:
-            guess = plane.classes[plane.predict(features[:1])[0]]
-            counts[self._labels[first.labels[0]], guess] += 1
+            values = plane.decide(features[:1])
+            chosen = plane.choose(values)
+            counts[self._labels[first.labels[0]], plane.classes[chosen[0]]] += 1
+            if self._note is not None:
+                self._note(ScoredRows(places[:1], plane.classes, chosen, values))
         self._learn(first, *self._window.moved_on(first))
         return 1
 
-    def _add_many(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]]) -> int:
+    def _add_many(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]], places: Int64s) -> int:
         """All rows at once, and how many they are; 0 where there is no plane to begin with, or more than two classes
         are, or the numbers are too large.
         """
@@ -125,6 +132,9 @@ class RowScores:
             claimed = int(np.count_nonzero(decisions[right] > 0.0))
             counts[truth, plane.positive] += claimed
             counts[truth, rest] += int(np.count_nonzero(right)) - claimed
+        if self._note is not None:
+            values = decisions[:, None]
+            self._note(ScoredRows(places, plane.classes, plane.choose(values), values))
         before, good = self._statistics, np.flatnonzero(~refused)
         self._learn(coming, going, window)
         if self.plane is plane and len(good):

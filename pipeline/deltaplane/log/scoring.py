@@ -6,19 +6,42 @@ learned for the first time counts: a sample that was sent twice is not scored tw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Trials
 from deltaplane.stream.sample import AdmittedSamples
 
-__all__ = ["score"]
+__all__ = ["NoteScored", "ScoredRows", "score"]
 
 
-def score(model: Model | None, samples: AdmittedSamples, left_out: Sequence[int]) -> tuple[Confusion, Trials | None]:
+@dataclass(frozen=True, eq=False)
+class ScoredRows:
+    """What was predicted of n rows before they were learned.
+
+    ``rows`` int64[n] are their places in the record that they came in; ``chosen`` int64[n] index ``classes``;
+    ``values`` float64[n, p] are the decision values of p planes.
+    """
+
+    rows: Int64s
+    classes: tuple[str, ...]
+    chosen: Int64s
+    values: Floats
+
+
+NoteScored: TypeAlias = Callable[[ScoredRows], None]
+"""Is told of each piece of rows that is scored. The scores are the same whether or not there is one."""
+
+
+def score(
+    model: Model | None, samples: AdmittedSamples, left_out: Sequence[int], note: NoteScored | None = None
+) -> tuple[Confusion, Trials | None]:
     """Truth against prediction of all rows but those ``left_out``, by the plane, and by each candidate of a blend."""
     kept = np.ones(len(samples), dtype=np.bool_)
     kept[list(left_out)] = False
@@ -34,7 +57,11 @@ def score(model: Model | None, samples: AdmittedSamples, left_out: Sequence[int]
         rows, codes, truths = inputs, samples.codes[piece], truth[piece]
         if not whole:
             rows, codes, truths = rows[kept[piece]], codes[kept[piece]], truths[kept[piece]]
-        scores = scores + Confusion.of(truths, guess[plane.predict(rows)], every)
+        values = plane.decide(rows)
+        chosen = plane.choose(values)
+        scores = scores + Confusion.of(truths, guess[chosen], every)
+        if note is not None:
+            note(ScoredRows(samples.rows[piece][kept[piece]], plane.classes, chosen, values))
         tried = None if model.blend is None else model.blend.try_out(rows, codes, samples.labels)
         trials = tried if trials is None or tried is None else trials + tried
     return scores, trials

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-__all__ = ["INPUT", "FormatOptions", "TimeOptions", "names_of", "with_file"]
+__all__ = ["INPUT", "FormatOptions", "TimeOptions", "with_file"]
 
 INPUT = "What the file holds"
 
@@ -86,20 +86,6 @@ class FormatOptions:
 
 def with_file(tables: Mapping[str, Any], times: TimeOptions, form: FormatOptions) -> dict[str, Any]:
     """The tables of a definition with what the command line says of the file."""
-    from deltaplane_services.definition_file.definition_tables import lay_over
+    from deltaplane_services.definition_file.definition_tables import lay_over_input
 
-    if times.time_unit is not None or times.time_format is not None:
-        # One on the command line takes the place of the other in the file.
-        kept = {key: value for key, value in tables.get("input", {}).items() if key not in ("time_unit", "time_format")}
-        tables = {**tables, "input": kept}
-    # An option that may be repeated is an empty list if it was not given.
-    given = {key: None if value == [] else value for key, value in {**asdict(times), **asdict(form)}.items()}
-    if given["delimiter"] in ("tab", "\\t"):
-        given["delimiter"] = "\t"
-    return lay_over(tables, "input", **given)
-
-
-def names_of(given: list[str] | None) -> tuple[str, ...]:
-    """Names that were given with commas or one by one."""
-    parts = [part.strip() for value in given or () for part in value.split(",")]
-    return tuple(dict.fromkeys(filter(None, parts)))
+    return lay_over_input(tables, **asdict(times), **asdict(form))

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli.file_options import names_of
 from deltaplane_services.system.printable import echo
 
 __all__ = ["inspect"]
@@ -43,6 +42,7 @@ def inspect(
     in, and has a feature that says so. A column that alone gives the label is pointed out.
     """
     from deltaplane.columns.inference import Overrides
+    from deltaplane_services.definition_file.definition_tables import names_of
     from deltaplane_services.operations.inspecting import Roles, definition_text, first_rows, inspect
     from deltaplane_services.system.output_files import check_output, write_text
 

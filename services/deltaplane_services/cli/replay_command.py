@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
 from deltaplane.errors import DefinitionError
 from deltaplane.solve.solver_options import KINDS
-from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, names_of, with_file
+from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions
 from deltaplane_services.cli.shared_options import (
     DataFile,
     Flags,
@@ -187,6 +187,10 @@ class KafkaOptions:
     kafka: KafkaProperty = None
 
 
+_KEYWORDS = {"id_column": "id", "file_format": "format", "c": "C"}
+"""The keyword of Python for an option that a group calls otherwise."""
+
+
 @with_settings("replay")
 def replay(
     file: DataFile,
@@ -207,12 +211,11 @@ def replay(
 
     deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
     """
-    from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
-    from deltaplane_services.definition_file.settings import resolve_knob
+    from deltaplane_services.definition_file.definition_tables import load_tables
     from deltaplane_services.observe.report.record import run_of
     from deltaplane_services.observe.report.report_outputs import check_outputs, draw
-    from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
     from deltaplane_services.replay.console import Console
+    from deltaplane_services.replay.keywords import replay_options, tables_of
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
     from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
@@ -225,47 +228,18 @@ def replay(
     check_output(run.save, "save")
     saved = _resumed(run, definition, on.broker)
     tables = load_tables(definition) if saved is None else saved.tables
-    tables = lay_over(
+    groups = (columns, times, form, stream, plane, run)
+    given = {_KEYWORDS.get(name, name): value for one in groups for name, value in asdict(one).items()}
+    tables = tables_of(tables, given)
+    options = replay_options(
+        file,
         tables,
-        "input",
-        label=columns.label,
-        time=columns.time,
-        id=columns.id_column,
-        ignore=columns.ignore or None,
-        format=columns.file_format,
-    )
-    tables = with_file(tables, times, form)
-    tables = lay_over(tables, "classes", positive=columns.positive)
-    tables = lay_over(tables, "features", missing=columns.missing)
-    tables = lay_over(tables, "window", length=_window(stream.window), max=stream.max_window)
-    tables = lay_over(tables, "", partitions=stream.partitions)
-    tables = lay_over(tables, "feature_map", kind=plane.feature_map, units=plane.units, sigma=plane.sigma)
-    tables = lay_over(
-        tables,
-        "solver",
-        kind=plane.kind,
-        C=_c(plane.c),
-        weighting=_weighting(plane.weighting),
-        standardize=plane.standardize,
-    )
-    if plane.prior is not None:
-        tables = {**tables, "prior": read_prior(plane.prior)}
-    options = ReplayOptions(
-        source=file,
-        tables=tables,
-        chunk=run.chunk,
+        given | {"blas_threads": flags["blas_threads"]},
+        os.environ,
         rows_per_second=run.speed,
-        imbalance=None if run.imbalance is None else ImbalanceSchedule.parse(run.imbalance),
-        retire_fraction=run.retire_fraction,
-        seed=run.seed,
-        verify=run.verify,
-        shuffle=run.shuffle,
         save=run.save,
         continues=saved is not None,
         retired_ids=run.retired_ids,
-        category=names_of(columns.category),
-        number=names_of(columns.number),
-        blas_threads=resolve_knob("blas_threads", flags["blas_threads"], os.environ, tables),
     )
     console = Console(to_error=run.json_to == "-")
     pipeline = embedded(options, console.warn, saved)
@@ -310,33 +284,3 @@ def _exit_code(result: ReplayResult) -> int:
     if result.ended_early is not None:
         return 130 if result.ended_early == "interrupted" else 2
     return 1 if result.verdict.says_nothing else 0
-
-
-def _window(text: str | None) -> Any:
-    """One window, or several with commas."""
-    return [part.strip() for part in text.split(",")] if text is not None and "," in text else text
-
-
-def _c(text: str | None) -> Any:
-    """``auto``, one C, or several with commas."""
-    if text is None or text == "auto":
-        return text
-    try:
-        numbers = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise DefinitionError(f"C: expected auto, a number, or numbers with commas, got {text!r}") from None
-    return numbers if len(numbers) > 1 else numbers[0]
-
-
-def _weighting(text: str | None) -> Any:
-    """A name, or explicit weights: ``'0=1,1=5'``."""
-    if text is None or "=" not in text:
-        return text
-    weights = {}
-    for part in text.split(","):
-        label, _, weight = part.rpartition("=")
-        try:
-            weights[label.strip()] = float(weight)
-        except ValueError:
-            raise DefinitionError(f"weighting: expected LABEL=WEIGHT pairs such as '0=1,1=5', got {part!r}") from None
-    return weights

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.table_values import check_keys, flag, label, list_of, number, strings, text, whole
 
-__all__ = ["INPUT_KEYS", "Tables", "lay_over", "load_tables", "read_prior"]
+__all__ = ["INPUT_KEYS", "Tables", "check_input", "lay_over", "lay_over_input", "load_tables", "names_of", "read_prior"]
 
 _TEXT_KEYS = ("format", "delimiter", "encoding", "decimal", "thousands", "quote", "comment", "labels", "libsvm_base")
 _TIME_KEYS = ("time", "time_unit", "time_format", "time_zone")
@@ -36,11 +36,11 @@ def load_tables(path: Path | None) -> Tables:
         # Besides what is no TOML: a number of more digits than Python converts, and lists within lists without end.
         raise DefinitionError(f"definition: {str(path)!r} is not TOML: {str(fault)[:200]}") from fault
     check_keys(tables, KEYS)
-    _check_input(tables.get("input", {}))
+    check_input(tables.get("input", {}))
     return tables
 
 
-def _check_input(table: Any) -> None:
+def check_input(table: Any) -> None:
     """Refuse what says nothing of how a file is read: an unknown key, or a value of another type."""
     if not isinstance(table, Mapping):
         raise DefinitionError(f"input: expected a table of keys, got {table!r}")
@@ -108,3 +108,22 @@ def lay_over(tables: Mapping[str, Any], section: str, **values: Any) -> Tables:
     if not section:
         return {**tables, **given}
     return {**tables, section: {**tables.get(section, {}), **given}}
+
+
+def lay_over_input(tables: Mapping[str, Any], **values: Any) -> Tables:
+    """The tables with what is said of the file put into ``[input]``; None and an empty list say nothing."""
+    given = {key: None if value in ([], ()) else value for key, value in values.items()}
+    if given.get("time_unit") is not None or given.get("time_format") is not None:
+        # One that is given takes the place of the other in the file.
+        kept = {key: value for key, value in tables.get("input", {}).items() if key not in ("time_unit", "time_format")}
+        tables = {**tables, "input": kept}
+    if given.get("delimiter") in ("tab", "\\t"):
+        given["delimiter"] = "\t"
+    return lay_over(tables, "input", **given)
+
+
+def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Names that were given with commas or one by one."""
+    values = [given] if isinstance(given, str) else given or ()
+    parts = [part.strip() for value in values for part in str(value).split(",")]
+    return tuple(dict.fromkeys(filter(None, parts)))

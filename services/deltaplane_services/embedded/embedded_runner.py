@@ -14,6 +14,7 @@ import numpy as np
 
 from deltaplane.arrays import Floats
 from deltaplane.log.delta import UNKNOWN_TOPICS, Source, TopicIds
+from deltaplane.log.scoring import ScoredRows
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
@@ -53,6 +54,8 @@ class RunnerOptions:
 
     ``decode``: readers decode every record, as they must where a broker lies between; without it they are handed what
     the bytes were encoded from, which is the same.
+
+    ``keep_scored`` keeps what was predicted of each row until it is taken (:meth:`EmbeddedRunner.take_scored`).
     """
 
     site: str = "local"
@@ -61,6 +64,7 @@ class RunnerOptions:
     keep_window: bool = False
     decode: bool = True
     seed: int = 0
+    keep_scored: bool = False
 
 
 @dataclass
@@ -127,6 +131,7 @@ class EmbeddedRunner:
         self._query_positions = {p: self.broker.end(QUERIES, p) for p in range(definition.partitions)}
         self._model_position = self.broker.begin(MODELS, 0)
         self._rounds = 0
+        self._scored: list[tuple[int, ScoredRows]] = []
         # A writer's name is never used twice, whatever workers come and go: each life has put a claim on a log.
         self._lives = sum(self.broker.end(DELTAS, p) for p in range(definition.partitions))
         self.rebalance(now)
@@ -149,7 +154,15 @@ class EmbeddedRunner:
     def _assign(self, worker: _Worker, partition: int, now: int) -> WorkerProcessor:
         self._lives += 1
         source = Source(self.options.site, partition)
-        return take_source(self.definition, self.broker, source, f"{worker.name}.{self._lives}", now)
+        processor = take_source(self.definition, self.broker, source, f"{worker.name}.{self._lives}", now)
+        if self.options.keep_scored:
+            processor.note_scored = lambda scored: self._scored.append((partition, scored))
+        return processor
+
+    def take_scored(self) -> list[tuple[int, ScoredRows]]:
+        """Partition and rows of what was scored since the last call, if that is kept."""
+        scored, self._scored = self._scored, []
+        return scored
 
     @property
     def rounding_error(self) -> Floats:

@@ -21,7 +21,7 @@ from deltaplane.log.delta import UNKNOWN_TOPICS, Claim, Delta, Rebuild, Source, 
 from deltaplane.log.model import Model
 from deltaplane.log.record_order import check_order
 from deltaplane.log.records import Receipt
-from deltaplane.log.scoring import score
+from deltaplane.log.scoring import NoteScored, score
 from deltaplane.solve.candidates import Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
@@ -92,6 +92,8 @@ class WorkerProcessor:
         self._held_samples: list[Record] = []
         self._held_retirements: list[Record] = []
         self._model: Model | None = None
+        self.note_scored: NoteScored | None = None
+        """Is told what was predicted of each row, if somebody wants to know."""
         self.ignored_watermarks = 0
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK
@@ -284,7 +286,7 @@ class WorkerProcessor:
         batch = self._intake.take(samples, retirements)
         step = self.partition.step(batch.samples, batch.retirements, self._watermark)
         # The model is still that of before: it has not learned these samples.
-        quality = score(self._model, batch.samples, [note.row for note in step.sample_notes])
+        quality = score(self._model, batch.samples, [note.row for note in step.sample_notes], self.note_scored)
         batch.counts.update(step.counts)
         return self._emit(batch, step, quality, samples, retirements)
 

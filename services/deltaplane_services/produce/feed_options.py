@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
@@ -53,7 +53,8 @@ class ReplayOptions:
 
     ``blas_threads``: those of BLAS while the replay lasts, 0 for all that it would take. ``shuffle``: the seed of the
     order in which rows are taken, None for that of the file. ``save``: where to put what another replay can go on from;
-    ``continues``: whether this one goes on from such a file.
+    ``continues``: whether this one goes on from such a file. ``content``: the bytes of the source, where it is no file
+    but called so. ``keep_predictions``: whether to keep what was predicted of each row.
     """
 
     source: str
@@ -71,6 +72,8 @@ class ReplayOptions:
     continues: bool = False
     category: tuple[str, ...] = ()
     number: tuple[str, ...] = ()
+    content: BinaryIO | None = None
+    keep_predictions: bool = False
 
     def __post_init__(self) -> None:
         if self.chunk < 1:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,10 +59,30 @@ class LineCutter:
         self._cut_already: deque[TextBlock | OverlongLine] = deque()
         self._looked_at: TextBlock | OverlongLine | None = None
 
-    def look_ahead(self) -> TextBlock | OverlongLine | None:
-        """The next block or overlong line, which is left where it is. Raises as :meth:`next_piece` does."""
-        self._looked_at = self._looked_at or self._cut_next()
-        return self._looked_at
+    def look_ahead(self, lines: int = 0) -> TextBlock | OverlongLine | None:
+        """The next block or overlong line, which is left where it is. Raises as :meth:`next_piece` does.
+
+        With ``lines`` the block is longer until it has so many or takes :data:`~.bounds.MATRIX_BYTES`, if what follows
+        are lines and does not come from a live pipe.
+        """
+        piece = self._looked_at or self._cut_next()
+        while isinstance(piece, TextBlock) and not piece.final and not self._live:
+            if count_newlines(piece.data) >= lines or len(piece.data) >= bounds.MATRIX_BYTES:
+                break
+            try:
+                more = self._cut_next()
+            except ReaderError:  # It is kept, and raised when more is asked for.
+                piece = replace(piece, final=True)
+                break
+            if more is None:
+                break
+            if isinstance(more, OverlongLine):
+                self._cut_already.appendleft(more)
+                piece = replace(piece, final=True)
+                break
+            piece = TextBlock(piece.first_line_number, piece.data + more.data, more.final)
+        self._looked_at = piece
+        return piece
 
     def next_piece(self) -> TextBlock | OverlongLine | None:
         """The next block or overlong line, None at the end. Raises ReaderError where the source does, adding the

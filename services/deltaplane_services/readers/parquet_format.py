@@ -77,6 +77,7 @@ def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict
 
     if options.encoder is None and options.decide is None:
         return layout
+    _refuse_nested(file, layout, written)
     names = [layout.names[position] for position in layout.features]
     first: Any = None
     with suppress(pa.ArrowException, OSError, ValueError):  # What cannot be read says so with the first row.
@@ -87,6 +88,19 @@ def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict
     cells = {} if first is None else {name: _cells(first.column(written[name])) for name in names}
     labels = [] if first is None else _labels(first.column(written[layout.names[layout.label]]), layout)
     return told_encoder(layout, cells, labels, options)
+
+
+def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
+    """Raise ReaderError where a column holds lists or structures, which no rule makes features of."""
+    import pyarrow as pa
+
+    kinds = {layout.names[at]: file.schema_arrow.field(written[layout.names[at]]).type for at in layout.features}
+    bad = [name for name, kind in kinds.items() if pa.types.is_nested(kind)]
+    if bad:
+        raise ReaderError(
+            f"The column `{bad[0]}` holds {kinds[bad[0]]}, of which no rule makes features: a cell must be a number, a"
+            f" text, a truth or a time. Leave it out with `{ignoring(bad)}`, or make a column of each of its parts."
+        )
 
 
 def _is_plain(column: Any) -> bool:
@@ -102,6 +116,8 @@ def _cells(column: Any) -> Cells:
     """The values of a column by its different ones."""
     import pyarrow as pa
 
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.storage
     if pa.types.is_floating(column.type):
         return _numbers(column)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
@@ -146,7 +162,9 @@ class _ParquetRows:
     def blocks(self) -> Iterator[RowBlock]:
         """All rows in file order."""
         first_row = 1
-        for batch in self._batches(self._columns, rows_of_a_block(len(self._columns))):
+        # Rules make many features of a few columns.
+        width = max(len(self._columns), len(self._layout.feature_names))
+        for batch in self._batches(self._columns, rows_of_a_block(width)):
             self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
             try:
                 block = self._block(batch, first_row)

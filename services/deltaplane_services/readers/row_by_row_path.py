@@ -11,7 +11,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.stream.sample import usable
-from deltaplane_services.readers.bounds import BLOCK_ROWS
+from deltaplane_services.readers.bounds import BLOCK_ROWS, rows_of_a_block
 from deltaplane_services.readers.cells import clip, excerpt
 from deltaplane_services.readers.encoded_columns import RowEncoder
 from deltaplane_services.readers.layout import Layout
@@ -40,6 +40,7 @@ class RowByRow:
         # One feature alone would be picked as a cell, not as a row of cells.
         fast = len(layout.features) > 1 and not layout.codes and not layout.forms and layout.form.is_plain
         self._encoder = None if layout.encoder is None else RowEncoder(layout)
+        self._most_rows = BLOCK_ROWS if layout.encoder is None else rows_of_a_block(len(layout.feature_names))
         self._rows: list[tuple[Sequence[str], bytes]] = []
         self._pick: Callable[[Sequence[str]], Sequence[str]] | None = itemgetter(*layout.features) if fast else None
         self._features: list[list[float]] = []
@@ -54,7 +55,7 @@ class RowByRow:
     @property
     def is_full(self) -> bool:
         """Whether it is time to take the block."""
-        return len(self._labels) + len(self._refused) >= BLOCK_ROWS
+        return len(self._labels) + len(self._refused) >= self._most_rows
 
     def take(self) -> RowBlock:
         """The rows gathered so far, as a block; the next one starts empty."""

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+import numpy as np
+
 from deltaplane import limits
-from deltaplane_services.readers.bounds import LINE_BYTES
+from deltaplane_services.readers.bounds import LINE_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.cures import cure_of_text
@@ -59,7 +61,7 @@ class Dialect(Protocol):
 
 def first_rows(dialect: Dialect, cutter: LineCutter, most: int = FIRST_ROWS) -> list[list[str]]:
     """The cells of the first rows, at most so many, of the block that comes next, whatever their number."""
-    piece = cutter.look_ahead()
+    piece = cutter.look_ahead(most)
     data = piece.data if isinstance(piece, TextBlock) else b""
     rows: list[list[str]] = []
     at = 0
@@ -87,7 +89,8 @@ class TableReader:
             layout = replace(layout, times=rule)
             source.notes += [note] if note else []
         if options.encoder is not None or options.decide is not None:
-            rows = first_rows(dialect, cutter, limits.GRID_FIT_ROWS)
+            # Rules that are declared need no look at the rows.
+            rows = first_rows(dialect, cutter, limits.GRID_FIT_ROWS if options.encoder is None else FIRST_ROWS)
             layout = encoded_layout(layout, [row for row in rows if len(row) == len(layout.names)], options)
         self._layout = layout
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
@@ -146,9 +149,23 @@ class TableReader:
             self._rows.refuse(piece.line_number, f"the line is longer than {LINE_BYTES} bytes", piece.beginning)
             yield self._rows.take()
         elif self._dialect.is_plain(piece.data):
-            yield from self._by_columns(piece)
+            for part in self._parts(piece):
+                yield from self._by_columns(part)
         else:
             yield from self._by_rows(piece)
+
+    def _parts(self, piece: TextBlock) -> Iterator[TextBlock]:
+        """Plain lines, a few at a time where rules make so many features of them that a block would be too large."""
+        if not self.encodes:
+            yield piece
+            return
+        most = rows_of_a_block(len(self.feature_names))
+        ends = np.flatnonzero(np.frombuffer(piece.data, dtype=np.uint8) == ord("\n"))[most - 1 :: most] + 1
+        begin = 0
+        for part, end in enumerate([*ends.tolist(), len(piece.data)]):
+            if begin < end:
+                yield TextBlock(piece.first_line_number + part * most, piece.data[begin:end], piece.final)
+            begin = end
 
     def _by_columns(self, piece: TextBlock) -> Iterator[RowBlock]:
         tidied = self._dialect.tidied(piece.data)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from deltaplane.log.merger import of_largest
 from deltaplane.log.model import Model
 from deltaplane.log.row_scores import RowScores
+from deltaplane.log.scoring import ScoredRows
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples, admit
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
@@ -81,11 +82,20 @@ def slow_from_the_start(definition: StreamDefinition, options: ReplayOptions) ->
 class ByRowPipeline(EmbeddedPipeline):
     """The pipeline in this process; its model carries the scores of a stream with a new model after every row."""
 
-    def __init__(self, definition: StreamDefinition, seed: int, warn: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        definition: StreamDefinition,
+        seed: int,
+        warn: Callable[[str], None] = lambda _: None,
+        *,
+        keep_scored: bool = False,
+    ) -> None:
         super().__init__(definition, seed)
         self._warn = warn
         self._definition = definition
-        self._scores = RowScores(definition)
+        self._scored: list[tuple[int, ScoredRows]] = []
+        note = (lambda scored: self._scored.append((0, scored))) if keep_scored else None
+        self._scores = RowScores(definition, note)
         self._known: list[str] = []
 
     @property
@@ -96,6 +106,11 @@ class ByRowPipeline(EmbeddedPipeline):
             return None
         plane = model.plane if model.refusal is None else self._scores.plane
         return replace(model, scores=of_largest(self._scores.scores, self._definition.most_classes), plane=plane)
+
+    def scored(self) -> list[tuple[int, ScoredRows]]:
+        """What was predicted of each row since the last call, by the plane of the rows before it."""
+        scored, self._scored = self._scored, []
+        return scored
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Score the rows one by one, and append them to the embedded broker's logs."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
+from deltaplane.log.scoring import ScoredRows
 from deltaplane.wire import read_dead_letter
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher, reader
@@ -150,6 +151,10 @@ class KafkaPipeline:
         """For how many rows and records there are dead letters of the workers behind a model."""
         counts = {} if model is None else model.totals
         return sum(n for name, n in counts.items() if name in DEAD_LETTERED or name.startswith("refused "))
+
+    def scored(self) -> list[tuple[int, ScoredRows]]:
+        """Nothing: workers keep the counts alone, and send no predictions of rows."""
+        return []
 
     def rounding_error(self) -> None:
         """Known to the workers, not here."""

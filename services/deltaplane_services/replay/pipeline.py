@@ -8,6 +8,7 @@ from typing import Protocol
 from deltaplane.arrays import Floats
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
+from deltaplane.log.scoring import ScoredRows
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_dead_letter
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
@@ -36,6 +37,9 @@ class Pipeline(Protocol):
     def dead_letters(self) -> list[DeadLetter]:
         """What was refused since the last call."""
 
+    def scored(self) -> list[tuple[int, ScoredRows]]:
+        """What was predicted of rows since the last call, by partition, where that is kept; nothing elsewhere."""
+
     def rounding_error(self) -> Floats | None:
         """Largest distance between a feature's values and the grid, float64[d], where it is known here."""
 
@@ -52,11 +56,14 @@ class EmbeddedPipeline:
         seed: int,
         *,
         keep_window: bool = False,
+        keep_scored: bool = False,
         broker: EmbeddedBroker | None = None,
         now: int = 0,
     ) -> None:
         # A round must take all of a chunk, so that the next chunk meets a model that contains it.
-        options = RunnerOptions(records_per_poll=2**31, seed=seed, decode=False, keep_window=keep_window)
+        options = RunnerOptions(
+            records_per_poll=2**31, seed=seed, decode=False, keep_window=keep_window, keep_scored=keep_scored
+        )
         self._runner = EmbeddedRunner(definition, options=options, broker=broker, now=now)
         if broker is not None:
             # The rows that are live are read again before others come.
@@ -94,6 +101,10 @@ class EmbeddedPipeline:
                 broker.trim(DEAD_LETTERS, partition, end)
             broker.trim(RECEIPTS, partition, broker.end(RECEIPTS, partition))
         return letters
+
+    def scored(self) -> list[tuple[int, ScoredRows]]:
+        """That of all workers."""
+        return self._runner.take_scored()
 
     def rounding_error(self) -> Floats | None:
         """That of all workers."""

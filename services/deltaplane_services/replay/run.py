@@ -43,6 +43,7 @@ from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_ro
 from deltaplane_services.replay.label_order import LabelOrder
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
+from deltaplane_services.replay.predictions import Predictions
 from deltaplane_services.replay.saved import SavedReplay, save
 from deltaplane_services.replay.verdict import Verdict, verdict_of
 from deltaplane_services.system.interrupts import Interrupts
@@ -94,6 +95,8 @@ class ReplayResult:
     """What was recognised in the file and not told."""
     decisions: tuple[Decision, ...] = ()
     """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
+    predictions: Predictions | None = None
+    """What was predicted of each row before it was learned, if that was to be kept."""
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -112,11 +115,16 @@ def embedded(
         if slow := slow_from_the_start(definition, options):
             warn(slow)
         if by_row(definition, options):
-            return ByRowPipeline(definition, options.seed, (lambda _: None) if slow else warn)
-        keep, broker, now = options.save is not None, None, 0
-        if saved is not None:
-            broker, now = saved.broker, saved.now
-        return EmbeddedPipeline(definition, options.seed, keep_window=keep, broker=broker, now=now)
+            warn_later: Callable[[str], None] = (lambda _: None) if slow else warn
+            return ByRowPipeline(definition, options.seed, warn_later, keep_scored=options.keep_predictions)
+        return EmbeddedPipeline(
+            definition,
+            options.seed,
+            keep_window=options.save is not None,
+            keep_scored=options.keep_predictions,
+            broker=None if saved is None else saved.broker,
+            now=0 if saved is None else saved.now,
+        )
 
     return open_pipeline
 
@@ -133,16 +141,19 @@ def replay(
     one ends it at once, without a result.
     """
     choice = ColumnChoice(options)
-    with Interrupts() as interrupts, open_rows(options.source, choice.reader_options) as reader, ExitStack() as stack:
+    source = options.content or options.source
+    with Interrupts() as interrupts, open_rows(source, choice.reader_options) as reader, ExitStack() as stack:
         options = choice.completed(options)
         stack.enter_context(blas_threads(options.blas_threads))
         blocks: Iterator[RowBlock] = reader
-        if Path(options.source).is_file():  # A pipe may keep its reader waiting, and nobody could end it.
+        if (
+            options.content is not None or Path(options.source).is_file()
+        ):  # A pipe may keep its reader waiting, and nobody could end it.
             blocks = stack.enter_context(ReadAhead(reader))
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
         first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
-        rows = np.vstack([block.features for block in first]) if first else None
+        rows = _rows_to_fit_on(first, options)
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if saved is not None:
@@ -173,6 +184,14 @@ def replay(
         if output is not None:
             output.keep()
         return result
+
+
+def _rows_to_fit_on(first: list[RowBlock], options: ReplayOptions) -> Floats | None:
+    """The first rows; with rules for columns as many of every format, which have blocks of other lengths."""
+    if not first:
+        return None
+    rows = np.vstack([block.features for block in first])
+    return rows[: limits.GRID_FIT_ROWS] if options.tables.get("columns") else rows
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
@@ -208,6 +227,9 @@ class _Run:
         self._pipeline = pipeline
         self._oracle = Oracle(feed.definition) if options.verify else None
         self._series = PrequentialSeries()
+        self._predictions: Predictions | None = None
+        if options.keep_predictions:
+            self._predictions = Predictions(feed.definition, with_ids=bool(options.input.get("id")))
         self._refusals = Refusals()
         self._labels: set[str] = set()
         self._order = LabelOrder(feed.definition.classes.positive)
@@ -291,6 +313,7 @@ class _Run:
             ended_early=self.ended_early,
             verdict=self._verdict(model),
             notes=self._reader.notes,
+            predictions=self._predictions,
         )
 
     def _verdict(self, model: Model) -> Verdict:
@@ -305,6 +328,8 @@ class _Run:
         if self._oracle is not None:
             self._oracle.note(published)
         self._pipeline.advance(published.now)
+        if self._predictions is not None:
+            self._predictions.add(published.batches, self._pipeline.scored())
         if self._pipeline.model is not None:
             self._series.add(self._feed.rows, self._pipeline.model)
         self._harvest(published)

@@ -1,0 +1,190 @@
+"""What is said of a replay by name, as the command and Python say it: the options of the one are the keywords of the
+other, and one place makes the same run of both.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypedDict
+
+from deltaplane.errors import DefinitionError
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.table_values import flag, number, whole
+from deltaplane_services.definition_file.definition_tables import (
+    Tables,
+    check_input,
+    lay_over,
+    lay_over_input,
+    names_of,
+    read_prior,
+)
+from deltaplane_services.definition_file.settings import resolve_knob
+from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
+
+__all__ = ["Keywords", "c_of", "check_keywords", "replay_options", "tables_of", "weighting_of", "window_of"]
+
+_Names = str | Sequence[str]
+"""_Names of columns: several in a list, or in a text with commas."""
+
+
+class Keywords(TypedDict, total=False):
+    """The keywords of a replay, each the option of the command with that name; None is as if it were not given."""
+
+    label: str | None
+    positive: str | int | None
+    time: str | None
+    id: str | None
+    ignore: _Names | None
+    features: _Names | None
+    category: _Names | None
+    number: _Names | None
+    missing: str | None
+    rename: _Names | None
+    na: _Names | None
+    labels: str | None
+    format: str | None
+    header: bool | None
+    delimiter: str | None
+    quote: str | None
+    comment: str | None
+    encoding: str | None
+    decimal: str | None
+    thousands: str | None
+    libsvm_base: str | None
+    number_of_features: int | None
+    time_unit: str | None
+    time_format: str | None
+    time_zone: str | None
+    definition: str | PathLike[str] | Mapping[str, Any] | StreamDefinition | None
+    window: str | int | Sequence[str | int] | None
+    max_window: int | None
+    partitions: int | None
+    kind: str | None
+    C: str | float | Sequence[float] | None
+    weighting: str | Mapping[str, float] | None
+    standardize: bool | None
+    feature_map: str | None
+    units: int | None
+    sigma: float | None
+    prior: str | PathLike[str] | None
+    chunk: int | None
+    imbalance: str | None
+    retire_fraction: float | None
+    seed: int | None
+    shuffle: int | None
+    verify: bool | None
+    blas_threads: int | None
+
+
+_OF_THE_FILE = (
+    *("features", "rename", "na", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),
+    *("decimal", "thousands", "libsvm_base", "number_of_features", "time_unit", "time_format", "time_zone"),
+)
+_LISTS = ("ignore", "features", "rename", "na")
+_NOT_HERE = {
+    "speed": "rows are replayed as fast as they go",
+    "broker": "a replay on Kafka is one of the command",
+    "save": "a replay that goes on later is one of the command",
+    "resume": "a replay that goes on later is one of the command",
+    "report": "write the page of the result with .report(path)",
+    "plots": "write the pictures of the result with .report(path, plots)",
+    "json": "the result has it as .summary",
+    "write_definition": "the result has it as .definition_text",
+}
+
+
+def check_keywords(given: Mapping[str, Any]) -> None:
+    """Raise DefinitionError for a keyword that a replay has not, with the nearest one that it has."""
+    known = Keywords.__annotations__
+    for name in given:
+        if name in _NOT_HERE:
+            raise DefinitionError(f"replay: it has no keyword {name!r} in Python: {_NOT_HERE[name]}")
+        if name not in known:
+            # A name in another case is nearer than one of other letters.
+            folded = {one.lower(): one for one in known}
+            close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)
+            hint = f"did you mean {folded[close[0]]!r}?" if close else f"known are {', '.join(known)}"
+            raise DefinitionError(f"replay: unknown keyword {name!r}; {hint}")
+
+
+def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
+    """The tables of a definition with what is given laid over them. Raises DefinitionError for a wrong value."""
+    say = {name: value for name, value in given.items() if value is not None}
+    # A text with commas is left to the reader, who knows whether a column is called so.
+    lists = {name: [say[name]] if isinstance(say[name], str) else list(say[name]) for name in _LISTS if name in say}
+    roles = {name: say.get(name) for name in ("label", "time", "id")}
+    of_file = {name: lists.get(name, say.get(name)) for name in _OF_THE_FILE}
+    laid = lay_over_input(tables, **roles, ignore=lists.get("ignore"), **of_file)
+    check_input(laid.get("input", {}))
+    laid = lay_over(laid, "classes", positive=say.get("positive"))
+    laid = lay_over(laid, "features", missing=say.get("missing"))
+    laid = lay_over(laid, "window", length=window_of(say.get("window")), max=say.get("max_window"))
+    laid = lay_over(laid, "", partitions=say.get("partitions"))
+    laid = lay_over(laid, "feature_map", kind=say.get("feature_map"), units=say.get("units"), sigma=say.get("sigma"))
+    laid = lay_over(
+        laid,
+        "solver",
+        kind=say.get("kind"),
+        C=c_of(say.get("C")),
+        weighting=weighting_of(say.get("weighting")),
+        standardize=say.get("standardize"),
+    )
+    return laid if say.get("prior") is None else {**laid, "prior": read_prior(Path(say["prior"]))}
+
+
+def replay_options(
+    source: str, tables: Tables, given: Mapping[str, Any], environment: Mapping[str, str], **others: Any
+) -> ReplayOptions:
+    """The run that is asked for; ``tables`` are those of :func:`tables_of`, ``others`` fields of the options.
+
+    Raises DefinitionError for a wrong value.
+    """
+    say = {name: value for name, value in given.items() if value is not None}
+    imbalance, shuffle = say.get("imbalance"), say.get("shuffle")
+    return ReplayOptions(
+        source=source,
+        tables=tables,
+        chunk=whole(say.get("chunk", 100), "chunk"),
+        imbalance=None if imbalance is None else ImbalanceSchedule.parse(str(imbalance)),
+        retire_fraction=number(say.get("retire_fraction", 0.0), "retire-fraction"),
+        seed=whole(say.get("seed", 0), "seed"),
+        verify=flag(say.get("verify", False), "verify"),
+        shuffle=None if shuffle is None else whole(shuffle, "shuffle"),
+        category=names_of(say.get("category")),
+        number=names_of(say.get("number")),
+        blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
+        **others,
+    )
+
+
+def window_of(given: Any) -> Any:
+    """One window, or several with commas."""
+    return [part.strip() for part in given.split(",")] if isinstance(given, str) and "," in given else given
+
+
+def c_of(given: Any) -> Any:
+    """``auto``, one C, or several with commas."""
+    if not isinstance(given, str) or given == "auto":
+        return given
+    try:
+        numbers = [float(part) for part in given.split(",")]
+    except ValueError:
+        raise DefinitionError(f"C: expected auto, a number, or numbers with commas, got {given!r}") from None
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
+def weighting_of(given: Any) -> Any:
+    """A name, or explicit weights: ``'0=1,1=5'``."""
+    if not isinstance(given, str) or "=" not in given:
+        return given
+    weights = {}
+    for part in given.split(","):
+        label, _, weight = part.rpartition("=")
+        try:
+            weights[label.strip()] = float(weight)
+        except ValueError:
+            raise DefinitionError(f"weighting: expected LABEL=WEIGHT pairs such as '0=1,1=5', got {part!r}") from None
+    return weights
