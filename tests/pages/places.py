@@ -26,6 +26,7 @@ ALONE = (
     "docs/how-to/choose-windows.md",
     "docs/how-to/estimators.md",
     "docs/how-to/mixed-tables.md",
+    "docs/how-to/replay-in-python.md",
     "docs/how-to/producers.md",
     "docs/how-to/secure.md",
     "docs/install.md",

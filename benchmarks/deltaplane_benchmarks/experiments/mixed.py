@@ -16,7 +16,7 @@ from deltaplane_benchmarks.peers.task import EXTRA
 
 __all__ = ["KEEL", "TABLES", "exhibit_of"]
 
-NOTES = (
+_NOTES = (
     "Test, then train: a chunk is predicted, then learned. Rows before a learner's first model are not counted.",
     "Deltaplane is given the file and the name of its label; the others columns sorted by hand into numbers and words.",
     "Rows of KEEL's tables are in the order of their files.",
@@ -58,7 +58,7 @@ def exhibit_of(name: str, title: str, tables: Iterable[MixedTable], say: Callabl
         rows=tuple(rows),
         targets=tuple(targets),
         data=tuple(sources),
-        notes=(*NOTES, *hows),
+        notes=(*_NOTES, *hows),
     )
 
 

@@ -65,7 +65,7 @@ class ResumeFrom:
 class WorkerProcessor:
     """One source's state in one worker's life; ``writer`` must never have been used before.
 
-    ``topics``: those that this life reads, where the brokers tell their identifiers.
+    ``topics``: those that this life reads, if brokers tell their identifiers. ``note_scored`` is told each prediction.
     """
 
     def __init__(
@@ -84,8 +84,7 @@ class WorkerProcessor:
         # Where the next tile begins. Reading may begin later, where a log that nobody has read yet has lost its head.
         self._samples_covered = 0
         self._retirements_covered = 0
-        self._samples_position = 0
-        self._retirements_position = 0
+        self._samples_position = self._retirements_position = 0
         # Below these offsets the logs hold nothing more: what lies between them and the positions are gaps.
         self._read_to = (0, 0)
         # Records that came before the refill was over: what follows them may be fetched already.
@@ -93,7 +92,6 @@ class WorkerProcessor:
         self._held_retirements: list[Record] = []
         self._model: Model | None = None
         self.note_scored: NoteScored | None = None
-        """Is told what was predicted of each row, if somebody wants to know."""
         self.ignored_watermarks = 0
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK

@@ -121,9 +121,10 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("scored", plain(_scored(result)))
     table.add_row("G-mean", Text(number(scores.gmean), "bold"))
     if positive is not None:
-        chosen = "" if definition.classes.positive is not None else ", the rarer class"
+        if definition.classes.positive is None:
+            table.add_row("positive", plain(f"{positive}, the rarer class; --positive names another"))
         table.add_row(
-            plain(f"sensitivity ({positive}{chosen})"),
+            plain(f"sensitivity ({positive})"),
             f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",
         )
         table.add_row(
