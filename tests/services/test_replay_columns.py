@@ -141,6 +141,19 @@ def test_a_table_of_numbers_is_read_as_it_was_before_there_were_rules(tmp_path: 
     assert found.definition.features == ("a", "b", "row")
 
 
+def test_a_long_table_of_numbers_has_one_digest_from_every_format(tmp_path: Path) -> None:
+    chance = random.Random(3)
+    # Long cells: blocks of text end after other rows than blocks of numbers.
+    rows: list[Row] = [
+        {**{f"a{column}": chance.gauss(0, 1 + at / 1000) for column in range(12)}, "label": chance.choice("pq")}
+        for at in range(15_000)
+    ]
+    files = {"rows.csv": as_csv(rows), "rows.jsonl": as_json_lines(rows), "rows.parquet": as_parquet(rows)}
+    found = [replayed(tmp_path, data, name, chunk=5000, tables={"classes": {}}) for name, data in files.items()]
+    assert [one.decisions for one in found] == [()] * 3
+    assert len({one.model.digest for one in found}) == 1
+
+
 def test_a_column_of_codes_can_be_a_category_and_a_row_that_fits_no_rule_costs_itself(
     tmp_path: Path,
 ) -> None:

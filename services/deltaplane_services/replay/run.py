@@ -153,7 +153,7 @@ def replay(
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
         first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
-        rows = _rows_to_fit_on(first, options)
+        rows = _rows_to_fit_on(first)
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if saved is not None:
@@ -186,12 +186,9 @@ def replay(
         return result
 
 
-def _rows_to_fit_on(first: list[RowBlock], options: ReplayOptions) -> Floats | None:
-    """The first rows; with rules for columns as many of every format, which have blocks of other lengths."""
-    if not first:
-        return None
-    rows = np.vstack([block.features for block in first])
-    return rows[: limits.GRID_FIT_ROWS] if options.tables.get("columns") else rows
+def _rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
+    """The first rows, as many from every format, though their blocks have other lengths."""
+    return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
