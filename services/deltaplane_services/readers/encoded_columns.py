@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 from deltaplane.columns.encoder import Cells, CodedCells, Encoded, Encoder
 from deltaplane.columns.rules import NumberRule
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 
-__all__ = ["RowEncoder", "are_numbers", "encoded_layout", "told_encoder"]
+__all__ = ["FirstCells", "RowEncoder", "are_numbers", "encoded_layout", "first_cells"]
+
+FirstCells: TypeAlias = tuple[Mapping[str, Cells], Sequence[str]]
+"""The first cells of each column, and the labels of these rows."""
 
 
 class RowEncoder:
@@ -26,7 +29,6 @@ class RowEncoder:
     def __init__(self, layout: Layout) -> None:
         assert layout.encoder is not None, "a layout of encoded columns has an encoder"
         self._encoder = layout.encoder
-        self._layout = layout
         self._position = {layout.names[position]: position for position in layout.features}
         # Numbers that are not written as Python has them.
         self._forms = {
@@ -81,27 +83,29 @@ def are_numbers(layout: Layout, rows: Sequence[Sequence[str]]) -> bool:
     return True
 
 
-def encoded_layout(layout: Layout, rows: Sequence[Sequence[str]], options: ReaderOptions) -> Layout:
-    """The layout of a table of text as :func:`told_encoder` has it, for its first rows of texts."""
-    if options.encoder is None and (not rows or are_numbers(layout, rows)):
+def encoded_layout(layout: Layout, options: ReaderOptions, look: Callable[[], FirstCells | None]) -> Layout:
+    """The layout with the encoder that is declared, or that is decided on from the first rows; else as it is.
+
+    ``look`` gives what there is to decide on, None if all is numbers; rules that are declared need no look at the rows.
+    Raises :class:`DefinitionError` if there is nothing to learn from.
+    """
+    if options.encoder is not None:
+        return _with_encoder(layout, options.encoder)
+    if options.decide is None or (first := look()) is None:
         return layout
-    labels = [layout.labels(row[layout.label]) for row in rows]
+    return _with_encoder(layout, options.decide(*first))
+
+
+def first_cells(layout: Layout, rows: Sequence[Sequence[str]]) -> FirstCells | None:
+    """What rows of text have to decide on; None if there are none, or all is numbers."""
+    if not rows or are_numbers(layout, rows):
+        return None
     table: dict[str, Cells] = {}
     for position in layout.features:
         form = layout.form_of(position)
         cells: list[Any] = [row[position] for row in rows]
         table[layout.names[position]] = cells if form.is_as_python_writes else [_read(form.read, one) for one in cells]
-    return told_encoder(layout, table, labels, options)
-
-
-def told_encoder(layout: Layout, first: Mapping[str, Cells], labels: Sequence[str], options: ReaderOptions) -> Layout:
-    """The layout with the encoder that is declared, or that is decided on from the first rows and their labels.
-
-    Raises :class:`DefinitionError` if there is nothing to learn from.
-    """
-    if options.encoder is not None:
-        return _with_encoder(layout, options.encoder)
-    return layout if options.decide is None else _with_encoder(layout, options.decide(first, labels))
+    return table, [layout.labels(row[layout.label]) for row in rows]
 
 
 def _with_encoder(layout: Layout, encoder: Encoder) -> Layout:

@@ -22,7 +22,7 @@ from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.cells import canonical_label, clip, printable
-from deltaplane_services.readers.encoded_columns import told_encoder
+from deltaplane_services.readers.encoded_columns import FirstCells, encoded_layout
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.saved_index import without_saved_index
@@ -73,21 +73,24 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
 
 def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict[str, str]) -> Layout:
     """The layout with the encoder that is declared or decided on; without one, if all of the first rows is numbers."""
+    if options.encoder is not None or options.decide is not None:
+        _refuse_nested(file, layout, written)
+    return encoded_layout(layout, options, lambda: _first_cells(file, layout, written))
+
+
+def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCells | None:
+    """What the first rows have to decide on; None if they cannot be read, or all is numbers."""
     import pyarrow as pa
 
-    if options.encoder is None and options.decide is None:
-        return layout
-    _refuse_nested(file, layout, written)
     names = [layout.names[position] for position in layout.features]
     first: Any = None
     with suppress(pa.ArrowException, OSError, ValueError):  # What cannot be read says so with the first row.
         columns = [written[name] for name in (*names, layout.names[layout.label])]
         first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
-    if options.encoder is None and (first is None or all(_is_plain(first.column(written[name])) for name in names)):
-        return layout
-    cells = {} if first is None else {name: _cells(first.column(written[name])) for name in names}
-    labels = [] if first is None else _labels(first.column(written[layout.names[layout.label]]), layout)
-    return told_encoder(layout, cells, labels, options)
+    if first is None or all(_is_plain(first.column(written[name])) for name in names):
+        return None
+    cells = {name: _cells(first.column(written[name])) for name in names}
+    return cells, _labels(first.column(written[layout.names[layout.label]]), layout)
 
 
 def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:

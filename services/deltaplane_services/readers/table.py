@@ -18,7 +18,7 @@ from deltaplane_services.readers.bounds import LINE_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.cures import cure_of_text
-from deltaplane_services.readers.encoded_columns import encoded_layout
+from deltaplane_services.readers.encoded_columns import FirstCells, encoded_layout, first_cells
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
@@ -88,11 +88,7 @@ class TableReader:
             rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
             layout = replace(layout, times=rule)
             source.notes += [note] if note else []
-        if options.encoder is not None or options.decide is not None:
-            # Rules that are declared need no look at the rows.
-            rows = first_rows(dialect, cutter, limits.GRID_FIT_ROWS if options.encoder is None else FIRST_ROWS)
-            layout = encoded_layout(layout, [row for row in rows if len(row) == len(layout.names)], options)
-        self._layout = layout
+        self._layout = layout = encoded_layout(layout, options, lambda: self._first_cells(layout))
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
         self._rows = RowByRow(layout, options)
 
@@ -122,6 +118,10 @@ class TableReader:
     def first_cells(self, position: int) -> list[str]:
         """The cells of one column in the first rows, before any blocks were asked for."""
         return self._cells(self._layout, position)
+
+    def _first_cells(self, layout: Layout) -> FirstCells | None:
+        rows = first_rows(self._dialect, self._cutter, limits.GRID_FIT_ROWS)
+        return first_cells(layout, [row for row in rows if len(row) == len(layout.names)])
 
     def _cells(self, layout: Layout, position: int) -> list[str]:
         rows = first_rows(self._dialect, self._cutter)
