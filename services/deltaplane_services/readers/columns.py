@@ -67,6 +67,7 @@ class ColumnParser:
         used = sorted(text.union(layout.features))
         self._typed = self._convert_options({p: pa.string() if p in text else pa.float64() for p in used})
         self._as_text = self._convert_options({p: pa.string() for p in used})
+        self._encoder = None if layout.encoder is None else RowEncoder(layout)
         self._whole_numbers: WholeNumberParser | None = None
         if not layout.forms and not layout.form.numbers_may_be_missing and layout.encoder is None:
             self._whole_numbers = WholeNumberParser(layout, delimiter)
@@ -137,7 +138,7 @@ class ColumnParser:
         line_numbers = _lines_with_rows(data, first_line_number, table.num_rows)
         if line_numbers is None:
             return None
-        columns = _Conversion(self._layout)
+        columns = _Conversion(self._layout, self._encoder)
         block = columns.block(table, line_numbers)
         if columns.odd_rows:
             return None
@@ -164,7 +165,7 @@ class ColumnParser:
             return None
         odd_lines = all_lines[odd].tolist()
         line_numbers = np.delete(all_lines, odd)
-        columns = _Conversion(self._layout)
+        columns = _Conversion(self._layout, self._encoder)
         block = columns.block(table, line_numbers)
         keep = np.ones(len(block), dtype=np.bool_)
         keep[list(columns.odd_rows)] = False
@@ -185,8 +186,9 @@ class ColumnParser:
 class _Conversion:
     """Columns of an Arrow table to those of a row block; rows with a cell that cannot be converted become odd."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, encoder: RowEncoder | None = None) -> None:
         self._layout = layout
+        self._encoder = encoder
         self.odd_rows: set[int] = set()
 
     def block(self, table: Any, line_numbers: Int64s) -> RowBlock:
@@ -198,8 +200,8 @@ class _Conversion:
 
     def _features(self, table: Any) -> Floats:
         layout = self._layout
-        if layout.encoder is not None:
-            encoded = RowEncoder(layout).of_columns(table)
+        if self._encoder is not None:
+            encoded = self._encoder.of_columns(table)
             self.odd_rows.update(one.row for one in encoded.refused)
             return encoded.features
         columns = []
