@@ -54,7 +54,7 @@ WEIGHTS = {
 PAUSES_SECONDS = ((0.1, 1.0), (2.0, 6.0))
 PUT_OFF_SECONDS = 0.5
 PUT_OFF_AT_MOST = 240
-WAIT_SECONDS = 40.0
+WAIT_SECONDS = 120.0
 STATIC_SLOT = 1
 """The worker with a name of its own in the group (static membership); the others get their places anew."""
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from kafka.guardian import Guardian, freeze, signal_group
 
 SHUT_OUT = 2
-END_SECONDS = 60.0
+END_SECONDS = 120.0
 """How long a process that was told to end may take before the run calls it hung."""
 
 

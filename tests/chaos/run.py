@@ -29,7 +29,7 @@ from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 from kafka.background import Background
 from kafka.cluster import KafkaCluster
 
-DRAIN_SECONDS = 120.0
+DRAIN_SECONDS = 300.0
 LAST_ROWS = 400
 CALM_SECONDS = 2.0
 """Load before the first event and after the last."""

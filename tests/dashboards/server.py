@@ -21,7 +21,7 @@ from dashboards.distribution import tools
 
 TOP = Path(__file__).resolve().parents[2]
 DEPLOY = TOP / "deploy"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 """How long a test waits for what must come. Nothing is judged by how soon it does."""
 
 

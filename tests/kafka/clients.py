@@ -13,9 +13,10 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from deltaplane_services.kafka.log_errors import patience
 from kafka.errors import KafkaNotStarted
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 
 _POLL_SECONDS = 0.05
 
@@ -106,11 +107,20 @@ def require_answer(bootstrap: str, what: str) -> None:
 
 def _partitions(client: AdminClient | Consumer, topic: str) -> dict[int, Any]:
     """Return what the cluster says of each partition: confluent-kafka's PartitionMetadata, which it has no name for."""
-    described = client.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic]
-    if described.error is not None:
-        raise KafkaException(described.error)
-    partitions: dict[int, Any] = described.partitions
-    return partitions
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            described = client.list_topics(topic, timeout=PATIENCE_SECONDS).topics[topic]
+        except KafkaException as error:
+            # The broker that was asked may be the one that has just been killed.
+            if not patience(error) or time.monotonic() > until:
+                raise
+            time.sleep(_POLL_SECONDS)
+            continue
+        if described.error is not None:
+            raise KafkaException(described.error)
+        partitions: dict[int, Any] = described.partitions
+        return partitions
 
 
 def _passed(consumer: Consumer, starts: Sequence[TopicPartition], ends: Mapping[int, int]) -> bool:

@@ -36,10 +36,10 @@ from kafka.errors import KafkaNotStarted
 from kafka.guardian import Guardian, freeze, signal_group
 from kafka.properties import HOST, NodePorts, broker_properties
 
-START_TIMEOUT_SECONDS = 120.0
+START_TIMEOUT_SECONDS = 300.0
 """How long a node may take to start before it is given up. Two seconds are usual; this bounds a hang, nothing else."""
 
-STOP_TIMEOUT_SECONDS = 60.0
+STOP_TIMEOUT_SECONDS = 120.0
 """How long a node may take to stop in an orderly way before it is killed."""
 
 _STARTED = b"Kafka Server started"

@@ -51,12 +51,16 @@ def broker_properties(
         "transaction.state.log.min.isr": in_sync,
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
-        # A dead node is noticed in seconds.
-        "broker.heartbeat.interval.ms": "300",
-        "broker.session.timeout.ms": "3000",
+        # A dead node is noticed in seconds, and a machine that stands still for two of them is no dead node.
+        "broker.heartbeat.interval.ms": "1000",
+        "broker.session.timeout.ms": "6000",
         "replica.lag.time.max.ms": "5000",
-        "controller.quorum.election.timeout.ms": "500",
-        "controller.quorum.fetch.timeout.ms": "1000",
+        "controller.quorum.election.timeout.ms": "1000",
+        "controller.quorum.fetch.timeout.ms": "2000",
+        # However long a node takes to find the others, on a machine that has more to do.
+        "initial.broker.registration.timeout.ms": "240000",
+        # Records of nothing: half of what an idle node does.
+        "metadata.max.idle.interval.ms": "5000",
         # So is a dead group member, where a test asks for that; and a first member need not wait for others.
         "group.min.session.timeout.ms": "1000",
         "group.consumer.min.session.timeout.ms": "1000",
@@ -77,5 +81,5 @@ def broker_properties(
         # Reserved for every partition, in full: at Kafka's 10 MB a few hundred of them look like gigabytes.
         "log.index.size.max.bytes": "262144",
         "log.cleaner.dedupe.buffer.size": "2097152",
-        "log.cleaner.backoff.ms": "1000",
+        "log.cleaner.backoff.ms": "5000",
     }

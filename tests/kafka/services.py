@@ -35,7 +35,7 @@ from deltaplane_services.operations.model_listing import NoModel, newest_model
 from kafka import prepared
 from kafka.guardian import Guardian, signal_group
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 _POLL_SECONDS = 0.05
 
 STREAM: Mapping[str, Any] = {

@@ -17,6 +17,7 @@ from deltaplane_services.definition_file.kafka_properties import ClusterName, cl
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.access import ROLES, Operation
 from deltaplane_services.kafka.certificates import with_cause
+from deltaplane_services.kafka.client_errors import Answer, codes
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log_errors import LogUnavailable
@@ -31,6 +32,8 @@ ATTEMPTS = 5
 """How long a broker may take to answer the first question, and how often it is asked. The client may put it to a broker
 that has just died, and goes on waiting for that one; asked anew, it chooses again. A supervisor that starts brokers and
 services together starts a service again that came too early."""
+
+_PASSING = codes(Answer.PASSES)
 
 CLUSTERS: tuple[ClusterName, ...] = ("site", "central")
 
@@ -145,4 +148,4 @@ class _Described:
 def _may_pass(fault: KafkaException | TimeoutError) -> bool:
     """Whether a broker that is gone may be behind a fault: another one may answer."""
     error = fault.args[0] if fault.args else None
-    return isinstance(error, KafkaError) and error.name() in {"_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT"}
+    return isinstance(error, KafkaError) and error.code() in _PASSING

@@ -14,6 +14,8 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
+from deltaplane_services.kafka.client_errors import Answer, codes
+
 __all__ = ["ANSWER_SECONDS", "ASK_SECONDS", "TopicWatch"]
 
 ASK_SECONDS = 2.0
@@ -23,7 +25,7 @@ ANSWER_SECONDS = 4.0
 """How long a broker may take."""
 
 _NOT_THERE = "UNKNOWN_TOPIC_OR_PART"
-_NO_ANSWER = {"_TIMED_OUT", "REQUEST_TIMED_OUT", "_TRANSPORT", "_ALL_BROKERS_DOWN", "_DESTROY", "_RESOLVE"}
+_NO_ANSWER = codes(Answer.PASSES) | {KafkaError._DESTROY}  # noqa: SLF001 - public all the same.
 
 _NO_ID = {"None", "A" * 22}
 """What a broker tells that has none to tell."""
@@ -82,8 +84,8 @@ class TopicWatch:
                 name = error.name() if isinstance(error, KafkaError) else ""
                 if name == _NOT_THERE:
                     missing.add(topic)
-                elif name in _NO_ANSWER:
-                    silence = f"{error.str()} ({name})" if isinstance(error, KafkaError) else str(fault)
+                elif isinstance(error, KafkaError) and error.code() in _NO_ANSWER:
+                    silence = f"{error.str()} ({name})"
             else:
                 partitions[topic] = len(described.partitions)
                 if (told := str(described.topic_id)) not in _NO_ID:
