@@ -71,7 +71,8 @@ def any_kafka(directory: Path) -> AbstractContextManager[RunningKafka]:
         return nullcontext(NamedKafka(named))
     if not why_no_container():
         return docker.KafkaContainer.start()
-    return KafkaCluster.start(directory)
+    # Nobody ends it but the run. So no silence of it, on a machine that has more to do, makes it dead to itself.
+    return KafkaCluster.start(directory, properties={"broker.session.timeout.ms": "60000"})
 
 
 def _refusal(attempt: Callable[[], object]) -> str:
