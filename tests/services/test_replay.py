@@ -136,7 +136,7 @@ FIXED = ("--definition", DEFINITION, "--window", "all", "--C", "1")
 
 
 def test_the_digest_over_everything_does_not_depend_on_partitions_chunks_or_order(replay: Run, tmp_path: Path) -> None:
-    header, rows = electricity(4000)
+    header, rows = electricity(1500)
     file = write_csv(tmp_path / "rows.csv", header, rows)
     shuffled = write_csv(tmp_path / "shuffled.csv", header, random.Random(7).sample(rows, len(rows)))
     runs = [
@@ -156,7 +156,7 @@ def test_the_digest_over_everything_does_not_depend_on_partitions_chunks_or_orde
 
 
 def test_the_digest_of_a_span_of_time_does_not_depend_on_partitions_or_chunks(replay: Run, tmp_path: Path) -> None:
-    header, rows = electricity(4000)
+    header, rows = electricity(1500)
     file = write_csv(tmp_path / "rows.csv", header, rows)
     runs = [
         replay(file, "--definition", DEFINITION, "--window", "7d", "--partitions", partitions, "--chunk", chunk)
