@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+import io
 import json
 import sys
 from dataclasses import replace
@@ -24,8 +27,10 @@ from deltaplane_benchmarks.data.archives import DataMissing
 from deltaplane_benchmarks.experiments import peers
 from deltaplane_benchmarks.peers import batches, moa, ours, tested_rows
 from deltaplane_benchmarks.peers.learners import LEARNERS
+from deltaplane_benchmarks.peers.no_change import NO_CHANGE, NO_CHANGE_BY_ROW, last_known
 from deltaplane_benchmarks.peers.task import EXTRA, LABELS, Learner, Task, measure
 
+ELECTRICITY = Path(__file__).parents[2] / "examples" / "electricity.csv.gz"
 SEED = 31
 
 
@@ -54,6 +59,22 @@ def test_no_learner_has_seen_the_label_that_it_is_asked_for(learner: Learner) ->
     # Labels that say nothing of the rows: who does better than chance has seen them.
     chance = replace(task, flags=np.random.default_rng(SEED).random(400) < 0.5)
     assert measure(learner, chance, 1).gmean < 0.65
+
+
+@pytest.mark.parametrize("step", [1, 7, 100, 1000])
+def test_no_change_guesses_the_last_label_whose_row_came_before_the_chunk(step: int) -> None:
+    flags = np.random.default_rng(SEED).random(450) < 0.3
+    expected = [False if at < step else bool(flags[at - at % step - 1]) for at in range(450)]
+    assert last_known(flags, step).tolist() == expected
+
+
+def test_no_change_is_above_most_learners_on_elec2_if_labels_come_at_once_and_worth_nothing_if_they_are_late() -> None:
+    rows = csv.DictReader(io.StringIO(gzip.decompress(ELECTRICITY.read_bytes()).decode()))
+    flags = np.array([row["target"] == "1" for row in rows])
+    task = Task(np.zeros((len(flags), 1)), flags, 100, len(flags))
+    at_once, late = (measure(learner, task, 1).gmean for learner in (NO_CHANGE_BY_ROW, NO_CHANGE))
+    assert round(at_once, 3) == 0.850
+    assert late < 0.55
 
 
 @pytest.mark.parametrize("step", [100, 1])
@@ -172,6 +193,7 @@ def test_what_is_not_installed_keeps_its_line_and_says_what_would_bring_it(
 ) -> None:
     nowhere = replace(tested_rows.LOGISTIC, package="deltaplane_no_such_package")
     monkeypatch.setattr(peers, "LEARNERS", (batches.SGD, nowhere))
+    monkeypatch.setattr(peers, "BASELINES", ())
     table = clouds("Elec2", {"0": 150, "1": 150}, 4, apart=3.0, seed=SEED)
     task = task_of(300)
     exhibit = peers.exhibit(bench_without_data(tmp_path, quick=True), table, peers.STREAMS[1], task, None)

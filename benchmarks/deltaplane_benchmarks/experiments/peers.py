@@ -15,7 +15,7 @@ from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series
 from deltaplane_benchmarks.peers import moa
-from deltaplane_benchmarks.peers.learners import LEARNERS
+from deltaplane_benchmarks.peers.learners import BASELINES, LEARNERS
 from deltaplane_benchmarks.peers.task import CHUNK_ROWS, EXTRA, Learner, Measured, Task, measure
 
 __all__ = [
@@ -74,7 +74,7 @@ def exhibit(bench: Bench, data: DataSet, stream: PeerStream, task: Task, moa_jar
     rows: list[tuple[Cell, ...]] = []
     measured: list[tuple[str, Measured]] = []
     hows: list[str] = []
-    for learner in (*LEARNERS, *moa.learners(moa_jars)):
+    for learner in (*BASELINES, *LEARNERS, *moa.learners(moa_jars)):
         reason = absent(learner, moa_jars)
         if reason is not None:
             rows.append((learner.name, reason, None, None, None, None, None))
@@ -106,8 +106,9 @@ def absent(learner: Learner, moa_jars: Path | None) -> str | None:
 
 
 NOTES = (
-    "Every row is predicted, then learned. Chunks are of 1,000 rows, whose labels come when all have been predicted.",
+    "Every row is predicted, then learned. By chunks, labels come 1 to 1,000 rows late, after the whole chunk.",
     "By rows, a label comes before the next row: where neighbours are alike, as in Elec2, that alone helps to guess.",
+    "NoChange guesses the last label that it knows, and looks at no row: compare others with it at the same delay.",
     "The first 1,000 rows are learned and not counted. Slow learners get a part of the rows: see the last column.",
     "Rows are in memory, in each learner's own form, before the clock starts; BLAS has one thread.",
     "The best of three runs, or the only one where that took over 5 seconds.",

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from deltaplane_benchmarks.peers import batches, ours, tested_rows
+from deltaplane_benchmarks.peers import batches, no_change, ours, tested_rows
 from deltaplane_benchmarks.peers.task import Learner
 
-__all__ = ["LEARNERS"]
+__all__ = ["BASELINES", "LEARNERS"]
+
+BASELINES: tuple[Learner, ...] = (no_change.NO_CHANGE, no_change.NO_CHANGE_BY_ROW)
+"""What looks at no row: a learner that is not above these has learned nothing."""
 
 LEARNERS: tuple[Learner, ...] = (
     ours.PLAIN,
