@@ -209,7 +209,7 @@ _placed = strategies.magnitudes(bits=30) | strategies.magnitudes(bits=45)
 @given(rows=st.lists(st.tuples(_placed, _placed), min_size=1, max_size=8), centre=st.tuples(_placed, _placed))
 def test_moving_a_gram_matrix_is_exact_whatever_its_size(rows: list[tuple[int, int]], centre: tuple[int, int]) -> None:
     moments = Moments.of_rows(np.array(rows, dtype=np.float64))
-    moved = centring.moved(moments, np.array([*centre, 0]), layout_of(3))
+    moved = centring.centred(moments, np.array([*centre, 0]), layout_of(3))
     extended = [(a - centre[0], b - centre[1], -1) for a, b in rows]
     for i in range(3):
         for j in range(i, 3):

@@ -1,4 +1,4 @@
-"""Cuts what is done for many into parts that stay in the cache, or at least within bounds of memory."""
+"""Blocks of a large table of work, small enough for the cache or for a bound of memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ __all__ = ["tiles"]
 
 
 def tiles(outer: int, inner: int, entries: int, most: int) -> Iterator[tuple[slice, slice]]:
-    """Cut ``outer`` x ``inner`` cells of so many entries each into tiles of ``most`` entries, or of one cell.
+    """Blocks (outer slice, inner slice) that cover a table of ``outer`` x ``inner`` cells, row by row.
 
-    A tile is of some outer places and all inner ones, or, where those of one outer place are too many, of some of them.
+    A cell holds ``entries`` numbers, and a block at most ``most`` of them, but one cell at least. A block has whole
+    rows of the table if a row fits, else a part of one row.
     """
     if outer * inner * entries <= most and outer and inner:
         yield slice(0, outer), slice(0, inner)

@@ -1,7 +1,7 @@
-"""Moves a Gram matrix to the origin of its rows' means, on integers, so that nothing is lost to cancellation.
+"""Gram matrices of centred rows, computed on integers, so that nothing is lost to cancellation.
 
-The rows of a Gram matrix are [q, -1]; those of the moved one are [q - centre, -1] with an integer centre. Every entry
-of the moved matrix is a polynomial of entries of the other, so it is exact in integers of any width; 128 bits hold it.
+A Gram matrix is of rows [q, -1]. The centred one is of rows [q - centre, -1], with an integer centre near the mean.
+Each of its entries is a polynomial of entries of the first, so that integers give it exactly; 128 bits hold it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from deltaplane.exact.blocks import tiles
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import Layout, layout_of
 
-__all__ = ["Stack", "moved"]
+__all__ = ["Stack", "centred"]
 
 _ENTRIES_AT_ONCE = 2**14
-"""Entries that are moved in one go: they stay in the cache from one step to the next, which halves the time."""
+"""Entries that are centred in one go: they stay in the cache from one step to the next, which halves the time."""
 
 
-def moved(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
+def centred(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
     """The Gram matrix of rows [q - centre, -1] from that of rows [q, -1], on 128-bit integers.
 
-    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``, with centre k, d the column of -1, and k_d = 0. In digits of
-    32 bits: where |k| < 2**30, a digit and two products with a digit fit int64. Other centres have two limbs.
+    ``centre`` int64[D] is below 2**45 in magnitude, and its last entry is 0. With centre k and d the column of -1:
+    ``G'_ij = (G_ij + k_j G_id) + k_i (G_jd + k_j G_dd)``. It is computed in digits of 32 bits. If |k| < 2**30, a digit
+    plus two products of k with a digit fit int64. A centre beyond that is split in two limbs.
     """
     if (np.abs(centre) >= 2**30).any():
-        return _moved_far(moments, centre, layout)
+        return _centred_far(moments, centre, layout)
     low, mask = moments.low.view(np.int64), 2**32 - 1
     digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
     last = digits[:, layout.last]
@@ -41,8 +42,8 @@ def moved(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
     return Moments(moments.dimension, digits[3] << 32 | digits[2], low.view(np.uint64))
 
 
-def _moved_far(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
-    """The same for a centre |k| < 2**45, which is ``upper * 2**30 + lower``."""
+def _centred_far(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
+    """As :func:`centred`, for a centre |k| < 2**45, split into ``upper * 2**30 + lower``."""
     low, mask = moments.low.view(np.int64), 2**32 - 1
     digits = np.array([low & mask, low >> 32 & mask, moments.high & mask, moments.high >> 32])
     upper, lower = centre >> 30, centre & 2**30 - 1
@@ -50,7 +51,7 @@ def _moved_far(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
     rows, columns = np.triu_indices(moments.dimension)
 
     def times(digits: Int64s, at: Int64s | slice) -> Int64s:
-        """Carried digits times the centre's entries at some places, in carried digits modulo 2**128."""
+        """The products of numbers in carried digits with the centre's entries ``at`` some places, modulo 2**128."""
         far = _carried(_carried(digits * upper[at]) << 30)
         return _carried(far + _carried(digits * lower[at]))
 
@@ -63,9 +64,10 @@ def _moved_far(moments: Moments, centre: Int64s, layout: Layout) -> Moments:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """n Gram matrices of the same D, exact: int64[n, D(D+1)/2] of entries where all fit, else the values themselves.
+    """n exact Gram matrices of the same D: ``entries`` int64[n, D(D+1)/2] if all fit, else None and ``moments``.
 
-    Differences wrap round where they do not fit int64; so whoever stacks entries knows that those which matter do.
+    A difference of ``entries`` wraps round if it does not fit int64. So a caller stacks ``entries`` only if it knows
+    that the differences it will use fit.
     """
 
     entries: Int64s | None
@@ -73,14 +75,14 @@ class Stack:
 
     @classmethod
     def of(cls, moments: Sequence[Moments], *, narrow: bool) -> Stack:
-        """The Gram matrices of several sets of rows; ``narrow``: it is known that all entries fit int64."""
+        """The stack of several Gram matrices; ``narrow``: the caller knows that all their entries fit int64."""
         if not narrow:
             return cls(None, tuple(moments))
         packed = moments[0].low[None] if len(moments) == 1 else np.array([part.low for part in moments])
         return cls(packed.view(np.int64))
 
     def __or__(self, other: Stack) -> Stack:
-        """These Gram matrices and others, in a row."""
+        """The stack of these Gram matrices followed by others."""
         if self.entries is not None and other.entries is not None:
             return Stack(np.concatenate([self.entries, other.entries]))
         return Stack(None, self.moments + other.moments)
@@ -91,34 +93,34 @@ class Stack:
         return Stack(None, tuple(mine - theirs for mine, theirs in zip(self.moments, other.moments, strict=True)))
 
     def at(self, positions: Positions) -> Int64s:
-        """Some entries [n, m] of each: int64, or an array of Python's integers, on which the same code runs."""
+        """The entries [n, m] at m positions of each packed triangle: int64, or Python's integers if they do not fit."""
         if self.entries is not None:
             return self.entries.take(positions, axis=1)
         return np.array([part.integers(positions) for part in self.moments])
 
     def centred(self, centre: Int64s) -> Floats:
-        """float64[n, D, D]: the Gram matrices of rows [q - centre, -1], for a centre int64[n, D] each.
+        """float64[n, D, D]: the Gram matrices of rows [q - centre, -1], each for its own row of ``centre`` int64[n, D].
 
-        They are formed on integers, and each entry is rounded once.
+        They are computed on integers, and each entry is rounded once.
         """
         count, dimension = centre.shape
         layout, gram = layout_of(dimension), np.empty((count, dimension, dimension))
         if self.entries is None:
             for at, part in enumerate(self.moments):
-                gram[at] = moved(part, centre[at], layout).to_float()
+                gram[at] = centred(part, centre[at], layout).to_float()
             return gram
         last = self.entries.take(layout.last, axis=1)
-        moved_last = last + centre * last[:, -1:]
+        centred_last = last + centre * last[:, -1:]
         for sets, rows in tiles(count, dimension, dimension, _ENTRIES_AT_ONCE):
             exact = self.entries[sets].take(layout.unpack[rows], axis=1)
             exact += last[sets, rows, None] * centre[sets, None]
-            exact += centre[sets, rows, None] * moved_last[sets, None]
+            exact += centre[sets, rows, None] * centred_last[sets, None]
             gram[sets, rows] = exact
         return gram
 
 
 def _carried(digits: Int64s) -> Int64s:
-    """Carry int64[4, n] digits in place, so that all but the highest are in [0, 2**32)."""
+    """The digits int64[4, n], lowest first, carried in place: all but the highest are then in [0, 2**32)."""
     for at in range(3):
         digits[at + 1] += digits[at] >> 32
         digits[at] &= 2**32 - 1

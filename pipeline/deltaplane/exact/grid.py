@@ -26,19 +26,19 @@ __all__ = ["Grid", "fit_grid"]
 _LARGEST_OFFSET = limits.STEP_LARGEST * limits.GRID_RANGE
 _SMALLEST_SCALE = int(math.log2(limits.STEP_SMALLEST)) + limits.GRID_BITS
 _LARGEST_SCALE = int(math.log2(limits.STEP_LARGEST)) + limits.GRID_BITS
-"""Exponents of two."""
+"""Exponents of two: the smallest and the largest scale for which :func:`_scale` gives a step within its limits."""
 
 _RUN_VALUES = 2**14
-"""Values handled at once, 128 KiB of them: larger arrays are mapped and unmapped again at every call."""
+"""Values that are quantized in one run, 128 KiB of them: larger arrays are mapped and unmapped again at every call."""
 
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """Steps and offsets of d features.
+    """Steps and offsets of d features, by which values are quantized.
 
-    ``steps`` and ``offsets`` are float64[d]; every step is a power of two, every offset a multiple of its step.
-    ``range_bits``: a value fits whose ``|q|`` is below two to this power, 30 or 45. Raises :class:`DefinitionError`
-    when they are not.
+    ``steps`` and ``offsets`` are float64[d]: every step is a power of two, and every offset a multiple of its step.
+    ``range_bits`` is 30 or 45: a value fits if its ``|q|`` is below 2 to this power. Raises :class:`DefinitionError`
+    if one of these does not hold.
     """
 
     steps: Floats
@@ -82,7 +82,7 @@ class Grid:
         object.__setattr__(self, "_inverse_steps", 1.0 / steps)  # Exact, since steps are powers of two.
 
     def __eq__(self, other: object) -> bool:
-        """Two grids are equal when they refuse the same values, and place all others on the same integer."""
+        """Whether two grids refuse the same values, and quantize all others to the same integers."""
         if not isinstance(other, Grid):
             return NotImplemented
         return self.range_bits == other.range_bits and self.places_as(other)
@@ -91,12 +91,12 @@ class Grid:
         return hash((self.steps.tobytes(), self.offsets.tobytes(), self.range_bits))
 
     def places_as(self, other: Grid) -> bool:
-        """Whether both place whatever fits them on the same integers, so that their statistics can be added."""
+        """Whether both grids quantize what fits them to the same integers, so that their statistics can be added."""
         return np.array_equal(self.steps, other.steps) and np.array_equal(self.offsets, other.offsets)
 
     @property
     def range(self) -> int:
-        """``|q|`` stays below this."""
+        """The bound of the grid's integers: ``|q|`` is below it, 2**30 or 2**45."""
         return 1 << self.range_bits
 
     @property
@@ -105,27 +105,30 @@ class Grid:
         return len(self.steps)
 
     def place(self, values: Floats) -> tuple[Steps, Flags]:
-        """Put float64[n, d] on the grid: integers int32[n, d], and bool[n] that is true where a row fits.
+        """The grid rows [n, d] of values float64[n, d], and bool[n]: which rows fit the grid.
 
-        They are int64[n, d] where a row that fits is not narrow.
+        Grid rows are int32, or int64 if a row that fits has an entry of 2**30 or more in magnitude.
 
-        A row that does not fit (NaN, infinite, or outside the range) holds undefined numbers and must not be used:
-        ask :meth:`fault` for its reason.
+        A row does not fit if a value is NaN, infinite or outside the range. Its integers are undefined then and must
+        not be used; :meth:`fault` gives the reason.
         """
-        return self._place(values, None)
+        return self._quantize(values, None)
 
     def place_and_measure(self, values: Floats) -> tuple[Steps, Flags, Floats]:
-        """As :meth:`place`, and the :meth:`rounding_error` of the rows, which means nothing unless all of them fit."""
+        """As :meth:`place`, with the :meth:`rounding_error` of the rows, which is undefined unless all of them fit."""
         largest: Floats = np.zeros(self.features)
-        placed, fits = self._place(values, largest)
-        return placed, fits, largest * self.steps
+        quantized, fits = self._quantize(values, largest)
+        return quantized, fits, largest * self.steps
 
-    def _place(self, values: Floats, largest: Floats | None) -> tuple[Steps, Flags]:
-        """Place rows; ``largest`` float64[d], in steps, is raised to the distances that they are moved."""
-        assert values.ndim == 2, "a grid places rows [n, d]"
+    def _quantize(self, values: Floats, largest: Floats | None) -> tuple[Steps, Flags]:
+        """The grid rows [n, d] and bool[n] of :meth:`place`.
+
+        ``largest`` float64[d], if given, is raised to the largest rounding error of each feature, in steps.
+        """
+        assert values.ndim == 2, "a grid quantizes rows [n, d]"
         assert values.shape[1] == self.features, "rows and grid have different numbers of features"
         fits = np.ones(len(values), dtype=np.bool_)
-        placed: Steps = np.empty(values.shape, dtype=np.int32)
+        quantized: Steps = np.empty(values.shape, dtype=np.int32)
         scaled = np.empty((min(len(values), len(self._repeated[0])), self.features))
         rounded = scaled if largest is None else np.empty_like(scaled)
         with np.errstate(invalid="ignore", over="ignore"):
@@ -133,24 +136,24 @@ class Grid:
                 exact, whole = scaled[: rows.stop - rows.start], rounded[: rows.stop - rows.start]
                 self._scale(values[rows], exact)
                 np.rint(exact, out=whole)
-                # A NaN makes both comparisons false, so that the quick test over the whole block refuses it, too.
+                # A NaN makes both comparisons false, so the quick test of the whole block catches it, too.
                 if not (whole.max() < limits.GRID_RANGE and whole.min() > -limits.GRID_RANGE):
                     reach = np.abs(whole).max(axis=1)
                     fits[rows] = reach < self.range
-                    if placed.dtype == np.int32 and (fits[rows] & (reach >= limits.GRID_RANGE)).any():
-                        placed = placed.astype(np.int64)
-                placed[rows] = whole
+                    if quantized.dtype == np.int32 and (fits[rows] & (reach >= limits.GRID_RANGE)).any():
+                        quantized = quantized.astype(np.int64)
+                quantized[rows] = whole
                 if largest is not None:
                     exact -= whole
                     _raise_to(largest, exact)
-        return placed, fits
+        return quantized, fits
 
     def fault(self, values: Floats, names: tuple[str, ...]) -> str:
-        """Why one row float64[d] does not fit, by the name of its first faulty feature."""
+        """Why one row float64[d] does not fit: the name of its first faulty feature, its value and the range."""
         return self.faults(values[None], names)[0]
 
     def faults(self, values: Floats, names: tuple[str, ...]) -> list[str]:
-        """Why each of rows float64[n, d] does not fit, by the name of its first faulty feature."""
+        """Why each row of float64[n, d] does not fit, as :meth:`fault` says it; none of the rows may fit."""
         with np.errstate(invalid="ignore", over="ignore"):
             distances = np.rint((values - self.offsets) / self.steps)
         outside = ~(np.abs(distances) < self.range)
@@ -169,40 +172,43 @@ class Grid:
         outside = f"outside the grid's range ({low:g}, {high:g})"
         return f"feature {name!r} is {value!r}, {outside}; widen its step: deltaplane grid refit"
 
-    def values(self, placed: Placed) -> Floats:
-        """The feature values float64[n, d] that grid rows [n, d] stand for."""
-        values: Floats = np.multiply(self.steps, placed, dtype=np.float64)
+    def values(self, quantized: Placed) -> Floats:
+        """The values float64[n, d] of grid rows [n, d], in the features' own units."""
+        values: Floats = np.multiply(self.steps, quantized, dtype=np.float64)
         values += self.offsets
         return values
 
-    def rounding_error(self, values: Floats, placed: Placed) -> Floats:
-        """Largest distance ``|x - grid value|`` a feature, float64[d], in the features' own units."""
+    def rounding_error(self, values: Floats, quantized: Placed) -> Floats:
+        """The largest ``|x - grid value|`` of each feature, float64[d], in the features' own units.
+
+        ``quantized`` are the grid rows [n, d] of ``values`` float64[n, d].
+        """
         largest: Floats = np.zeros(self.features)
         for rows in self._blocks(len(values)):
             distances = np.empty((rows.stop - rows.start, self.features))
             self._scale(values[rows], distances)
-            distances -= placed[rows]
+            distances -= quantized[rows]
             _raise_to(largest, distances)
         return largest * self.steps
 
     def _blocks(self, rows: int) -> Iterator[slice]:
-        """Rows in runs that are short enough for the cache, so that a run is still there for the next step."""
+        """Slices that cover ``rows`` rows in runs short enough to stay in the cache from one step to the next."""
         length = len(self._repeated[0])
         return (slice(start, min(start + length, rows)) for start in range(0, rows, length))
 
     @functools.cached_property
     def _repeated(self) -> tuple[Floats, Floats]:
-        """Offsets and inverse steps once for each row of a run: five times as fast as broadcasting short rows."""
+        """Offsets and inverse steps, each float64[rows of a run, d]: five times as fast as broadcasting one row."""
         rows = max(1, min(limits.BLOCK_ROWS, _RUN_VALUES // self.features))
         return np.tile(self.offsets, (rows, 1)), np.tile(self._inverse_steps, (rows, 1))
 
     @functools.cached_property
     def _at_zero_in_units(self) -> tuple[bool, bool]:
-        """Whether all offsets are zero, and whether all steps are one, as where every feature is a count or a flag."""
+        """Whether all offsets are 0, and whether all steps are 1: both are true if every feature is a count or flag."""
         return not self.offsets.any(), bool((self.steps == 1.0).all())
 
     def _scale(self, values: Floats, out: Floats) -> None:
-        """Distances of float64[n, d], at most a run, from the offsets, in steps, not rounded."""
+        """Write ``(values - offset) / step``, not rounded, into ``out``; both are float64[n, d] of at most one run."""
         offsets, inverse_steps = self._repeated
         at_zero, in_units = self._at_zero_in_units
         if not at_zero:
@@ -214,23 +220,26 @@ class Grid:
 
 
 def _raise_to(largest: Floats, distances: Floats) -> None:
-    """Raise float64[d] to the magnitudes of float64[n, d], which are overwritten."""
-    if distances.any():  # Where all features are counts and flags, none is moved.
+    """Raise ``largest`` float64[d] to the magnitudes of ``distances`` float64[n, d], which are overwritten."""
+    if distances.any():  # Counts and flags lie on the grid already, so that most distances are 0.
         np.maximum(largest, np.abs(distances, out=distances).max(axis=0), out=largest)
 
 
 def fit_grid(rows: Floats) -> Grid:
-    """Fit a grid on the first rows float64[n, d] of a stream; NaN and infinite values are left out.
+    """The grid that fits the first rows float64[n, d] of a stream; NaN and infinite values are left out.
 
-    The step is ``2**ceil(log2(max|x - offset|)) * 2**-20`` over the ordinary values (:mod:`deltaplane.exact.ordinary`:
-    fill values do not set it), coarsened to the largest power of two (at most 1) that represents every one of them
-    exactly; whole numbers up to 2**28 from the offset get a step of 1, so that integers and flags lose nothing. The
-    offset is zero unless the values lie far from it compared with their spread (a year, a Unix time): then it is about
-    their middle. Every ordinary value of ``rows`` below 4e307 in magnitude fits the grid.
+    The step of a feature is ``2**ceil(log2(max|x - offset|)) * 2**-20`` over its ordinary values
+    (:mod:`deltaplane.exact.ordinary`), so that fill values do not set it. If a larger power of two, at most 1, holds
+    every ordinary value exactly, the step is the largest such power. Whole numbers up to 2**28 from the offset get a
+    step of 1, so that integers and flags lose nothing. The offset is 0, unless the values lie far from 0 compared with
+    their spread (a year, a Unix time): then it is near their middle. Every ordinary value of ``rows`` below 4e307 in
+    magnitude fits the grid.
 
-    Values that are not ordinary, and more than one in a hundred, widen the step as far as ordinary ones hardly feel it
-    (:data:`limits.FINEST_SHARE_OF_A_SPREAD`); where that is not enough, they are refused by name when they come.
-    A feature that never varied gets :data:`limits.SINGLE_VALUE_BITS`, since it may wake up.
+    If more than one value in a hundred is not ordinary, the step is made coarser to reach these, too, but only as far
+    as the ordinary values hardly suffer (:data:`limits.FINEST_SHARE_OF_A_SPREAD`). Values beyond that are refused by
+    the feature's name when they come. A feature that never varied keeps room to begin: its step is
+    :data:`limits.SINGLE_VALUE_BITS` bits below its one value. Raises :class:`DefinitionError` if ``rows`` has no
+    feature.
     """
     if rows.ndim != 2 or rows.shape[1] == 0:
         raise DefinitionError(
@@ -252,9 +261,9 @@ def fit_grid(rows: Floats) -> Grid:
 
 
 def _step_to_reach(distances: Floats, spread: float) -> float:
-    """The step by which a grid reaches distances float64[n] from its offset, if they can be reached; else 0.
+    """The step with which a grid reaches ``distances`` float64[n] from its offset; 0 if it can reach none of them.
 
-    With a headroom of :data:`limits.OUT_OF_PROPORTION`, or what there is when the step is a small share of ``spread``.
+    The step leaves a headroom of :data:`limits.OUT_OF_PROPORTION`, but is never more than a small share of ``spread``.
     """
     coarsest = min(_scale(spread) * limits.FINEST_SHARE_OF_A_SPREAD / 2, limits.STEP_LARGEST)
     reached = distances[distances / limits.WIDE_RANGE < coarsest / 2]
@@ -264,7 +273,7 @@ def _step_to_reach(distances: Floats, spread: float) -> float:
 
 
 def _one_value(values: Floats) -> float:
-    """The magnitude of a feature that never varied; where it is nothing but zero, what it is treated as."""
+    """The magnitude of a feature that never varied, or :data:`limits.SCALE_OF_AN_UNSEEN_FEATURE` if it is always 0."""
     return float(abs(values[0])) or limits.SCALE_OF_AN_UNSEEN_FEATURE if len(values) else 1.0
 
 
@@ -279,7 +288,7 @@ def _fit_feature(values: Floats) -> tuple[float, float]:
     if low == high:
         return _fit_constant(low, whole=whole)
     if 8 * spread < abs(middle) < _LARGEST_OFFSET / 2:
-        # A multiple of the values' own scale is a multiple of every step that may be chosen below.
+        # The step chosen below divides the scale of the values, so that an offset in such units is a multiple of it.
         unit = max(_scale(spread), 1.0) if whole else _scale(spread)
         offset = _nearest_multiple(middle, unit)
     distances = values - offset
@@ -292,9 +301,10 @@ def _fit_feature(values: Floats) -> tuple[float, float]:
 
 
 def _fit_constant(value: float, *, whole: bool) -> tuple[float, float]:
-    """Step and offset for a feature that never varied, or of which one row was seen: what comes may be anything.
+    """Step and offset for a feature that never varied, or of which one row was seen.
 
-    A large whole number is likely to be a time, a date or a number of something, of which each unit counts.
+    A large whole number is likely to be a time, a date or a count, of which each unit matters: it gets a step of 1 and
+    itself as the offset.
     """
     step = max(_scale(abs(value)) * 2.0**-limits.SINGLE_VALUE_BITS, limits.STEP_SMALLEST)
     return (1.0, value) if whole and step > 1.0 and abs(value) < limits.EXACT_PRODUCT else (step, 0.0)
@@ -306,14 +316,14 @@ def _nearest_multiple(value: float, step: float) -> float:
 
 
 def _scale(reach: float) -> float:
-    """The smallest power of two that is not below ``reach``, kept within what gives a step within bounds."""
+    """The smallest power of two that is not below ``reach``, clipped so that the step made of it is within limits."""
     mantissa, exponent = np.frexp(reach)
     power = int(exponent) - (mantissa == 0.5)
     return float(np.ldexp(1.0, min(max(power, _SMALLEST_SCALE), _LARGEST_SCALE)))
 
 
 def _coarsest_exact_step(distances: Floats, step: float) -> float:
-    """The largest power of two from ``step`` to 1 that divides every distance; ``step`` where not even that does."""
+    """The largest power of two from ``step`` to 1 that divides every distance; ``step`` if there is none."""
     units = np.rint(distances / step)
     if step >= 1.0 or not np.array_equal(units * step, distances):
         return step

@@ -10,11 +10,11 @@ ever. Kept as integers they form a group, and these laws hold *bitwise*:
     (a + b) - b == a                  and be taken back without a trace           → windows, unlearning
     of(rows) == of(part) + of(rest)   however the rows are cut into batches       → any batch size
 
-Speed comes from BLAS all the same: rows are integer-valued float64, and a float product is *exact* while every
-feature's sum of squares stays below 2**53, because then every partial sum of every entry is a representable integer
-(Cauchy and Schwarz), whatever the kernel does; and the sums of squares are in the product itself. Blocks too large in
-magnitude are split ``q = high * 2**15 + low`` and recombined from three exact products. Rows beyond 2**30 are taken out
-of their block, and multiplied in one limb more: ``q = high * 2**30 + middle * 2**15 + low``.
+BLAS makes it fast all the same. Rows are multiplied as integer-valued float64, and such a product is *exact* while the
+sum of squares of every feature stays below 2**53: every partial sum of every entry is then an integer that a float64
+holds (Cauchy and Schwarz), whatever the kernel does. The sums of squares are the diagonal of the product itself. If
+they are too large, the rows are split ``q = high * 2**15 + low``, and the result is put together from three exact
+products. Rows beyond 2**30 leave their block and are split in three limbs: ``q = high * 2**30 + middle * 2**15 + low``.
 """
 
 from __future__ import annotations
@@ -36,35 +36,44 @@ __all__ = ["Moments"]
 _WIRE_ENTRY = np.dtype([("low", "<u8"), ("high", "<i8")])
 
 _GATHERED_VALUES = 2**16
-"""So few values of rows are gathered at once that they are still in the cache when they are converted."""
+"""Values that are gathered from rows at once: few enough to be in the cache still when they are converted."""
 
 _EXTENDED_FROM = 64
-"""Features from which rows are multiplied with their column of -1. A column more costs the product of few features a
-tenth; writing the product of many features into a larger one, to put their sums beside it, costs as much.
+"""Number of features from which rows are multiplied together with their column of -1.
+
+With few features, one more column makes the product a tenth slower. With many, it costs as much to copy the product
+into a larger matrix beside the sums.
 """
 
 _MINUS_ONES = np.full(limits.BLOCK_ROWS, -1.0)
 _MINUS_ONES.flags.writeable = False
 """The last column of a block of rows: making it anew for each costs nearly as much as multiplying with it."""
 
-_WIDE = 2**62
+_INT64_REACH = 2**62
 """Sums and differences of two numbers below it in magnitude fit int64."""
 
 
 class Moments:
     """The Gram matrix ``E_cᵀE_c`` of some rows ``e = [q, -1]`` of one class, in grid units; a value, never changed.
 
-    The packed upper triangle of D(D+1)/2 integers of 128 bits, in two's complement: ``high`` int64 and ``low`` uint64,
-    entry = high * 2**64 + low. Where all entries are below 2**62 in magnitude, as they nearly always are, the value is
-    *narrow*: ``high`` repeats the sign of ``low`` and is not held, and a sum takes one addition an entry. Whether it is
-    depends on the entries alone, so equal sums are held alike.
+    It is the packed upper triangle of D(D+1)/2 integers of 128 bits, in two's complement: ``high`` int64 and ``low``
+    uint64, with entry = high * 2**64 + low. If all entries are below 2**62 in magnitude, as they nearly always are, the
+    value is *narrow*: it holds int64 entries in ``low`` and no ``high``, and a sum takes one addition an entry. Whether
+    a value is narrow depends on its entries alone, so that equal sums are stored alike.
     """
 
     __slots__ = ("_high", "_reach", "dimension", "low")
 
     def __init__(self, dimension: int, high: Int64s | None, low: UInt64s, reach: int = 0) -> None:
-        """``high`` None: the entries are ``low`` as int64, and none is beyond ``reach`` < 2**62 in magnitude."""
-        if high is not None and np.array_equal(high, low.view(np.int64) >> 63) and (reach := _reach(low)) < _WIDE:
+        """``high`` and ``low`` [D(D+1)/2] are the halves of the entries.
+
+        If ``high`` is None, the entries are ``low`` seen as int64, and ``reach`` < 2**62 bounds their magnitude.
+        """
+        if (
+            high is not None
+            and np.array_equal(high, low.view(np.int64) >> 63)
+            and (reach := _reach(low)) < _INT64_REACH
+        ):
             high = None
         self.dimension = dimension
         self.low = low
@@ -73,8 +82,11 @@ class Moments:
 
     @classmethod
     def _of_int64(cls, dimension: int, entries: Int64s, reach: int) -> Moments:
-        """Entries int64[D(D+1)/2], the largest of magnitude ``reach``; or none beyond it, if that is below 2**62."""
-        return cls(dimension, None if reach < _WIDE else entries >> 63, entries.view(np.uint64), reach)
+        """The value with ``entries`` int64[D(D+1)/2], none of which is beyond ``reach`` in magnitude.
+
+        If ``reach`` is 2**62 or more, the entries are measured.
+        """
+        return cls(dimension, None if reach < _INT64_REACH else entries >> 63, entries.view(np.uint64), reach)
 
     @classmethod
     def zero(cls, dimension: int) -> Moments:
@@ -82,72 +94,79 @@ class Moments:
         return cls._of_int64(dimension, np.zeros(dimension * (dimension + 1) // 2, dtype=np.int64), 0)
 
     @classmethod
-    def of_rows(cls, placed: Placed, at: Positions | None = None) -> Moments:
-        """The statistics of grid rows [n, d] (integer valued, ``|q| < 2**45``), or of those ``at`` int64[m]: one BLAS
-        product a block, as long as rows are narrow (``|q| < 2**30``).
+    def of_rows(cls, quantized: Placed, at: Positions | None = None) -> Moments:
+        """The Gram matrix of grid rows [n, d], whole numbers ``|q| < 2**45``; of the rows ``at`` int64[m], if given.
+
+        It takes one BLAS product a block if all rows are int32 rows, ``|q| < 2**30``.
         """
-        if placed.dtype == np.int64:
-            # A grid places a batch so where a row is wide: such rows go together, and no block has the work twice.
-            rows = placed if at is None else placed[at]
-            wide = (np.abs(rows) >= limits.GRID_RANGE).any(axis=1)
-            if wide.any() and not wide.all():
-                return cls._of_alike(rows[wide]) + cls._of_alike(rows[~wide])
-        return cls._of_alike(placed, at)
+        if quantized.dtype == np.int64:
+            # A batch is int64 if a row of it is beyond int32 rows. Those go together, so that no block is done twice.
+            rows = quantized if at is None else quantized[at]
+            large = (np.abs(rows) >= limits.GRID_RANGE).any(axis=1)
+            if large.any() and not large.all():
+                return cls._of_alike(rows[large]) + cls._of_alike(rows[~large])
+        return cls._of_alike(quantized, at)
 
     @classmethod
-    def _of_alike(cls, placed: Placed, at: Positions | None = None) -> Moments:
-        """The same, best of rows that are all narrow or all wide."""
-        count = len(placed) if at is None else len(at)
+    def _of_alike(cls, quantized: Placed, at: Positions | None = None) -> Moments:
+        """As :meth:`of_rows`; fastest if all rows are below 2**30 in magnitude, or none is."""
+        count = len(quantized) if at is None else len(at)
         if count <= limits.INT64_ROWS:
-            few = placed if at is None else placed[at]
-            if placed.dtype == np.int32 or (np.abs(few) < limits.GRID_RANGE).all():
+            few = quantized if at is None else quantized[at]
+            if quantized.dtype == np.int32 or (np.abs(few) < limits.GRID_RANGE).all():
                 return cls._of_few_rows(few)
             assert (np.abs(few) < limits.WIDE_RANGE).all(), "a row outside the grid's range reached the statistics"
             return cls._of_block(few)
         if count <= limits.BLOCK_ROWS:
-            return cls._of_block(placed, at)
+            return cls._of_block(quantized, at)
         blocks = (slice(begin, begin + limits.BLOCK_ROWS) for begin in range(0, count, limits.BLOCK_ROWS))
-        parts = (cls._of_block(placed[rows]) if at is None else cls._of_block(placed, at[rows]) for rows in blocks)
+        parts = (
+            cls._of_block(quantized[rows]) if at is None else cls._of_block(quantized, at[rows]) for rows in blocks
+        )
         return functools.reduce(Moments.__add__, parts)
 
     @classmethod
-    def _of_few_rows(cls, placed: Placed) -> Moments:
-        """The same for rows so few that their integer products fit int64: a third of the time of a block."""
-        dimension = placed.shape[1] + 1
-        assert (np.abs(placed) < limits.GRID_RANGE).all(), "a row outside the grid's range reached the statistics"
-        extended = np.empty((len(placed), dimension), dtype=np.int64)
-        extended[:, :-1] = placed
+    def _of_few_rows(cls, quantized: Placed) -> Moments:
+        """The Gram matrix of at most :data:`limits.INT64_ROWS` grid rows below 2**30: their integer products fit int64.
+
+        This takes a third of the time of a block.
+        """
+        dimension = quantized.shape[1] + 1
+        assert (np.abs(quantized) < limits.GRID_RANGE).all(), "a row outside the grid's range reached the statistics"
+        extended = np.empty((len(quantized), dimension), dtype=np.int64)
+        extended[:, :-1] = quantized
         extended[:, -1] = -1
         product = extended.T @ extended
         return cls._of_int64(dimension, product.ravel()[layout_of(dimension).packed], int(product.diagonal().max()))
 
     @classmethod
-    def _of_block(cls, placed: Placed, at: Positions | None = None) -> Moments:
-        """The statistics of at most BLOCK_ROWS grid rows.
+    def _of_block(cls, quantized: Placed, at: Positions | None = None) -> Moments:
+        """The Gram matrix of at most :data:`limits.BLOCK_ROWS` grid rows [n, d].
 
-        By Cauchy and Schwarz no partial sum of any entry is beyond the largest sum of squares, one of the diagonal.
-        Rounding moves that by a tiny share; so where it comes out below half of what is exact, nothing was rounded.
-        Where it does not, the products of the numbers' limbs are exact; wide rows, which have three, go by themselves.
+        By Cauchy and Schwarz no partial sum of any entry is beyond the largest entry of the diagonal. Rounding changes
+        that entry by a tiny share only. So if it comes out below half of 2**53, nothing was rounded. Otherwise rows are
+        split into limbs, whose products are exact; rows beyond 2**30 have three limbs and are multiplied separately.
         """
-        extended = placed.shape[1] >= _EXTENDED_FROM
-        rows = _floats(placed, at, extended=extended)
+        extended = quantized.shape[1] >= _EXTENDED_FROM
+        rows = _floats(quantized, at, extended=extended)
         product = rows.T @ rows if extended else _bordered(rows)
         largest = float(product.diagonal().max())
         if largest < limits.EXACT_PRODUCT / 2:
             return cls._of_int64(len(product), _packed(product), int(largest))
-        rows = _floats(placed, at, extended=True)
+        rows = _floats(quantized, at, extended=True)
         reach = np.maximum(rows.max(axis=1), -rows.min(axis=1))
         assert reach.max() < limits.WIDE_RANGE, "a row outside the grid's range reached the statistics"
-        wide = reach >= limits.GRID_RANGE
-        if not wide.any():
+        large = reach >= limits.GRID_RANGE
+        if not large.any():
             return cls._of_limbs(*_limbs(rows))
-        of_wide = cls._of_limbs(*_limbs(rows[wide], 2))
-        return of_wide if wide.all() else of_wide + cls._of_block(rows[~wide, :-1])
+        of_large = cls._of_limbs(*_limbs(rows[large], 2))
+        return of_large if large.all() else of_large + cls._of_block(rows[~large, :-1])
 
     @classmethod
     def _of_limbs(cls, lower: Floats, *others: Floats) -> Moments:
-        """The statistics of at most BLOCK_ROWS rows in limbs float64[n, D], the lowest first: all but the highest are
-        from 0 to 2**15.
+        """The Gram matrix of at most :data:`limits.BLOCK_ROWS` rows, given by their limbs float64[n, D], lowest first.
+
+        All limbs but the highest are in [0, 2**15).
         """
         limbs = (lower, *others)
         parts = []
@@ -160,28 +179,28 @@ class Moments:
 
     @classmethod
     def _of_shifted(cls, product: Floats, shift: int) -> Moments:
-        """``product * 2**shift``, of an exact integer-valued float64[D, D] below 2**53."""
+        """``product * 2**shift``; ``product`` float64[D, D] holds exact integers below 2**53 in magnitude."""
         entries = _packed(product)
         return cls(len(product), entries >> (63 - shift) >> 1, entries.view(np.uint64) << np.uint64(shift))
 
     @property
     def high(self) -> Int64s:
-        """The upper halves int64[D(D+1)/2] of the entries."""
+        """The upper 64 bits of each entry, int64[D(D+1)/2]."""
         return self.low.view(np.int64) >> 63 if self._high is None else self._high
 
     def words(self, positions: Positions) -> tuple[Int64s, UInt64s]:
-        """The upper and lower halves, int64 and uint64, of the entries at some positions of the packed triangle."""
+        """The upper and lower halves, int64[m] and uint64[m], of the entries at m positions of the packed triangle."""
         low = self.low[positions]
         return (low.view(np.int64) >> 63 if self._high is None else self._high[positions]), low
 
     def integers(self, positions: Positions) -> npt.NDArray[np.object_]:
-        """The entries at some positions of the packed triangle as Python's integers."""
+        """The entries object[m] at m positions of the packed triangle, as Python's integers."""
         high, low = self.words(positions)
         integers: npt.NDArray[np.object_] = high.astype(object) * 2**64 + low.astype(object)
         return integers
 
     def in_floats(self, positions: Positions) -> Floats:
-        """The entries at some positions of the packed triangle as float64, right to within a float's width."""
+        """The entries float64[m] at m positions of the packed triangle, right to within a float's rounding."""
         high, low = self.words(positions)
         return np.asarray(low.view(np.int64) * 1.0 if self._high is None else high * 2.0**64 + low, dtype=np.float64)
 
@@ -192,7 +211,7 @@ class Moments:
 
     @property
     def nbytes(self) -> int:
-        """What its entries take in memory, in bytes."""
+        """The memory that the entries take, in bytes."""
         return self.low.nbytes + (0 if self._high is None else self._high.nbytes)
 
     @property
@@ -210,8 +229,9 @@ class Moments:
         return (int(self._high[position]) << 64) + int(self.low[position])
 
     def within_grid(self, grid_range: int = limits.GRID_RANGE) -> bool:
-        """Whether sums and sums of squares are what ``count`` rows ``|q| < grid_range`` of one source may have; a
-        float's width beside it.
+        """Whether ``count`` rows of one source with ``|q| < grid_range`` may have these sums and sums of squares.
+
+        The comparison is in float64, so that a sum within a float's rounding of the bound may pass.
         """
         layout = layout_of(self.dimension)
         sums, squares = self.in_floats(layout.last), self.in_floats(layout.diagonal)
@@ -247,10 +267,11 @@ class Moments:
         return Moments(self.dimension, self.high - other.high - borrow, self.low - other.low)
 
     def _of_sum(self, entries: Int64s, other: Moments) -> Moments:
-        """Sums or differences of two narrow values, which fit int64 for certain."""
+        """The value with ``entries``, the sum or difference of two narrow values, which is sure to fit int64."""
         reach = self._reach + other._reach
-        # What is known of a sum grows with each addition, and is measured where it says no more.
-        return self._of_int64(self.dimension, entries, reach if reach < _WIDE else _reach(entries.view(np.uint64)))
+        # The bound grows with each addition. It is measured again once it no longer shows that the sum is narrow.
+        known = reach < _INT64_REACH
+        return self._of_int64(self.dimension, entries, reach if known else _reach(entries.view(np.uint64)))
 
     def __neg__(self) -> Moments:
         return Moments.zero(self.dimension) - self
@@ -260,7 +281,7 @@ class Moments:
         if not isinstance(other, Moments):
             return NotImplemented
         if self.dimension != other.dimension or self.low[-1] != other.low[-1]:
-            return False  # Other numbers of rows, as the windows of a ladder have: no need to look further.
+            return False  # Nested windows mostly differ in their number of rows: no need to look further.
         if self._high is None or other._high is None:
             return self._high is other._high and np.array_equal(self.low, other.low)
         return np.array_equal(self.low, other.low) and np.array_equal(self._high, other._high)
@@ -268,7 +289,7 @@ class Moments:
     __hash__ = None  # type: ignore[assignment]
 
     def __bool__(self) -> bool:
-        """False exactly for the statistics of no rows (or of rows that cancelled)."""
+        """False if all entries are 0: no rows, or rows that cancelled."""
         return bool(self.low[-1]) or self._high is not None or bool(self.low.any())
 
     def __repr__(self) -> str:
@@ -279,8 +300,8 @@ class Moments:
         signed = self.low.view(np.int64)
         packed: Floats = signed.astype(np.float64)
         if self._high is not None:
-            wide = self._high != signed >> 63
-            packed[wide] = _round_wide(self._high[wide], self.low[wide])
+            beyond = self._high != signed >> 63
+            packed[beyond] = _round_int128(self._high[beyond], self.low[beyond])
         full: Floats = packed[layout_of(self.dimension).unpack]
         return full
 
@@ -291,7 +312,7 @@ class Moments:
         return entries.tobytes()
 
     def to_narrow_bytes(self) -> bytes | None:
-        """The same with 8 bytes an entry, or None where an entry does not fit int64."""
+        """As :meth:`to_bytes` with 8 bytes an entry; None if an entry does not fit int64."""
         signed = self.low.view(np.int64)
         if self._high is not None and not np.array_equal(self._high, signed >> 63):
             return None
@@ -299,24 +320,24 @@ class Moments:
 
     @classmethod
     def from_bytes(cls, dimension: int, data: bytes) -> Moments:
-        """The inverse of :meth:`to_bytes` and of :meth:`to_narrow_bytes`. Raises ValueError on any other length."""
+        """The value that :meth:`to_bytes` or :meth:`to_narrow_bytes` wrote. Raises ValueError on any other length."""
         entries = dimension * (dimension + 1) // 2
         if len(data) == 16 * entries:
-            wide = np.frombuffer(data, dtype=_WIRE_ENTRY)
-            return cls(dimension, wide["high"].astype(np.int64), wide["low"].astype(np.uint64))
+            int128s = np.frombuffer(data, dtype=_WIRE_ENTRY)
+            return cls(dimension, int128s["high"].astype(np.int64), int128s["low"].astype(np.uint64))
         if len(data) == 8 * entries:
-            narrow = np.frombuffer(data, dtype="<i8").astype(np.int64)
-            return cls._of_int64(dimension, narrow, _reach(narrow.view(np.uint64)))
+            int64s = np.frombuffer(data, dtype="<i8").astype(np.int64)
+            return cls._of_int64(dimension, int64s, _reach(int64s.view(np.uint64)))
         raise ValueError(
             f"moments: expected {16 * entries} or {8 * entries} bytes for dimension {dimension}, got {len(data)}"
         )
 
 
-def _round_wide(high: Int64s, low: UInt64s) -> Floats:
-    """Integers beyond int64 to float64, rounded once.
+def _round_int128(high: Int64s, low: UInt64s) -> Floats:
+    """float64[m]: 128-bit integers in halves int64[m] and uint64[m], each rounded once.
 
-    The leading 64 bits are kept and every bit below them is folded into the last one (round to odd); since a float64
-    keeps 53, converting that to float rounds exactly as the whole integer would.
+    The leading 64 bits are kept, and every bit below them is folded into the last one (round to odd). A float64 keeps
+    53 bits, so that converting these 64 rounds exactly as converting the whole integer would.
     """
     negative = high < 0
     carry = (low == 0) & negative
@@ -327,7 +348,7 @@ def _round_wide(high: Int64s, low: UInt64s) -> Floats:
         length += np.where(magnitude_high >> length >= np.uint64(1) << np.uint64(bits), np.uint64(bits), np.uint64(0))
     length += magnitude_high != 0
     rest = np.uint64(64) - length
-    # A shift by 64 is undefined; where the length is zero the upper half is zero, and nothing is lost.
+    # A shift by 64 is undefined. It is masked: if the length is 0, the upper half is 0, and nothing is lost.
     leading = (magnitude_high << (rest & np.uint64(63))) | (magnitude_low >> length)
     lost = np.where(length == 0, np.uint64(0), magnitude_low << (rest & np.uint64(63)))
     leading |= (lost != 0).astype(np.uint64)
@@ -336,7 +357,7 @@ def _round_wide(high: Int64s, low: UInt64s) -> Floats:
 
 
 def _limbs(rows: Floats, more: int = 1) -> list[Floats]:
-    """Integer-valued rows in 15-bit limbs, ``more`` than one: the lowest first, the highest with the sign."""
+    """Whole-numbered rows float64[n, D] in ``more`` + 1 limbs of 15 bits: the lowest first, the highest signed."""
     limbs, scale = [], 2.0**limits.SPLIT_BITS
     for _ in range(more):
         upper = np.floor(rows / scale)
@@ -345,29 +366,29 @@ def _limbs(rows: Floats, more: int = 1) -> list[Floats]:
     return [*limbs, rows]
 
 
-def _floats(placed: Placed, at: Positions | None, *, extended: bool) -> Floats:
-    """Grid rows as float64[n, d], or as float64[n, D] with their column of -1 where ``extended``."""
-    count, features = len(placed) if at is None else len(at), placed.shape[1]
+def _floats(quantized: Placed, at: Positions | None, *, extended: bool) -> Floats:
+    """Grid rows, or those ``at`` some positions, as float64[n, d]; as float64[n, D] with a column of -1 if extended."""
+    count, features = len(quantized) if at is None else len(at), quantized.shape[1]
     floats = np.empty((count, features + extended))
     if extended:
         floats[:, -1] = -1.0
     if at is None:
-        floats[:, :features] = placed
+        floats[:, :features] = quantized
         return floats
     for rows, _ in tiles(count, 1, features, _GATHERED_VALUES):
-        floats[rows, :features] = placed.take(at[rows], axis=0)
+        floats[rows, :features] = quantized.take(at[rows], axis=0)
     return floats
 
 
 def _packed(product: Floats) -> Int64s:
-    """The upper triangle int64[D(D+1)/2] of an integer-valued float64[D, D]."""
-    # LAPACK sees a matrix of rows as one of columns, so that the lower triangle is the upper one here.
+    """The packed upper triangle int64[D(D+1)/2] of a symmetric, whole-numbered float64[D, D]."""
+    # LAPACK reads matrices column by column, so that its lower triangle is the upper one here.
     packed: Int64s = lapack.dtrttp(product.T, "L")[0].astype(np.int64)
     return packed
 
 
 def _bordered(rows: Floats) -> Floats:
-    """The upper triangle, in float64[D, D], of the products of float64[n, d] and, in the last column, of their -1."""
+    """float64[D, D]: in its upper triangle, the Gram matrix of rows [q, -1] for q float64[n, d]; the rest is unset."""
     features = rows.shape[1]
     whole = np.empty((features + 1, features + 1))
     whole[:-1, :-1] = rows.T @ rows
@@ -377,6 +398,6 @@ def _bordered(rows: Floats) -> Floats:
 
 
 def _reach(low: UInt64s) -> int:
-    """The largest magnitude among entries that fit int64."""
+    """The largest magnitude among entries uint64[m] that are int64 in two's complement."""
     entries = low.view(np.int64)
     return max(int(entries.max()), -int(entries.min()))

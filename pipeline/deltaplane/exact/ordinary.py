@@ -1,11 +1,11 @@
-"""Which values of a feature are ordinary: what a scale is fitted on, so that fill values do not set it.
+"""Which values of a feature are ordinary: a scale is fitted on these, so that fill values do not set it.
 
-The problem: files hold numbers that mean that there is none (-999, 1e10, 9.96921e36). A grid is fitted once, so a scale
-that they have set would be wrong long after they have left every window. How it is solved: a value is judged by its
-distance from the median, compared with the median of all such distances. Up to half of the values may be anything, and
-neither moves. Values that are the median itself say nothing of the spread and are not counted, so that a feature that
-is mostly zero has one; and distances are also counted once each, whichever gives less, since a fill value may be more
-frequent than all others that are not zero, but is one number.
+The problem: files hold numbers that stand for a missing value (-999, 1e10, 9.96921e36). A grid is fitted once, so a
+scale set by such numbers would be wrong long after they have left every window. How it is solved: a value is judged by
+its distance from the median, compared with the spread, the median of all such distances. Up to half of the values may
+be anything without moving either. Two refinements: values equal to the median are not counted in the spread, so that a
+feature that is mostly 0 has one; and the spread is also taken over the *different* distances, and the smaller of the
+two counts, since one fill value may be more frequent than all other values that are not 0.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _NINES_OR_ROUND = re.compile(r"99+(\.9+)?|[1-9]0{8,}")
 
 
 class Mark(NamedTuple):
-    """A value of one feature that is likely to mean that there is none, and in how many of the rows seen."""
+    """A value of one feature that is likely to stand for a missing one, and the number of ``rows`` that have it."""
 
     feature: str
     value: float
@@ -42,10 +42,10 @@ class Mark(NamedTuple):
 
 
 def spread_of(values: Floats) -> float:
-    """The typical distance of finite values float64[n] from their median, which up to half of them cannot move.
+    """The typical distance of finite values float64[n] from their median; up to half of the values cannot move it.
 
-    0 where all are equal. Where there is just one other value, far out for the one that is common, 0 as well: a
-    constant feature and a fill value.
+    It is 0 if all values are equal. It is also 0 if there is just one other value that lies far out, as for a constant
+    feature with a fill value.
     """
     if not len(values):
         return 0.0
@@ -63,10 +63,10 @@ def spread_of(values: Floats) -> float:
 
 
 def ordinary(values: Floats) -> Flags:
-    """bool[n]: which of finite values float64[n] a scale is fitted on.
+    """bool[n]: which of the finite values float64[n] are ordinary, so that a scale may be fitted on them.
 
-    Not those that are :data:`limits.OUT_OF_PROPORTION` times further from the median than is typical, nor likely marks
-    of what is missing.
+    A value is not if it is :data:`limits.OUT_OF_PROPORTION` times further from the median than is typical, or likely to
+    stand for a missing one.
     """
     if not len(values):
         return np.ones(0, dtype=np.bool_)
@@ -78,9 +78,9 @@ def ordinary(values: Floats) -> Flags:
 
 
 def in_proportion(values: Floats) -> Flags:
-    """bool[n]: which values are not out of all proportion to 99 in 100 others, however odd those are.
+    """bool[n]: which values are in proportion to the inner 99 of 100 values, whether those are ordinary or not.
 
-    Ordinary or not, such a value is no single bogus number, and a grid should reach it if it can.
+    Such a value is more than a single bogus number, and a grid should reach it if it can.
     """
     distances = _distances(values, _middle(values)) if len(values) else values
     spread = distances[distances > 0]
@@ -91,7 +91,10 @@ def in_proportion(values: Floats) -> Flags:
 
 
 def looks_like_a_mark(value: float) -> bool:
-    """Whether a number is written as those are that stand for a missing one: nines, or a one and many zeros."""
+    """Whether a number looks like one that stands for a missing value.
+
+    Such numbers are nines, a digit and many zeros, and what libraries fill with (NetCDF's value, the end of a type).
+    """
     magnitude = abs(value)
     if magnitude in _FILLED_WITH:
         return True
@@ -100,7 +103,10 @@ def looks_like_a_mark(value: float) -> bool:
 
 
 def likely_marks(names: Sequence[str], rows: Floats) -> list[Mark]:
-    """The values of rows float64[n, d] that repeat exactly and lie far out; NaN and infinite values are left out."""
+    """The values of rows float64[n, d] that are likely to stand for a missing one: far out, and repeated exactly.
+
+    NaN and infinite values are left out. ``names`` are those of the d features.
+    """
     found = []
     for name, column in zip(names, rows.T, strict=True):
         values = column[np.isfinite(column)]
@@ -111,7 +117,10 @@ def likely_marks(names: Sequence[str], rows: Floats) -> list[Mark]:
 
 
 def _marks(values: Floats, distances: Floats, spread: float) -> list[tuple[float, int]]:
-    """Values that are likely marks of what is missing, each with its rows; the furthest first."""
+    """(value, number of rows) of values that are likely to stand for a missing one, the furthest out first.
+
+    ``distances`` float64[n] are those of ``values`` from their median, and ``spread`` is their :func:`spread_of`.
+    """
     middle = _middle(values)
     spread = spread or max(abs(middle), 1.0)
     far = np.flatnonzero(distances / limits.FAR_FOR_A_MARK > spread)
@@ -124,12 +133,12 @@ def _marks(values: Floats, distances: Floats, spread: float) -> list[tuple[float
         if count >= limits.ROWS_OF_A_MARK
         and (looks_like_a_mark(value) or abs(value - middle) / limits.OUT_OF_PROPORTION > spread)
     ]
-    # What is one of many repeated values is a number like them: a feature of few large numbers, not a mark.
+    # Many repeated values far out are no marks but a feature of a few large numbers.
     return sorted(marks, key=lambda mark: -abs(mark[0] - middle)) if len(marks) <= limits.MARKS_OF_A_FEATURE else []
 
 
 def _middle(values: Floats) -> float:
-    """The median, or one of the two in the middle: a value that is there, so that a common value is at distance 0."""
+    """The median, the lower one of an even number: always one of the values, so that a common value has distance 0."""
     return float(np.partition(values, (len(values) - 1) // 2)[(len(values) - 1) // 2])
 
 

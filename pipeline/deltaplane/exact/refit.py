@@ -1,11 +1,11 @@
-"""A wider grid for features that have outgrown theirs: the values that were refused fit it, and so does the window.
+"""A grid with wider steps for features whose values have left the old one.
 
-A grid is frozen, since statistics on two grids cannot be added. A feature whose values jump beyond it is refused by
-name, row by row, and the way on is a new stream on a grid that holds both what is live and what was refused. Features
-that have not outgrown theirs keep it, step and offset, and their integers stay what they were.
+A grid is frozen, since statistics on two grids cannot be added. If the values of a feature jump beyond it, each such
+row is refused, and its dead letter names the feature. The way on is a new stream, on a grid that fits both the live
+rows and the refused ones. Features that still fit keep their step and offset, and their integers stay the same.
 
-The window still holds the small values of before, so a wider step is as small as the large ones allow: they are left a
-headroom of four, where a grid that is fitted at first leaves far more.
+The window still holds the small values of before, so that a new step is as small as the large values allow: it leaves
+them a headroom of four. A grid that is fitted at the beginning of a stream leaves far more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Outgrown", "Refit", "refit_grid"]
 
 @dataclass(frozen=True)
 class Outgrown:
-    """One feature on its old grid and on its new one: resolution and reach, in its own unit; rows refused for it."""
+    """The old and new step and range of one feature, in its own unit, and the number of ``rows`` refused for it."""
 
     feature: str
     rows: int
@@ -36,7 +36,7 @@ class Outgrown:
 
 @dataclass(frozen=True)
 class Refit:
-    """``still_refused``: of the refused rows, how many fit the new grid no more than the old one."""
+    """A refitted grid, the features that were changed, and how many refused rows do not fit the new grid either."""
 
     grid: Grid
     outgrown: tuple[Outgrown, ...]
@@ -44,10 +44,10 @@ class Refit:
 
 
 def refit_grid(grid: Grid, names: Sequence[str], live: Floats, refused: Floats) -> Refit:
-    """A grid for rows that fit, float64[n, d], and for rows that were refused, float64[m, d].
+    """The grid that fits both the ``live`` rows float64[n, d] and the ``refused`` ones float64[m, d].
 
-    ``live`` must hold the extremes of each feature; what lies between them may be left out. Values that are not finite,
-    or out of all proportion to the others that were refused (one bogus number among them), widen nothing.
+    ``live`` must hold the smallest and the largest value of each feature; rows in between may be left out. A refused
+    value widens nothing if it is not finite, or out of all proportion to the other refused ones (one bogus number).
     """
     outside = _outside(grid, refused)
     steps, offsets, outgrown = grid.steps.copy(), grid.offsets.copy(), []
@@ -76,14 +76,14 @@ def refit_grid(grid: Grid, names: Sequence[str], live: Floats, refused: Floats) 
 
 
 def _outside(grid: Grid, rows: Floats) -> Flags:
-    """bool[n, d]: which finite values lie outside the grid."""
+    """bool[n, d]: which values of rows float64[n, d] are finite and lie outside the grid."""
     with np.errstate(over="ignore", invalid="ignore"):
-        placed = np.abs(np.rint((rows - grid.offsets) / grid.steps))
-        return np.asarray(np.isfinite(rows) & ~(placed < grid.range))
+        quantized = np.abs(np.rint((rows - grid.offsets) / grid.steps))
+        return np.asarray(np.isfinite(rows) & ~(quantized < grid.range))
 
 
 def _step_for(reach: float, bits: int) -> float:
-    """The smallest power of two of which ``2**bits`` reach so far."""
+    """The smallest power of two that, times ``2**bits``, is not below ``reach``."""
     mantissa, exponent = np.frexp(reach)
     return float(np.ldexp(1.0, int(exponent) - int(mantissa == 0.5) - bits))
 

@@ -20,7 +20,7 @@ from deltaplane.exact.moments import Moments
 __all__ = ["Key", "Statistics", "added", "moments_by_class", "moments_of_pieces", "without"]
 
 Key = tuple[int, str]
-"""(index of the window in the stream's ladder, class label)."""
+"""(index of the window among the stream's nested windows, class label)."""
 
 K = TypeVar("K", Key, str)
 
@@ -28,7 +28,7 @@ K = TypeVar("K", Key, str)
 class Statistics:
     """A sparse vector of :class:`Moments` keyed by (window, class); a value that adds and subtracts exactly.
 
-    Zero entries are never held, so a class that has gone is the same as one that never came.
+    Gram matrices that are all 0 are left out, so that a class that has gone equals one that never came.
     """
 
     __slots__ = ("_moments", "dimension")
@@ -40,7 +40,7 @@ class Statistics:
 
     @classmethod
     def _of_nonzero(cls, dimension: int, moments: dict[Key, Moments]) -> Statistics:
-        """What these moments are, none of which is zero: sums need to look only at what they changed."""
+        """The statistics of moments of which the caller knows that none is 0, so that they are not checked again."""
         result = cls(dimension)
         result._moments = moments
         return result
@@ -73,7 +73,7 @@ class Statistics:
 
     @property
     def nbytes(self) -> int:
-        """What all Gram matrices take in memory, in bytes."""
+        """The memory that all Gram matrices take, in bytes."""
         return sum(moments.nbytes for moments in self._moments.values())
 
     def items(self) -> Iterator[tuple[Key, Moments]]:
@@ -89,8 +89,9 @@ class Statistics:
         return {label: moments.count for label, moments in self.grams(window).items()}
 
     def check_rows_exist(self, what: str, grid_range: int = limits.GRID_RANGE) -> None:
-        """Raise :class:`StateMismatch` where a class holds fewer than no rows, or sums of no rows, or sums that no
-        rows of a grid with this range can have.
+        """Raise :class:`StateMismatch` if no rows on a grid of this range can have the statistics of some class.
+
+        A class must have at least one row, and sums that so many rows can have. ``what`` begins the message.
         """
         for (window, label), moments in self._moments.items():
             if not 0 < moments.count <= limits.COUNT:
@@ -106,10 +107,10 @@ class Statistics:
                 )
 
     def digest(self, fingerprint: bytes) -> str:
-        """SHA-256 over canonical bytes, in hexadecimal: windows and classes sorted, packed triangles.
+        """SHA-256 of the statistics in hexadecimal, over canonical bytes: packed triangles by sorted window and class.
 
-        ``fingerprint`` is that of features, grid and feature map. Equal live sets have equal digests, whatever the
-        order, batching or partitioning; window length, solver and partition settings are not in it.
+        ``fingerprint`` is that of features, grid and feature map. Equal live rows give equal digests, whatever the
+        order, batching or partitioning. Window lengths, solver and partition settings are not part of it.
         """
         state = hashlib.sha256(b"deltaplane statistics 1\0")
         state.update(fingerprint)
@@ -122,7 +123,7 @@ class Statistics:
 
 
 def added(moments: Mapping[K, Moments], more: Mapping[K, Moments]) -> dict[K, Moments]:
-    """The sums of two sets of Gram matrices, entry by entry; what has become zero is not held."""
+    """The sums of two sets of Gram matrices, key by key; a sum that is 0 is left out."""
     result = dict(moments)
     for key, value in more.items():
         _put(result, key, result[key] + value if key in result else value)
@@ -130,7 +131,7 @@ def added(moments: Mapping[K, Moments], more: Mapping[K, Moments]) -> dict[K, Mo
 
 
 def without(moments: Mapping[K, Moments], less: Mapping[K, Moments]) -> dict[K, Moments]:
-    """The differences of two sets of Gram matrices, entry by entry; what has become zero is not held."""
+    """The differences of two sets of Gram matrices, key by key; a difference that is 0 is left out."""
     result = dict(moments)
     for key, value in less.items():
         _put(result, key, result[key] - value if key in result else -value)
@@ -138,31 +139,38 @@ def without(moments: Mapping[K, Moments], less: Mapping[K, Moments]) -> dict[K, 
 
 
 def _put(moments: dict[K, Moments], key: K, value: Moments) -> None:
-    """Set an entry, or take it away where it has become zero."""
+    """Set the Gram matrix of a key, or take the key away if the matrix is 0."""
     if value:
         moments[key] = value
     else:
         moments.pop(key, None)
 
 
-def moments_by_class(placed: Placed, codes: Codes, labels: list[str]) -> dict[str, Moments]:
-    """Class label to exact Gram matrix of grid rows [n, d]; ``codes`` [n] index ``labels``, which all differ."""
+def moments_by_class(quantized: Placed, codes: Codes, labels: list[str]) -> dict[str, Moments]:
+    """Class label to Gram matrix of grid rows [n, d].
+
+    ``codes`` [n] are the positions of the rows' labels in ``labels``, which all differ.
+    """
     if not len(codes):
         return {}
     counts = np.bincount(codes)
     present = np.flatnonzero(counts).tolist()
     if len(present) == 1:
-        return {labels[present[0]]: Moments.of_rows(placed)}
+        return {labels[present[0]]: Moments.of_rows(quantized)}
     order = np.argsort(codes, kind="stable")
     stops = counts.cumsum().tolist()
     return {
-        labels[code]: Moments.of_rows(placed, order[stops[code] - int(counts[code]) : stops[code]]) for code in present
+        labels[code]: Moments.of_rows(quantized, order[stops[code] - int(counts[code]) : stops[code]])
+        for code in present
     }
 
 
 def moments_of_pieces(pieces: Iterable[tuple[slice, Placed]], codes: Codes, labels: list[str]) -> dict[str, Moments]:
-    """As :func:`moments_by_class`, of a batch whose grid rows come in pieces; ``codes`` [n] are of the batch."""
+    """As :func:`moments_by_class`, for a batch of n rows that comes in ``pieces``: (slice of the batch, its grid rows).
+
+    ``codes`` [n] are those of the whole batch.
+    """
     total: dict[str, Moments] = {}
-    for piece, placed in pieces:
-        total = added(total, moments_by_class(placed, codes[piece], labels))
+    for piece, quantized in pieces:
+        total = added(total, moments_by_class(quantized, codes[piece], labels))
     return total

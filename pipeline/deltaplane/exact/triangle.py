@@ -1,4 +1,4 @@
-"""Where the entries of a symmetric matrix stand in its packed upper triangle, row by row."""
+"""Positions of the entries of a symmetric matrix in its packed upper triangle, which is stored row by row."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ __all__ = ["Layout", "layout_of"]
 
 
 class Layout(NamedTuple):
-    """Positions in the triangle: ``unpack`` [D, D] of each entry of the matrix, ``diagonal`` [D], ``last`` [D] of the
-    last column; and ``packed`` [D(D+1)/2], the flat positions in the matrix of the entries of the triangle.
+    """Positions that lead from a D x D matrix to its packed triangle, and back.
+
+    Positions in the triangle: ``unpack`` [D, D] of each entry of the matrix, ``diagonal`` [D] of its diagonal, and
+    ``last`` [D] of its last column. Positions in the flat matrix: ``packed`` [D(D+1)/2] of each entry of the triangle.
     """
 
     unpack: Positions
@@ -25,7 +27,7 @@ class Layout(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def layout_of(dimension: int) -> Layout:
-    """The layout of a D x D matrix; its arrays are shared, and cannot be written to."""
+    """The layout of a D x D matrix; its arrays are shared between callers, and read-only."""
     rows, columns = np.triu_indices(dimension)
     packed = np.ravel_multi_index((rows, columns), (dimension, dimension)).astype(np.intp)
     unpack = np.zeros((dimension, dimension), dtype=np.intp)
