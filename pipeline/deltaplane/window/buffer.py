@@ -1,8 +1,9 @@
 """The rows of one partition in arrival order.
 
-Every admitted sample takes the next *slot*. Columns lie in segments of equal length, so that a buffer grows and lets go
-without copying a row: what a live row takes is 4 bytes a feature and about 40 beside them, a short id included. A
-segment with a row beyond 2**30 steps takes 8 bytes a feature.
+Every admitted sample takes the next *slot*. The columns are split into segments of equal length, so that the buffer
+grows, and gives memory back, without copying a row. A row takes 4 bytes a feature and about 40 more, a short id
+included; a segment that has a row beyond 2**30 steps takes 8 bytes a feature. A live row takes about 60 bytes beside
+its features in all, since the sums that are kept for it (kept_sums.py) come on top.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from deltaplane.window.offsets import OffsetRuns
 __all__ = ["SEGMENT_ROWS", "RowBuffer"]
 
 SEGMENT_ROWS = 1024
-"""Slots of a segment; up to so many rows are held longer than they must be."""
+"""Slots of a segment. Segments are given back whole, so that up to so many rows are held longer than needed."""
 
 
 class _Segment:
-    """Columns of consecutive slots."""
+    """The columns of ``slots`` consecutive slots: grid rows, class codes, event times, and whether each is current."""
 
     __slots__ = ("codes", "current", "rows", "times")
 
@@ -53,7 +54,7 @@ def _current(segment: _Segment) -> Flags:
 
 
 class RowBuffer:
-    """Slots ``first`` to ``next`` of a partition: grid rows [n, d] with id, class code, event time and log offset."""
+    """The slots from ``first`` to before ``next``: grid rows [n, d] with id, class code, event time and log offset."""
 
     def __init__(self, features: int, first: int = 0) -> None:
         self._features = features
@@ -80,16 +81,18 @@ class RowBuffer:
     def append(
         self,
         ids: Sequence[str],
-        placed: Steps,
+        quantized: Steps,
         codes: Int32s,
         times: Int64s,
         offsets: Int64s,
         *,
         new: bool = False,
     ) -> int:
-        """Add n rows after the last, all current, and point their ids at them; the first new slot is returned.
+        """The first slot of n rows that are added after the last, all of them current.
 
-        ``new``: :meth:`point_if_new` has pointed them already.
+        The rows are ``quantized`` [n, d], with class ``codes`` [n], event ``times`` [n] in milliseconds and log
+        ``offsets`` [n]. Their ids lead to the new slots from then on. ``new``: :meth:`point_if_new` has returned True
+        for these ids, so that they are not entered again.
         """
         if not new:
             self._ids.add(ids)
@@ -104,9 +107,9 @@ class RowBuffer:
             place = at % SEGMENT_ROWS
             count = min(len(ids) - done, SEGMENT_ROWS - place)
             segment, there, part = self._segments[-1], slice(place, place + count), slice(done, done + count)
-            if placed.dtype != segment.rows.dtype and (np.abs(placed[part]) >= limits.GRID_RANGE).any():
+            if quantized.dtype != segment.rows.dtype and (np.abs(quantized[part]) >= limits.GRID_RANGE).any():
                 segment.rows = segment.rows.astype(np.int64)
-            segment.rows[there] = placed[part]
+            segment.rows[there] = quantized[part]
             segment.codes[there] = codes[part]
             segment.times[there] = times[part]
             segment.current[there] = True
@@ -114,9 +117,9 @@ class RowBuffer:
         return slot
 
     def point_if_new(self, ids: Sequence[str]) -> bool:
-        """Point the ids of a batch at the slots it will take, where none is held and all differ; else change nothing.
+        """Whether all ids of a batch are new and different; if so, they lead to the slots that the batch will take.
 
-        This is the common case; ``append`` is then told ``new``.
+        Otherwise nothing changes. Most batches are new; the caller then tells :meth:`append` so.
         """
         return self._ids.add_if_new(ids)
 
@@ -155,7 +158,7 @@ class RowBuffer:
         return int(segment.times[place])
 
     def offset(self, slot: int) -> int:
-        """The log offset of the record that brought a slot."""
+        """The log offset of the record whose row has this slot."""
         return self._offsets.offset(slot)
 
     def is_current(self, slot: int) -> bool:
@@ -163,40 +166,40 @@ class RowBuffer:
         segment, place = self._at(slot)
         return bool(segment.current[place])
 
-    def same_content(self, slot: int, placed: Steps, code: int, time: int) -> bool:
-        """Whether a slot holds this very grid row, class and event time."""
+    def same_content(self, slot: int, quantized: Steps, code: int, time: int) -> bool:
+        """Whether a slot holds this very grid row [d], class code and event time."""
         segment, place = self._at(slot)
         return bool(
             segment.codes[place] == code
             and segment.times[place] == time
-            and np.array_equal(segment.rows[place], placed)
+            and np.array_equal(segment.rows[place], quantized)
         )
 
     # Many slots ------------------------------------------------------------------------------------------------------
 
     def rows(self, slots: Int64s) -> Steps:
-        """Grid rows [n, d] of some slots; not copied where they lie side by side, and then only to be read."""
+        """The grid rows [n, d] of n slots, read-only: slots of one segment that follow each other are not copied."""
         return self._column(_rows, slots)
 
     def codes(self, slots: Int64s) -> Int16s:
-        """Class codes int16[n] of some slots, only to be read."""
+        """The class codes int16[n] of n slots, read-only."""
         return self._column(_codes, slots)
 
     def codes_from(self, slot: int) -> Int16s:
-        """Class codes int16[n] of every slot from one on, only to be read."""
+        """The class codes int16[n] of every slot from ``slot`` on, read-only."""
         return self._range(_codes, slot - self._base, self.next - self._base)
 
     def times(self, slots: Int64s) -> Int64s:
-        """Event times int64[n] in milliseconds of some slots, only to be read."""
+        """The event times int64[n] of n slots, in milliseconds, read-only."""
         return self._column(_times, slots)
 
     def times_from(self, slot: int, most: int) -> Int64s:
-        """Event times int64[n] of at least one and at most ``most`` slots from one on that is held, without a copy."""
+        """The event times int64[n] of 1 to ``most`` slots from ``slot`` on, which must be held; not copied."""
         segment, place = self._at(slot)
         return segment.times[place : min(place + most, place + self.next - slot)]
 
     def current(self, slots: Int64s) -> Flags:
-        """bool[n]: which of some slots are the last version of their id and not retired; only to be read."""
+        """bool[n]: which of n slots are the last version of their id and not retired; read-only."""
         return self._column(_current, slots)
 
     def set_dead(self, slots: Int64s) -> None:
@@ -206,7 +209,7 @@ class RowBuffer:
             segment.current[places] = False
 
     def _column(self, of: Callable[[_Segment], npt.NDArray[Any]], slots: Int64s) -> npt.NDArray[Any]:
-        """The entries of a column at some slots."""
+        """The entries of the column ``of`` at n slots."""
         at = slots - self._base
         if len(at) and int(at[-1]) - int(at[0]) == len(at) - 1 and (at[1:] > at[:-1]).all():
             return self._range(of, int(at[0]), int(at[-1]) + 1)
@@ -219,7 +222,7 @@ class RowBuffer:
         return entries
 
     def _range(self, of: Callable[[_Segment], npt.NDArray[Any]], begin: int, end: int) -> npt.NDArray[Any]:
-        """A column from one place to another, counted from the beginning of the first segment."""
+        """The entries of the column ``of`` from place ``begin`` to before ``end``, counted from the first segment."""
         if begin == end:
             return of(self._nothing)
         first, last = begin // SEGMENT_ROWS, (end - 1) // SEGMENT_ROWS
@@ -230,7 +233,7 @@ class RowBuffer:
         return np.concatenate(parts)
 
     def _by_segment(self, at: Int64s) -> list[tuple[_Segment, Positions, Int64s]]:
-        """Some places, segment by segment: the segment, which of them are in it, and where."""
+        """(segment, which of the places ``at`` lie in it, their places within it) for each segment that has any."""
         numbers, places = at // SEGMENT_ROWS, at % SEGMENT_ROWS
         order = np.argsort(numbers, kind="stable")
         ordered = numbers[order]

@@ -1,18 +1,19 @@
-"""The ids of the slots that a partition holds, and the slot of the last version of each.
+"""The ids of the slots that a partition holds, and the slot of the last version of each id.
 
-The problem: a dictionary of texts takes some 180 bytes an id, as much as 45 features do. How it is solved: texts lie
-end to end in pieces of many ids; a table leads from the hash of an id, of 32 bits, to the last slot in its bucket, and
-each slot leads to the one before it there (chaining: Knuth, The Art of Computer Programming 3, 6.4). That is about 20
-bytes an id beside its own text, and a batch is searched and entered by a few array operations.
+The problem: a dictionary of texts takes some 180 bytes an id, as much as 45 features do. How it is solved: this is a
+hash table with chaining (Knuth, The Art of Computer Programming 3, 6.4), kept in arrays. A table leads from the 32-bit
+hash of an id to the last slot in its bucket, and each slot leads to the one before it in the same bucket. The texts are
+stored end to end, in pieces of many ids. That takes about 20 bytes an id beside its text, and a few array operations
+search or enter a whole batch.
 
-Slots leave in the order they came, and a chain goes from the newer to the older: so nothing need be taken out, and a
-chain ends at the first slot that is no longer held. When an id comes again, its older slot is taken out, so that a
-chain is no longer than the number of ids that meet in it. A search trusts no hash: what it finds is compared with the
-id itself. Python's hash of a text is another in every process, so nobody can choose ids that meet in one bucket, and
-nothing that leaves this module depends on it.
+Slots leave in the order they came, and a chain leads from newer slots to older ones. So a slot that leaves need not be
+taken out: its chain ends at the first slot that is no longer held. If an id comes again, its older slot is taken out,
+so that a chain is no longer than the number of ids in its bucket. A hash alone is never trusted: a slot that is found
+is compared by its text. Python hashes texts differently in every process, so that nobody can choose ids that fall into
+one bucket. Nothing that leaves this module depends on the hashes.
 
-In the table and the chains a slot goes by its *number*, uint32: how far it is from a base that moves once in four
-thousand million slots.
+In the table and the chains a slot is written as its *number*, uint32: its distance from a base, which moves once in
+four thousand million slots.
 """
 
 from __future__ import annotations
@@ -33,37 +34,37 @@ _LOW = 2**32 - 1
 """The bits of a hash that are used."""
 
 _NO_NUMBER = 2**32 - 1
-"""All numbers are below it; a slot that is in no chain any more leads to it."""
+"""A number that no slot has: the link of a slot that was taken out of its chain."""
 
 _ROOMY = 4
-"""Buckets an id, at least, while the table is small."""
+"""The least number of buckets for each id of a small table."""
 
 _LARGE = 2**18
-"""Buckets of a table, a megabyte, up to which room is cheaper than the time that searches take."""
+"""The most buckets of a small table, which is 1 MB: up to here memory is cheaper than longer searches."""
 
 _TIGHT = 4 / 3
-"""Buckets an id, at least, of a larger table."""
+"""The least number of buckets for each id of a large table."""
 
 _SHRINK = 4
-"""So many times too large, a table is made anew."""
+"""A table is made anew once it has so many times the buckets that it needs."""
 
 _PART = 2**16
-"""Slots that are entered into a new table at a time, so that it takes little memory."""
+"""Slots that are entered at a time into a new table, so that this takes little memory."""
 
 _FEW = 8
-"""So few ids are searched one by one, which takes less than array operations do."""
+"""Up to so many ids are searched one by one, which is then faster than array operations."""
 
 
 class IdIndex:
-    """Ids of the slots ``first`` to ``next``; an id is found at the last slot that was given to it."""
+    """The ids of the slots from ``first`` to before ``next``; an id leads to the last slot that it was given."""
 
     def __init__(self, first: int = 0) -> None:
         self.first = first
         self.next = first
         self._base = first - 1
-        # The last number in each bucket. Zero is never held.
+        # The last number in each bucket; 0 if it has none, since no slot that is held has the number 0.
         self._table = np.zeros(1, dtype=np.uint32)
-        # The hash of each slot from one on that is not after the first, and the number before it in its bucket.
+        # The hash of each slot from ``_links_from`` on, and the number before it in its bucket.
         self._links_from = first
         self._hashes = np.empty(PIECE_ROWS, dtype=np.uint32)
         self._links = np.empty(PIECE_ROWS, dtype=np.uint32)
@@ -88,7 +89,7 @@ class IdIndex:
         return self._base + number if number else None
 
     def _search(self, sample_id: str, hashed: int, number: int) -> tuple[int, int]:
-        """The number of an id in a chain that begins at a number, zero where it has none there; and what led to it."""
+        """(the number of an id in the chain that begins at ``number``, or 0; the number that leads to it, or 0)."""
         newer, lowest, shift = 0, self.first - self._base, self._links_from - self._base
         while number >= lowest:
             if self._hashes.item(number - shift) == hashed and self.id(self._base + number) == sample_id:
@@ -99,7 +100,7 @@ class IdIndex:
     # Batches ---------------------------------------------------------------------------------------------------------
 
     def add_if_new(self, ids: Sequence[str]) -> bool:
-        """Give the next slots to some ids, where none of them is held and all differ; else change nothing."""
+        """Whether none of some ids is held and all differ; if so, they get the next slots, else nothing changes."""
         if len(ids) <= _FEW:
             if len(set(ids)) < len(ids) or any(self.slot_of(sample_id) is not None for sample_id in ids):
                 return False
@@ -123,7 +124,7 @@ class IdIndex:
         return True
 
     def add(self, ids: Sequence[str]) -> None:
-        """Give the next slots to some ids; of one that is held, or comes twice, the last slot is the one it has."""
+        """Give the next slots to some ids; an id that is held already, or comes twice, leads to its last slot."""
         self._make_room(len(ids))
         shift = self._links_from - self._base
         for sample_id in ids:
@@ -140,7 +141,10 @@ class IdIndex:
             self._keep((sample_id,))
 
     def _any_is_held(self, ids: Sequence[str], hashes: UInt32s, before: UInt32s) -> bool:
-        """Whether one of n ids, whose hashes are given, is in its chain, which begins at a number of ``before``."""
+        """Whether one of n ids is held.
+
+        ``hashes`` [n] are those of the ids, and ``before`` [n] the numbers at which their chains begin.
+        """
         lowest, shift = self.first - self._base, self._links_from - self._base
         rows = (before >= lowest).nonzero()[0]
         numbers = before.take(rows)
@@ -156,9 +160,12 @@ class IdIndex:
         return any(self._search(ids[row], hashes.item(row), number)[0] for row, number in last)
 
     def _enter(self, numbers: UInt32s, buckets: Int64s) -> set[int]:
-        """Put n numbers, ascending, that lead to the last ones, into their buckets; those that meet are returned."""
+        """The numbers that share a bucket, among n ascending numbers that are put into their buckets.
+
+        Each number must lead already to the one that its bucket had before.
+        """
         self._table[buckets] = numbers
-        # Of those that meet, the last has the bucket, and each of the others comes right behind it, in its turn.
+        # If several share a bucket, it has the last of them; each of the others is put right behind that one.
         first, shift = self._table[buckets], self._links_from - self._base
         behind = (first != numbers).nonzero()[0]
         pairs = list(zip(first.take(behind).tolist(), numbers.take(behind).tolist(), strict=True))
@@ -195,7 +202,7 @@ class IdIndex:
         self._texts_from += shift
 
     def _make_room(self, more: int) -> None:
-        """See to it that ``more`` slots have somewhere to lie, numbers, and buckets enough."""
+        """Make the arrays, the numbers and the table large enough for ``more`` slots."""
         begin, end = self.first - self._links_from, self.next - self._links_from
         if end + more > len(self._hashes):
             size = (len(self) + more) * 9 // 8 + PIECE_ROWS
@@ -207,7 +214,7 @@ class IdIndex:
             self._make_table(size)
 
     def _make_table(self, size: int) -> None:
-        """Make the table anew, of what is held, under the least numbers that there can be."""
+        """Make the table anew from the slots that are held, with a base that gives them the lowest numbers."""
         self._table = np.zeros(size, dtype=np.uint32)
         self._base = self._links_from - 1
         end = self.next - self._base
@@ -220,20 +227,20 @@ class IdIndex:
 
 
 class _Piece:
-    """Texts one after the other, in UTF-8, each with a zero byte behind it."""
+    """Some texts end to end, in UTF-8, each followed by a zero byte."""
 
     __slots__ = ("_data", "_ends")
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._data = ("\0".join(texts) + "\0").encode("utf-8", "surrogatepass")
-        # Most texts are never looked at, so their ends are found when one is.
+        # Most texts are never read, so their ends are computed when the first one is.
         self._ends: npt.NDArray[np.unsignedinteger] | None = None
-        if self._data.count(0) > len(texts):  # A text has such a byte in it.
+        if self._data.count(0) > len(texts):  # A text has a zero byte of its own.
             lengths = [len(text.encode("utf-8", "surrogatepass")) + 1 for text in texts]
             self._ends = np.cumsum(lengths, dtype=np.uint32) - np.uint32(1)
 
     def text(self, place: int) -> str:
-        """One of the texts."""
+        """The text at a place, counted from 0."""
         if self._ends is None:
             ends = (np.frombuffer(self._data, dtype=np.uint8) == 0).nonzero()[0]
             self._ends = ends.astype(np.min_scalar_type(len(self._data)))
@@ -242,12 +249,12 @@ class _Piece:
 
 
 def _moved(numbers: UInt32s, size: int) -> UInt32s:
-    """A longer array that begins with some numbers."""
+    """An array uint32[size] that begins with ``numbers``; the rest is unset."""
     longer = np.empty(size, dtype=np.uint32)
     longer[: len(numbers)] = numbers
     return longer
 
 
 def _table_size(ids: int) -> int:
-    """Buckets, a power of two, for so many ids."""
+    """The number of buckets, a power of two, for so many ids."""
     return max(min(1 << (ids * _ROOMY).bit_length(), _LARGE), 1 << int(ids * _TIGHT).bit_length())

@@ -1,13 +1,14 @@
-"""Sums of runs of slots that have been formed already, so that a row's product is formed once and not once a window.
+"""Gram matrices of runs of slots that are kept, so that a row is multiplied once and not once for each window.
 
-The problem: a row is added to each window and taken out of each again, and to multiply it anew each time is most of
-what statistics cost. How it is solved: the class-wise sums of a batch are kept beside its run of slots. What leaves a
-window is a span of slots: the sums of a run inside it are taken as they are; where a span ends within a run, the
-smaller side is multiplied, and the other is the difference. That is exact, as these sums are integers: the result is
-the same, to the last bit, whatever is known and whatever is not (:mod:`deltaplane.exact.moments`).
+The problem: a row enters each window and leaves it again, and multiplying it anew each time is most of what statistics
+cost. How it is solved: the Gram matrices of a batch, one for each class, are kept for its run of slots. What leaves a
+window is a span of slots. For each run inside the span, the kept sums are taken as they are. If the span ends within a
+run, the shorter part of the run is multiplied, and the longer one is the difference. That is exact, since the sums are
+integers: the result has the same bits whatever is kept (:mod:`deltaplane.exact.moments`).
 
-Sums are of *current* rows. Where one is retired or replaced, its run is forgotten, and multiplied when it leaves. A run
-is kept where its sums take little beside its rows, so that memory a row stays bounded (``limits.KNOWN_SUMS_SHARE``).
+The sums are of *current* rows. If a row is retired or replaced, the sums of its run are forgotten, and the run is
+multiplied again when it leaves. A run is kept only if its sums are small beside its rows, so that the memory of a row
+stays bounded (``limits.KNOWN_SUMS_SHARE``).
 """
 
 from __future__ import annotations
@@ -24,18 +25,18 @@ from deltaplane.exact.statistics import added, without
 __all__ = ["KnownSums", "Product", "Sums"]
 
 Sums = dict[str, Moments]
-"""Class label to Gram matrix. Those that are kept are handed out as they are, and never changed."""
+"""Class label to Gram matrix; kept sums are handed out without a copy, and nobody changes them."""
 
 Product = Callable[[int, int], Sums]
-"""Forms the sums of the current rows among the slots from one on, up to another that is not among them."""
+"""Multiplies the current rows among the slots from the first argument to before the second, and returns their sums."""
 
 _BYTES_BESIDE = 400
-"""What a Gram matrix takes beside its entries, about: objects, and its place in a dictionary. So does a run."""
+"""Bytes that a Gram matrix takes beside its entries, and a run beside its matrices: objects, and dictionary entries."""
 
 
 @dataclass(frozen=True)
 class _Run:
-    """The sums of the current rows among slots ``first`` to ``until``, the last not included."""
+    """The sums of the current rows among the slots from ``first`` to before ``until``."""
 
     first: int
     until: int
@@ -43,7 +44,7 @@ class _Run:
 
 
 class KnownSums:
-    """Of the slots of one partition, whose rows have ``features`` grid values; ``windows`` will ask for each."""
+    """The kept sums of one partition, whose rows have ``features`` entries and leave ``windows`` windows one by one."""
 
     def __init__(self, features: int, windows: int) -> None:
         shares = min(windows, limits.KNOWN_SUMS_WINDOWS)
@@ -55,7 +56,7 @@ class KnownSums:
         return len(self._runs)
 
     def keep(self, first: int, until: int, sums: Sums) -> None:
-        """Keep the sums of a run of slots, none of which is known, if they are small enough beside their rows."""
+        """Keep the sums of a run of slots, if they are small enough beside its rows; no slot of it may be kept yet."""
         run = _Run(first, until, sums)
         if self._is_worth_it(run):
             place = bisect.bisect(self._firsts, first)
@@ -64,20 +65,21 @@ class KnownSums:
             self._put(place, place, [run])
 
     def forget(self, slots: Int64s) -> None:
-        """Some slots, in any order, are no longer current: what is known of the runs that they lie in is wrong now."""
+        """Forget the runs of some slots, in any order: these are no longer current, so that the kept sums are wrong."""
         for slot in slots.tolist() if self._runs else ():
             place = self._at_or_behind(slot)
             if place < len(self._runs) and self._firsts[place] <= slot:
                 self._put(place, place + 1, [])
 
     def let_go(self, until: int) -> None:
-        """Rows of slots below ``until`` are no longer held, and can be multiplied no more."""
+        """Forget the runs that begin below ``until``: rows below it are no longer held, and cannot be multiplied."""
         self._put(0, bisect.bisect_left(self._firsts, until), [])
 
     def between(self, first: int, until: int, product: Product, *, last: bool = False) -> Sums:
-        """The sums of the current rows among slots ``first`` to ``until``, the last not included.
+        """The sums of the current rows among the slots from ``first`` to before ``until``.
 
-        ``product`` forms those that are not known. ``last``: nobody will ask for these slots again.
+        ``product`` multiplies what is not kept. ``last``: nobody will ask for these slots again, so that their sums
+        need not be kept.
         """
         total: Sums = {}
         at = first
@@ -97,7 +99,10 @@ class KnownSums:
         return total
 
     def _part_of(self, place: int, first: int, until: int, product: Product, *, last: bool) -> Sums:
-        """The sums of some slots of one run, which is kept in pieces where they are worth it."""
+        """The sums of the slots from ``first`` to before ``until`` of one run.
+
+        The run is replaced by its pieces if each of them is worth keeping.
+        """
         run = part = self._runs[place]
         pieces: list[_Run] = []
         if first > run.first:
@@ -110,14 +115,14 @@ class KnownSums:
             pieces.append(part)
         if behind is not None:
             pieces.append(behind)
-        # What is left of a run whose slots leave for good takes no more than the run did.
+        # If the first slots of a run leave for good, what is left takes no more memory than the run did.
         left_over = last and first == run.first
         if left_over or all(map(self._is_worth_it, pieces)):
             self._put(place, place + 1, pieces)
         return part.sums
 
     def _at_or_behind(self, slot: int) -> int:
-        """The place of the run that holds a slot, or of the first one behind it."""
+        """The place of the run that holds a slot, or of the next run after the slot."""
         place = bisect.bisect(self._firsts, slot)
         return place - 1 if place and slot < self._runs[place - 1].until else place
 
@@ -126,13 +131,13 @@ class KnownSums:
         return taken <= (run.until - run.first) * self._bytes_a_slot
 
     def _put(self, begin: int, end: int, runs: list[_Run]) -> None:
-        """Have some runs in the places of others."""
+        """Replace the runs from place ``begin`` to before ``end`` by others."""
         self._runs[begin:end] = runs
         self._firsts[begin:end] = [run.first for run in runs]
 
 
 def _cut(run: _Run, at: int, product: Product) -> tuple[_Run, _Run]:
-    """A run as two, of which the shorter is multiplied."""
+    """The two runs before and from slot ``at`` on; the shorter one is multiplied, and the other is the difference."""
     if at - run.first <= run.until - at:
         front = product(run.first, at)
         back = without(run.sums, front)

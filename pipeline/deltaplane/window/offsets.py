@@ -1,12 +1,13 @@
 """The log offsets of the slots that a partition holds.
 
-The problem: a column of offsets takes 8 bytes a row, while only that of the oldest row is ever asked for. How it is
-solved: offsets come in the order of the log, equal ones where a record brings many rows, and ones with a constant step,
-mostly one, where each brings a row. Such a run is kept as three numbers: its first slot, the offset there, its step.
+The problem: a column of offsets takes 8 bytes a row, although only the oldest row's offset is ever asked for. How it is
+solved: offsets come in the order of the log. If a record brings many rows, their offsets are equal. If each record
+brings one row, their offsets grow by a constant step, mostly 1. Such a run is kept as three numbers: its first slot,
+the offset there, and its step.
 
-Nothing is supposed of the offsets, though: any come back as they were given, and take about 12 bytes a row at worst,
-since every run but the last has two rows or more. Steps are counted modulo 2^64, as NumPy does, so that one from end to
-end of int64 is a step like any other.
+No order is relied on, though: any offsets come back as they were given. At worst they take about 12 bytes a row, since
+every run but the last has two rows or more. Steps are computed modulo 2^64, as NumPy does, so that even the step from
+one end of int64 to the other is a step like any other.
 """
 
 from __future__ import annotations
@@ -21,22 +22,22 @@ from deltaplane.arrays import Int64s
 __all__ = ["OffsetRuns"]
 
 _GONE = 8
-"""Runs are taken out when one in so many, at least, is held no longer: each then moves few others."""
+"""Runs are removed once at least one in so many is no longer held, so that each removal moves few others."""
 
 
 class OffsetRuns:
-    """Offsets of consecutive slots."""
+    """The log offsets of consecutive slots, as runs of a constant step."""
 
     def __init__(self) -> None:
-        # A slot has a place that never changes: how far its number is from this base.
+        # The place of a slot is its distance from this base, which a new numbering does not change.
         self._base = 0
         self._places = array("q")
         self._offsets = array("q")
-        # A last run of a single row has no step yet; what stands for it is not looked at.
+        # If the last run has a single row, it has no step yet, and its entry is not read.
         self._steps = array("q")
 
     def append(self, slot: int, offsets: Int64s) -> None:
-        """Add the offsets int64[n] of the slots from one on, which must be the one after the last."""
+        """Add the offsets int64[n] of n slots; ``slot``, the first of them, must be the one after the last."""
         if not len(offsets):
             return
         place, offset = slot - self._base, offsets.item(0)
@@ -60,7 +61,7 @@ class OffsetRuns:
         self._steps.extend([steps.item(begin) for begin in begins])
 
     def _join(self, place: int, offset: int) -> bool:
-        """Whether the offset of the next place goes on with the last run; one that has no step yet takes it."""
+        """Whether the offset of the next place continues the last run; a run without a step gets its step from it."""
         if not self._places:
             return False
         rows = place - self._places[-1]
@@ -87,10 +88,13 @@ class OffsetRuns:
 
 
 def _begins(steps: Int64s, begin: int) -> list[int]:
-    """The rows at which runs begin, from a row on; ``steps`` int64[n] lead from each of n rows, but the last, on."""
+    """The rows at which runs begin, from row ``begin`` on.
+
+    ``steps`` int64[n] holds the step from each row to the next; the last entry is not read.
+    """
     begins = []
     for row in (steps[1:-1] != steps[:-2]).nonzero()[0].tolist():
-        # The run ends at the row after, from which another step leads, no matter which, to where the next one begins.
+        # The run ends at the next row; the row after that begins another run, whatever the step between the two is.
         if row >= begin:
             begins.append(begin)
             begin = row + 2
@@ -100,5 +104,5 @@ def _begins(steps: Int64s, begin: int) -> list[int]:
 
 
 def _wrapped(number: int) -> int:
-    """The number of int64 that is equal modulo 2^64."""
+    """The int64 number that equals ``number`` modulo 2^64."""
     return (number + 2**63) % 2**64 - 2**63

@@ -1,4 +1,4 @@
-"""What may become of a sample and of a retirement, and how a step says so."""
+"""The outcomes of samples and of retirements, and the notes in which a step reports them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from enum import StrEnum
 __all__ = ["LETTERS_DUE", "RetirementNote", "RetirementOutcome", "SampleNote", "SampleOutcome"]
 
 LETTERS_DUE = "letters due "
-"""How the counts of a delta begin that carry on at what pace dead letters are written; they count no rows."""
+"""The prefix of counts of a delta that record when the next dead letter is due; these count no rows."""
 
 
 class SampleOutcome(StrEnum):
-    """What became of a sample that was admitted.
+    """The outcome of an admitted sample.
 
-    ``duplicate`` and ``replaced``: an older version of the id was inside the window, equal or not. ``late``: it lies
-    outside every window, but its older version is taken out all the same. ``annihilated``: its id was retired before
-    it came. ``retired id``: its id was retired, and samples under it had come before.
+    - ``applied``: it is counted.
+    - ``duplicate``, ``replaced``: an older version of its id, equal or not, was inside the window.
+    - ``late``: it lies outside every window; an older version of its id is taken out all the same.
+    - ``annihilated``: its id was retired before any sample of that id came.
+    - ``retired id``: its id was retired after an earlier sample of that id had come.
     """
 
     APPLIED = "applied"
@@ -29,14 +31,21 @@ class SampleOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class SampleNote:
-    """The outcome of one admitted sample that was not simply applied; ``row`` counts among the admitted."""
+    """The outcome of one sample that was not simply applied; ``row`` is its place among the admitted of a batch."""
 
     row: int
     outcome: SampleOutcome
 
 
 class RetirementOutcome(StrEnum):
-    """What became of a retirement; ``unknown``: the stream keeps no rows, so that none can go."""
+    """The outcome of a retirement.
+
+    - ``retired``: its row was taken out, or its sample came later and was never counted.
+    - ``waiting``: no sample of its id is known; the next one will be refused.
+    - ``duplicate``: its id is retired already.
+    - ``expired``: the last version of its id lies outside the longest window.
+    - ``unknown``: the stream keeps no rows, so that none can be taken out.
+    """
 
     RETIRED = "retired"
     WAITING = "waiting"
@@ -47,7 +56,7 @@ class RetirementOutcome(StrEnum):
 
 @dataclass(frozen=True)
 class RetirementNote:
-    """The outcome of the retirement at ``offset`` of the retirements log."""
+    """The outcome of the retirement of an id, which lies at ``offset`` of the retirements log."""
 
     id: str
     offset: int

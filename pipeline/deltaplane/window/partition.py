@@ -4,20 +4,21 @@ The state after (samples up to offset a, retirements up to offset b) is *one* st
 
     live(a, b) = last versions of their ids among samples[..a] inside the window,  minus  ids in retirements[..b]
 
-so a retirement that overtakes its sample waits for it, a worker may batch as it likes, and a worker that crashed finds
-the same state again by reading the same logs. Three rules make this hold:
+So a retirement that overtakes its sample waits for it, a worker may form batches of any size, and a worker that crashed
+finds the same state again by reading the same logs. Three rules make this hold:
 
-- every admitted sample takes a slot, retired, repeated, late or not, so that expiry depends on samples alone;
-- the last version of an id is the one that counts, and one sent again unchanged is the last version all the same;
-- a retired id stays retired, and a later sample under it is refused by name: use a new id.
+- every admitted sample takes a slot, whether retired, repeated or late, so that expiry depends on samples alone;
+- the last version of an id counts, and an unchanged repeat is a version like any other;
+- a retired id stays retired: a later sample of that id is refused, and needs a new id.
 
-What is remembered of the retirements is the end of their log, from ``retirements_window_from`` on, which is recorded in
-every delta: an id is retired exactly if a retirement of it lies there. The end grows; its beginning moves only when
-:data:`limits.RETIRED_IDS` other ids have been retired since (retirements.py), and never past an id inside the window.
-Nothing else about a retirement is kept, so a rebuild from the log finds the same. A sample that meets a retirement and
-no row of its id was *waited* for, as far as anyone can still tell.
+The partition remembers the end of the log of retirements, from ``retirements_window_from`` on, an offset that every
+delta records. An id is retired exactly if a retirement of it lies in that part of the log. The part grows at its end.
+Its beginning moves only after :data:`limits.RETIRED_IDS` other ids have been retired (retirements.py), and never past
+an id that has a row inside the window. Nothing else about a retirement is kept, so that a rebuild from the log finds
+the same. If a sample of a retired id comes and no row of that id is held, the retirement counts as one that has waited
+for it: nobody can tell any more.
 
-Every admitted sample has one outcome, whatever the batches it came in, and in the longest window
+Every admitted sample has one outcome, whatever the batches it came in, and for the longest window
 
     rows = applied - replaced - expired - withdrawn - (retirements retired - annihilated)
 """
@@ -47,12 +48,12 @@ __all__ = ["Partition", "Step"]
 
 @dataclass(frozen=True)
 class Step:
-    """What one step changed.
+    """What one step changed: the ``change`` of the statistics, the outcomes, and their counts.
 
-    ``counts`` has one entry an outcome (``applied`` includes replacements), and ``expired``: samples that left their
-    longest window, ``withdrawn``: samples taken out by a late version, and ``retirements forgotten``. ``digest_before``
-    is the source's digest after the samples of the step and before its retirements, ``digest_after`` the one at its
-    end; both are None where nothing was retired.
+    ``counts`` has one entry for each outcome (``applied`` includes replacements), and three more: ``expired``, samples
+    that left the longest window; ``withdrawn``, samples taken out by a late version; and ``retirements forgotten``.
+    ``digest_before`` is the source's digest after the samples of the step and before its retirements, and
+    ``digest_after`` the one at its end. Both are None if no retirement had an outcome in this step.
     """
 
     change: Statistics
@@ -72,7 +73,11 @@ _RETIREMENTS = {outcome: f"retirements {outcome}" for outcome in RetirementOutco
 
 @dataclass
 class _Resolved:
-    """What ids seen before mean for a batch: held slots replaced, rows of the batch dead on arrival, and outcomes."""
+    """What a batch finds of ids that were seen before.
+
+    ``killed``: slots held before that are no longer current. ``dead_rows``: rows of the batch that are not current from
+    the beginning. ``notes``: outcomes of samples. ``receipts``: outcomes of retirements that had waited.
+    """
 
     killed: list[int] = field(default_factory=list)
     dead_rows: set[int] = field(default_factory=set)
@@ -81,7 +86,7 @@ class _Resolved:
 
 
 class Partition:
-    """One partition's window state. ``step`` is the only way it changes, apart from ``refill`` after a crash."""
+    """The window state of one partition. Only ``step`` changes it, apart from ``refill`` after a crash."""
 
     def __init__(self, definition: StreamDefinition, partition: int) -> None:
         self.definition = definition
@@ -94,9 +99,9 @@ class Partition:
         self._windows = range(len(definition.ladder.windows))
         self._sums = WindowSums(definition, self._labels, self._buffer, self._edges)
         self._retirements = RetirementMemory()
-        # The newest slot that the oldest retirements are kept for, as far as it is known.
+        # The newest slot of an id in the oldest span of retirements, when it was last looked for; -1 for none.
         self._kept_for_slot = -1
-        # Without rows slots are only counted.
+        # If no rows are kept, slots are only counted.
         self._slots = 0
 
     @property
@@ -106,20 +111,26 @@ class Partition:
 
     @property
     def rows_held(self) -> int:
-        """Rows in memory, those just behind the window included."""
+        """The number of rows in memory, those that left the window lately included."""
         return len(self._buffer)
 
     def window_from(self, samples_to: int) -> int:
-        """Offset of the record that brought the oldest row inside a window: a rebuild must read from there."""
+        """The offset of the record with the oldest row inside a window, from which a rebuild must read.
+
+        It is ``samples_to``, the offset read up to, if no window has a row.
+        """
         slot = self._edges.oldest_inside(self._buffer)
         return self._buffer.offset(slot) if slot < self._buffer.next else samples_to
 
     def memory_from(self, samples_to: int) -> int:
-        """Offset of the record that brought the oldest row held: a rebuild reads from there if it still can."""
+        """The offset of the record with the oldest row in memory, from which a rebuild reads if the log still has it.
+
+        It is ``samples_to``, the offset read up to, if no row is in memory.
+        """
         return self._buffer.offset(self._buffer.first) if len(self._buffer) else samples_to
 
     def retirements_window_from(self, retirements_to: int) -> int:
-        """Offset of the oldest retirement remembered: a rebuild must read from there."""
+        """The offset of the oldest retirement remembered, from which a rebuild must read; else ``retirements_to``."""
         return self._retirements.oldest(retirements_to)
 
     def is_live(self, sample_id: str) -> bool:
@@ -130,7 +141,10 @@ class Partition:
         return self._edges.is_inside(slot, self._buffer.time(slot))
 
     def step(self, samples: AdmittedSamples, retirements: Sequence[Retirement], watermark: int = NO_WATERMARK) -> Step:
-        """Apply samples, then what leaves the windows, then retirements; ``watermark`` is what other partitions saw."""
+        """The step that applies samples, then expiry, then retirements.
+
+        ``watermark`` is the largest event time that other partitions have seen, in milliseconds.
+        """
         counts: Counter[str] = Counter()
         if self.definition.ladder.keep_rows:
             change, resolved = self._take_samples(samples, watermark, counts)
@@ -180,7 +194,7 @@ class Partition:
         return change, resolved
 
     def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
-        """int64[n]: the watermark just before each row of a batch; None where no window ends with time."""
+        """int64[n]: the watermark just before each row of a batch; None if no window is one of time."""
         if self.definition.ladder.longest_milliseconds is None or not len(samples):
             return None
         seen = np.empty(len(samples), dtype=np.int64)
@@ -189,13 +203,13 @@ class Partition:
         return np.maximum.accumulate(seen)
 
     def _late(self, samples: AdmittedSamples, seen: Int64s) -> Flags | None:
-        """bool[n]: rows that lie outside every window on arrival; None where there are none."""
+        """bool[n]: the rows that lie outside every window when they come; None if there are none."""
         longest = self.definition.ladder.longest_milliseconds or 0
         late = samples.event_times + longest <= seen
         return late if late.any() else None
 
     def _resolve(self, arrivals: Arrivals, counts: Counter[str]) -> _Resolved:
-        """Row by row, what ids seen before mean, as if every row were a batch of its own."""
+        """What the rows of a batch find of ids seen before, as if every row were a batch of its own."""
         resolved = _Resolved()
         latest: dict[str, int] = {}
         for row, sample_id in enumerate(arrivals.samples.ids):
@@ -224,12 +238,15 @@ class Partition:
         return resolved
 
     def _supersede(self, arrivals: Arrivals, row: int, slot: int, counts: Counter[str]) -> SampleOutcome:
-        """The outcome of a row whose id's older version, not retired, is at a slot: held, or of an earlier row."""
+        """The outcome of a row whose id has an older version at ``slot``, which is not retired.
+
+        The slot is held already, or belongs to an earlier row of the same batch.
+        """
         earlier = slot - arrivals.first
         time = int(arrivals.samples.event_times[earlier]) if earlier >= 0 else self._buffer.time(slot)
         if not self._edges.will_be_inside(slot, time, arrivals.first + row, arrivals.watermark_before(row)):
             if earlier >= 0 or self._edges.is_inside(slot, time):
-                # It left the window in the course of this batch, before its next version came.
+                # The older version left the window within this batch, before the new one came.
                 counts["expired"] += 1
             return SampleOutcome.APPLIED
         if arrivals.is_late(row):
@@ -244,7 +261,7 @@ class Partition:
         return SampleOutcome.DUPLICATE if same else SampleOutcome.REPLACED
 
     def _recode(self, samples: AdmittedSamples) -> Int32s:
-        """The class codes of a batch int32[n] as indices of this partition's labels, which grow as needed."""
+        """The class codes int32[n] of a batch as positions in this partition's labels, which grow as needed."""
         if samples.labels == self._labels or not len(samples):
             return samples.codes
         self._labels.extend(label for label in samples.labels if label not in self._labels)
@@ -288,13 +305,13 @@ class Partition:
         return RetirementOutcome.RETIRED
 
     def _forget_retirements(self, counts: Counter[str]) -> None:
-        """Let go of the oldest retirements beyond the limit, but for those among which a window may hold a row of one.
+        """Forget the oldest spans of retirements beyond the limit, up to the first span that is still needed.
 
-        Nothing between these and the newest can be let go of, either: of what had been, a rebuild that reads from there
-        would not know whether its sample came before that, and is out, or after it, and is live.
+        A span is needed if a window still holds a row of one of its ids. Later spans must stay then, too: the memory is
+        one part of the log without gaps, so that a rebuild that reads it finds the same.
         """
         while self._retirements.beyond_limits:
-            # Most of the time the row that was found last is still there, and the others need not be asked.
+            # Mostly the slot found last time is still inside, and no id need be looked up.
             if self._kept_for_slot < (oldest := self._edges.oldest_inside(self._buffer)):
                 self._kept_for_slot = max(map(self._slot_or_none, self._retirements.oldest_ids))
             if self._kept_for_slot >= oldest:
@@ -310,7 +327,7 @@ class Partition:
     # Without rows ----------------------------------------------------------------------------------------------------
 
     def _take_without_rows(self, samples: AdmittedSamples, watermark: int, counts: Counter[str]) -> Statistics:
-        """Windows over everything that hold no rows: every sample is applied, whatever its id, and none is retired."""
+        """The change by a batch if the stream keeps no rows: every sample is applied, whatever its id."""
         if len(samples):
             counts[_APPLIED] += len(samples)
             self.watermark = max(self.watermark, int(samples.event_times.max()))
@@ -324,7 +341,7 @@ class Partition:
     # Rebuilding ------------------------------------------------------------------------------------------------------
 
     def refill(self, samples: AdmittedSamples, retirements: Sequence[Retirement]) -> None:
-        """Read again what lies before the accepted position; nothing is counted until :meth:`finish_refill`."""
+        """Put rows and retirements from before the accepted position back; :meth:`finish_refill` makes them count."""
         if self.definition.ladder.keep_rows:
             earlier = [slot for i in samples.ids if (slot := self._buffer.slot_of(i)) is not None]
             self._buffer.set_dead(np.array(earlier, dtype=np.int64))
@@ -341,9 +358,10 @@ class Partition:
             self._buffer.set_dead(np.array(dead, dtype=np.int64))
 
     def finish_refill(self, slots_to: int, watermark: int, accepted: Statistics) -> None:
-        """Put the windows where they stood at the accepted position.
+        """Put the windows where they stood at the accepted position, once all before it has been refilled.
 
-        Raises :class:`StateMismatch` where the rows read again do not give the accepted statistics, bit for bit.
+        ``slots_to`` samples had been admitted there, and ``watermark`` had been reached. Raises :class:`StateMismatch`
+        if the rows do not give the ``accepted`` statistics, bit for bit.
         """
         buffer = self._buffer
         self.watermark = watermark

@@ -1,14 +1,14 @@
-"""What is remembered of a partition's retirements.
+"""What a partition remembers of its retirements.
 
-The two logs have no common order, so a retirement may come long before its sample, and a retired id must stay retired.
-What is remembered is the *end of the log* of retirements: an id is retired exactly if a retirement of it lies there.
-That is all there is to it, so whoever reads the log again from the offset of the oldest finds the same memory, and no
-second record of it has to be kept.
+The two logs have no common order, so that a retirement may come long before its sample, and a retired id must stay
+retired. The partition remembers the *end of the log* of retirements: an id is retired exactly if a retirement of it
+lies in that part. So a worker that reads the log again, from the offset of the oldest retirement remembered, has the
+same memory, and no other record of it is needed.
 
-The end of the log is cut into spans. A span has :data:`limits.RETIRED_IDS` ids, each counted once however often it is
-repeated there, and the next id that is not among them begins the next span. The log is let go of by whole spans: so
-where a span begins follows from the log and from where the memory begins, and of an id only its first retirement in
-each span is kept. Repeats cost nothing, and push nothing out.
+The part is cut into spans of :data:`limits.RETIRED_IDS` different ids; the next id that is not among them begins the
+next span. Whole spans are forgotten at a time, so that the log alone, read from where the memory begins, decides where
+each span begins. Within a span only the first retirement of an id is kept: repeats take no memory, and push nothing
+out.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ __all__ = ["RetirementMemory"]
 
 
 class RetirementMemory:
-    """The end of a log of retirements, span by span: of each id the offset of its first retirement in each span."""
+    """The end of a log of retirements in spans: for each span, id to the offset of its first retirement there."""
 
     def __init__(self) -> None:
         self._spans: list[dict[str, int]] = [{}]
 
     def __len__(self) -> int:
-        """Ids remembered; one that is retired in several spans counts in each."""
+        """The number of ids remembered; an id that is retired in several spans counts in each."""
         return sum(map(len, self._spans))
 
     @property
     def beyond_limits(self) -> bool:
-        """Whether there is a span beyond the last whole one and the one that is being filled."""
+        """Whether there are more spans than two: the last full one, and the one that is being filled."""
         return len(self._spans) > 2
 
     def add(self, retirement: Retirement) -> None:
-        """The next retirement of the log."""
+        """Remember the next retirement of the log."""
         span = self._spans[-1]
         if retirement.id in span:
             return
@@ -47,7 +47,7 @@ class RetirementMemory:
         span[retirement.id] = retirement.offset
 
     def first(self, sample_id: str) -> int | None:
-        """The offset of the first retirement of an id, or None where it is not retired."""
+        """The offset of the first retirement of an id that is remembered; None if the id is not retired."""
         for span in self._spans:
             offset = span.get(sample_id)
             if offset is not None:
@@ -55,12 +55,12 @@ class RetirementMemory:
         return None
 
     def ids(self) -> Iterator[str]:
-        """Every retired id; one that is retired in several spans comes as often."""
+        """Every retired id; an id that is retired in several spans comes once for each."""
         for span in self._spans:
             yield from span
 
     def holds_none_of(self, ids: Iterable[str]) -> bool:
-        """True when no id of a batch is retired."""
+        """Whether no id of a batch is retired."""
         return all(not span or span.keys().isdisjoint(ids) for span in self._spans)
 
     @property
@@ -69,10 +69,10 @@ class RetirementMemory:
         return self._spans[0].keys()
 
     def oldest(self, otherwise: int) -> int:
-        """The offset of the oldest retirement, or another where there is none."""
+        """The offset of the oldest retirement remembered, or ``otherwise`` if there is none."""
         return next(iter(self._spans[0].values()), otherwise)
 
     def forget_oldest(self) -> int:
-        """Let go of the oldest span, and say how many ids are not retired any more: no later span has them."""
+        """The number of ids that are no longer retired, once the oldest span is forgotten: no later span has them."""
         gone = self._spans.pop(0)
         return sum(all(sample_id not in span for span in self._spans) for sample_id in gone)

@@ -1,17 +1,16 @@
-"""The rows of one partition in arrival order, and the windows that slide over them.
+"""The edges of the windows that slide over the slots of one partition: which slots lie inside each of them.
 
-Every admitted sample takes the next *slot*; slots are numbered from the start of the partition's log, so what a count
-window holds is arithmetic on slot numbers. A slot is *counted* in a window when it lies inside it and is *current*:
-the last version of its id, and not retired. Whether a slot lies inside depends on samples alone:
+The rows themselves are in buffer.py. Slots are numbered from the start of the partition's log, so that what a count
+window holds is arithmetic on slot numbers. A slot *counts* in a window if it lies inside and is *current*: the last
+version of its id, and not retired. Whether a slot lies inside depends on samples alone:
 
     count of N      the last N slots                                  slot >= slots_to - N  (in whole panes)
-    time of T       event time above the watermark minus T            out-of-order rows need no grace: inside or not
+    time of T       event time above the watermark minus T            no grace for late rows: inside or not
     all             every slot
 
-What leaves is handed out as the very grid rows (int32) that came in, so that what is subtracted is what was added.
-Windows of a ladder are nested: what any of them holds, the longest holds. Cost per row does not depend on the length
-of a window: count windows give up a run of slots, time windows keep each arriving run sorted by event time and a heap
-of runs by the next time that will leave.
+The windows are nested: whatever one of them holds, the longest holds, too. The cost of a row does not depend on the
+length of a window. A count window drops a run of slots. A time window keeps each batch that came sorted by event time,
+and a heap of these runs by the next event time that will leave.
 """
 
 from __future__ import annotations
@@ -35,10 +34,11 @@ NO_WATERMARK = -(2**63)
 
 @dataclass(frozen=True)
 class Arrivals:
-    """A batch about to take the slots from ``first`` on: ``codes`` int32[n] are this partition's class codes.
+    """A batch that will take the slots from ``first`` on.
 
-    ``late`` bool[n] marks rows outside every window on arrival, and is None where there are none. ``seen`` int64[n] is
-    the watermark just before each row, and None where no window ends with time.
+    ``codes`` int32[n] are the class codes of this partition. ``late`` bool[n] marks rows that lie outside every window
+    when they come, and is None if there are none. ``seen`` int64[n] is the watermark just before each row, in
+    milliseconds, and is None if no window is one of time.
     """
 
     samples: AdmittedSamples
@@ -48,7 +48,7 @@ class Arrivals:
     seen: Int64s | None
 
     def is_late(self, row: int) -> bool:
-        """Whether a row lies outside every window on arrival."""
+        """Whether a row lies outside every window when it comes."""
         return self.late is not None and bool(self.late[row])
 
     def watermark_before(self, row: int) -> int:
@@ -57,27 +57,27 @@ class Arrivals:
 
     def same(self, a: int, b: int) -> bool:
         """Whether two rows have the same grid row, class and event time."""
-        times, placed = self.samples.event_times, self.samples.placed
-        return bool(self.codes[a] == self.codes[b] and times[a] == times[b] and np.array_equal(placed[a], placed[b]))
+        times, rows = self.samples.event_times, self.samples.placed
+        return bool(self.codes[a] == self.codes[b] and times[a] == times[b] and np.array_equal(rows[a], rows[b]))
 
 
 _Run = tuple[Int64s, Int64s]
-"""Event times of a run of slots, sorted, and the slots in that order."""
+"""(sorted event times of a run of slots, the slots in that order)."""
 
 _Entry = tuple[int, int, int, _Run | None]
-"""(next event time to leave, first slot of the run, position in the run, the run, or None where it is one slot)."""
+"""(next event time that will leave, first slot of the run, position in the run, the run or None for a single slot)."""
 
 SHORTEST_RUN = 16
-"""Fewer new slots than this are queued one by one: cheaper, in time and memory, than arrays of their own."""
+"""Fewer new slots than this are queued one by one, which takes less time and memory than a sorted run of them."""
 
 _NO_SLOTS: Int64s = np.zeros(0, dtype=np.int64)
 
 
 class WindowEdges:
-    """Where each window of a ladder ends now, for one partition.
+    """The trailing edges of all windows over one partition.
 
-    ``advance`` moves the edges and says, per window, which slots have been left behind. Every slot appended so far must
-    have been announced BEFORE it is called. ``longest`` is the index of the window that holds what any window holds.
+    ``advance`` moves them and returns the slots that left each window. Every slot appended so far must have been
+    announced BEFORE that. ``longest`` is the index of the window that holds whatever any of them holds.
     """
 
     def __init__(self, ladder: WindowLadder, partition: int, partitions: int, first: int = 0) -> None:
@@ -93,7 +93,7 @@ class WindowEdges:
         self.longest = max(range(len(self._windows)), key=lambda index: _length(self._windows[index]))
 
     def announce(self, slot: int, times: Int64s) -> None:
-        """Take note of a run of new slots from ``slot`` on, with their event times int64[n]."""
+        """Take note of n new slots from ``slot`` on, with their event times int64[n] in milliseconds."""
         if not self._heaps:
             return
         if len(times) < SHORTEST_RUN:
@@ -109,34 +109,34 @@ class WindowEdges:
                 heapq.heappush(heap, (int(run[0][0]), slot + start, 0, run))
 
     def inside(self, window: int, slots: Int64s, times: Int64s) -> Flags:
-        """bool[n]: which of some slots, with these event times, lie inside a window now."""
+        """bool[n]: which of the slots int64[n], with event times int64[n], lie inside a window now."""
         if self._windows[window].kind == "time":
             return times > self._horizons[window]
         return slots >= self._starts[window]
 
     def holds_all_from(self, window: int, slot: int) -> bool:
-        """Whether a window surely holds every slot from one on; a time window does not say so, and must be asked."""
+        """Whether a window is sure to hold every slot from ``slot`` on; of a time window that is never sure."""
         return self._windows[window].kind != "time" and slot >= self._starts[window]
 
     def holds_none_before(self, window: int, slot: int) -> bool:
-        """Whether a window surely holds no slot before one; a time window does not say so, and must be asked."""
+        """Whether a window is sure to hold no slot before ``slot``; of a time window that is never sure."""
         return self._windows[window].kind == "count" and slot <= self._starts[window]
 
     def is_inside(self, slot: int, time: int) -> bool:
-        """Whether one slot, with this event time, lies inside the longest window, and so inside any, now."""
+        """Whether a slot with this event time lies inside the longest window now; if not, it lies inside none."""
         if self._windows[self.longest].kind == "time":
             return time > self._horizons[self.longest]
         return slot >= self._starts[self.longest]
 
     def will_be_inside(self, slot: int, time: int, next_slot: int, watermark: int) -> bool:
-        """Whether one slot will lie inside the longest window once there are ``next_slot`` slots, at a watermark."""
+        """Whether a slot with this event time is inside the longest window at ``next_slot`` slots and ``watermark``."""
         window = self._windows[self.longest]
         if window.kind == "time":
             return time > max(self._horizons[self.longest], watermark - window.length)
         return window.kind == "all" or slot >= self._count_start(self.longest, next_slot)
 
     def advance(self, next_slot: int, watermark: int) -> list[Int64s]:
-        """Move every edge to (slots so far, watermark); per window, the slots that were inside and are no more."""
+        """For each window, the slots int64[n] that leave it as it moves on to ``next_slot`` slots and ``watermark``."""
         return [self._advance_one(index, next_slot, watermark) for index in range(len(self._windows))]
 
     def _advance_one(self, index: int, next_slot: int, watermark: int) -> Int64s:
@@ -152,14 +152,14 @@ class WindowEdges:
         return _left_behind(self._heaps[index], horizon)
 
     def _count_start(self, index: int, next_slot: int) -> int:
-        """The first slot inside a count window once there are ``next_slot`` slots."""
+        """The first slot inside a count window if there are ``next_slot`` slots."""
         return max(self._starts[index], (next_slot - self._shares[index]) // self._pane * self._pane)
 
     def oldest_inside(self, buffer: RowBuffer) -> int:
-        """The oldest slot that any window holds, current or not; ``buffer.next`` where none does."""
+        """The oldest slot that any window holds, current or not; ``buffer.next`` if no window holds one."""
         if self._windows[self.longest].kind != "time":
             return max(self._starts[self.longest], buffer.first)
-        # Horizons only move up, so what has been passed over once is never inside again.
+        # Horizons only move up, so that a slot that has been passed over is never inside again.
         self._tail = max(self._tail, buffer.first)
         horizon, most = self._horizons[self.longest], 1
         while self._tail < buffer.next:
@@ -178,7 +178,7 @@ def _length(window: Window) -> int:
 
 
 def _left_behind(heap: list[_Entry], horizon: int) -> Int64s:
-    """Slots whose event time is not above the horizon, taken off the heap of runs."""
+    """The slots int64[n] whose event times are not above the horizon; they are taken off the heap of runs."""
     left: list[Int64s] = []
     single: list[int] = []
     while heap and heap[0][0] <= horizon:

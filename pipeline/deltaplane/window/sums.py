@@ -1,8 +1,8 @@
-"""What enters and leaves each window of a partition, as exact sums of its rows.
+"""The exact statistics of the rows that enter and leave each window of a partition.
 
-Each row enters every window and leaves it again, and forming products is most of what statistics cost. So what has
-been formed is used for every window that it can serve: windows are nested, so that two which take as many of the same
-slots take the same ones; and the sums of a batch are known (:mod:`deltaplane.window.kept_sums`) until it leaves.
+Each row enters every window and leaves it again, and multiplying rows is most of what statistics cost. So each product
+is used for every window that it serves. Windows are nested: if two of them take equally many of the same new slots,
+they take the same ones. And the sums of a batch are kept until its rows leave (:mod:`deltaplane.window.kept_sums`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ __all__ = ["WindowSums"]
 
 
 class WindowSums:
-    """The sums that move with the edges of a partition's windows. ``labels``: those that its class codes index."""
+    """Moves the windows of one partition on, and sums the rows that enter and leave them.
+
+    ``labels`` are those that the class codes of ``buffer`` are positions in; the list may grow.
+    """
 
     def __init__(self, definition: StreamDefinition, labels: list[str], buffer: RowBuffer, edges: WindowEdges) -> None:
         self._definition = definition
@@ -45,17 +48,18 @@ class WindowSums:
         whole: AdmittedSamples | None,
         counts: Counter[str],
     ) -> Statistics:
-        """Move the windows on to the end of the buffer and to a watermark; the change of every window is returned.
+        """The change of every window's statistics, as the windows move on to the end of the buffer and a watermark.
 
-        ``statistics`` are those of before. Slots from ``first_new`` on enter where they are current; ``whole``: all of
-        them are, and these are their rows. Older slots that are ``killed`` leave, and so do those that are left behind.
+        ``statistics`` are those of before. The current ones of the slots from ``first_new`` on enter. ``whole``: the
+        new rows if all of them are current, else None. Of the older slots, those that are ``killed`` leave, and those
+        that a window leaves behind. ``counts`` gets the number of expired rows.
         """
         leaving = self._leaving(statistics, first_new, watermark, killed, counts)
         entering = self._entering(first_new, whole, counts)
         return self._of_windows(entering) - self._of_windows(leaving)
 
     def kill(self, killed: Sequence[int]) -> Statistics:
-        """Have some current slots be current no more; what they were in the windows is returned."""
+        """The statistics, in each window, of some current slots, which are no longer current afterwards."""
         slots = np.array(killed, dtype=np.int64)
         taken_out = self.of(slots)
         self._buffer.set_dead(slots)
@@ -63,7 +67,7 @@ class WindowSums:
         return taken_out
 
     def of(self, slots: Int64s) -> Statistics:
-        """What those of some held slots that are current are in the windows that they lie in, formed anew."""
+        """The statistics, in each window, of those of some slots that are current and inside; multiplied anew."""
         times = self._buffer.times(slots)
         parts: dict[int, Sums] = {0: {}}
         sums: list[Sums] = []
@@ -75,18 +79,18 @@ class WindowSums:
         return self._of_windows(sums)
 
     def let_go(self, until: int) -> None:
-        """Slots below ``until`` are no longer held."""
+        """Forget the kept sums of slots below ``until``, which are no longer held."""
         self._known.let_go(until)
 
     def _leaving(
         self, statistics: Statistics, first_new: int, watermark: int, killed: Sequence[int], counts: Counter[str]
     ) -> list[Sums]:
-        """The sums of what leaves each window."""
+        """For each window, the sums of the rows that leave it."""
         edges, taken_out = self._edges, self.kill(killed) if killed else None
         leaving: list[Sums] = []
         for w, left in enumerate(edges.advance(self._buffer.next, watermark)):
             if w != edges.longest and edges.holds_none_before(w, first_new):
-                # All that it held leaves it, and the sum of that is known.
+                # All that the window held leaves it: these are its statistics.
                 leaving.append(statistics.grams(w))
                 continue
             sums = self._sums_at(left[left < first_new], last=w == self._left_last)
@@ -96,7 +100,7 @@ class WindowSums:
         return leaving
 
     def _entering(self, first_new: int, whole: AdmittedSamples | None, counts: Counter[str]) -> list[Sums]:
-        """The sums of the new current slots in each window."""
+        """For each window, the sums of the new slots that are current and inside."""
         buffer, edges = self._buffer, self._edges
         new = np.arange(first_new, buffer.next, dtype=np.int64)
         if whole is None:
@@ -109,7 +113,7 @@ class WindowSums:
             counts["expired"] += len(new) - len(insides[edges.longest])
         parts: dict[int, Sums] = {0: {}}
         if whole is not None and len(insides[edges.longest]) == len(new):
-            # First, so that the parts that shorter windows take are cut from it.
+            # The longest comes first, so that the parts of shorter windows are cut from its sums.
             parts[len(new)] = self._sums_of_all(first_new, whole)
         for inside in insides:
             if len(inside) not in parts:
@@ -117,18 +121,18 @@ class WindowSums:
         return [parts[len(inside)] for inside in insides]
 
     def _of_windows(self, parts: Sequence[Sums]) -> Statistics:
-        """The sums of each window as statistics."""
+        """The statistics made of the sums of each window."""
         moments = {(w, label): part for w, sums in enumerate(parts) for label, part in sums.items()}
         return Statistics(self._definition.dimension, moments)
 
     def _sums_of_all(self, first_new: int, samples: AdmittedSamples) -> Sums:
-        """The sums of new rows, all of them current, which have been mapped already."""
+        """The sums of new rows that are all current; they are kept for later."""
         sums = moments_of_pieces(samples.mapped(), self._buffer.codes_from(first_new), self._labels)
         self._known.keep(first_new, self._buffer.next, sums)
         return sums
 
     def _sums_at(self, slots: Int64s, *, last: bool = False) -> Sums:
-        """The sums of those of some slots that are current; ``last``: nobody asks for them again."""
+        """The sums of those of some slots that are current; ``last``: nobody will ask for these slots again."""
         if not len(slots):
             return {}
         first, until = int(slots[0]), int(slots[-1]) + 1
@@ -137,11 +141,11 @@ class WindowSums:
         return self._product_at(slots)
 
     def _product(self, first: int, until: int) -> Sums:
-        """The sums of the current rows of a run of slots, formed anew."""
+        """The sums of the current rows among slots ``first`` to before ``until``, multiplied anew."""
         return self._product_at(np.arange(first, until, dtype=np.int64))
 
     def _product_at(self, slots: Int64s) -> Sums:
-        """The sums of those of some slots that are current, formed anew."""
+        """The sums of those of some slots that are current, multiplied anew."""
         slots = slots[self._buffer.current(slots)]
         rows, feature_map = self._buffer.rows(slots), self._definition.feature_map
         pieces = ((piece, feature_map.apply(rows[piece])) for piece in feature_map.pieces(len(rows)))
