@@ -1,9 +1,9 @@
 """Bytes on the topics: Avro single-object encoding of the records in ``deltaplane_schemas``.
 
-One ``write`` and one ``read`` function a record. A writer refuses what no reader would take; a reader raises
-:class:`deltaplane.errors.WireError` with what came instead for anything but its record, trailing bytes included, and
-:class:`deltaplane.errors.DefinitionMismatch` where a record was made under another stream definition. Neither ever
-raises anything else for bad input, and a reader allocates no more than a multiple of the message.
+Each record has one ``write`` and one ``read`` function. A writer refuses what no reader would take. A reader raises
+:class:`deltaplane.errors.WireError`, which says what came instead, for anything but its record, trailing bytes
+included. It raises :class:`deltaplane.errors.DefinitionMismatch` if a record was made under another stream definition.
+Bad input raises nothing else, and a reader allocates no more than a multiple of the message.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What both forms of a batch begin with: ids, event times and labels of its rows, column by column."""
+"""The fields that both forms of a batch share: ids, event times and labels of its rows, column by column."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ _LARGEST_UINT16 = 2**16 - 1
 
 
 def rows_of(name: str, rows: int) -> int:
-    """The number of rows of a batch. Raises :class:`WireError` where it may not have so many."""
+    """``rows``, if a batch may have so many. Raises :class:`WireError` if not; ``name`` is that of the record."""
     if not 1 <= rows <= limits.BATCH_ROWS:
         raise WireError(f"{name}: expected 1 to {limits.BATCH_ROWS} rows, got {rows}; split the batch")
     return rows
 
 
 def head_parts(name: str, samples: Samples, data_fingerprint: bytes) -> list[bytes | memoryview]:
-    """The bytes of a batch up to the codes of its labels, in parts. Raises :class:`WireError` for what it cannot hold.
+    """The bytes of a batch from its header to its label codes, in parts.
 
-    Offsets and log times are not written, the log gives them.
+    Offsets and log times are not written, since the log gives them. Raises :class:`WireError` for what a batch cannot
+    hold: too many rows or labels, an id that is too long, a text that is not Unicode.
     """
     rows = rows_of(name, len(samples))
     if len(data_fingerprint) != FINGERPRINT_BYTES:
@@ -42,7 +43,7 @@ def head_parts(name: str, samples: Samples, data_fingerprint: bytes) -> list[byt
         )
     assert len(samples.features) == len(samples.event_times) == len(samples.label_codes) == rows, "columns differ"
     lengths, ids = _joined(name, samples.ids)
-    # The general encoder copies every byte several times.
+    # The parts are encoded here, since the general encoder copies every byte several times.
     labels = [part for label in samples.label_table for part in encoded_bytes(_label(name, label))]
     return [
         header(name),
@@ -59,7 +60,7 @@ def head_parts(name: str, samples: Samples, data_fingerprint: bytes) -> list[byt
 
 
 def batch_message(name: str, parts: Sequence[bytes | memoryview]) -> bytes:
-    """The message of some parts. Raises :class:`LimitExceeded` where it is longer than a reader would take."""
+    """The message made of ``parts``. Raises :class:`LimitExceeded` if it is longer than a reader would take."""
     message = b"".join(parts)
     if len(message) > limits.MESSAGE_BYTES:
         raise LimitExceeded(
@@ -75,9 +76,10 @@ def samples_of(
     at: tuple[int, int],
     unread: Mapping[int, str] = MappingProxyType({}),
 ) -> Samples:
-    """The rows of a batch with these features float64[n, d]; ``at``: its offset, and the time it was appended.
+    """The n rows of a decoded batch with these ``features`` float64[n, d].
 
-    Raises :class:`WireError` where its columns disagree.
+    ``at`` is (offset, time at which it was appended, in milliseconds). ``unread``: row to the reason why its cells
+    cannot be read. Raises :class:`WireError` if the columns do not fit each other.
     """
     rows, (offset, log_time) = len(features), at
     codes = array_of(name, fields, "label_codes", "<u2", rows).astype(np.int32)
@@ -85,7 +87,7 @@ def samples_of(
     if int(codes.max()) >= len(table):
         raise WireError(f"{name}: label code {int(codes.max())} points beyond the {len(table)} labels sent")
     if len(table) > rows + limits.CLASSES:
-        table, codes = _met(table, codes)
+        table, codes = _used_labels(table, codes)
     return Samples(
         ids=_ids(name, fields, rows),
         event_times=array_of(name, fields, "event_times", "<i8", rows).astype(np.int64),
@@ -107,10 +109,10 @@ def _label(name: str, label: str) -> bytes:
 
 
 def _joined(name: str, ids: Sequence[str]) -> tuple[bytes, bytes]:
-    """The lengths of ids in bytes as n uint16, and the ids one after the other."""
+    """(the lengths of n ids in bytes, as uint16[n]; the ids end to end in UTF-8)."""
     text = "".join(ids)
     try:
-        # Where all are ASCII, lengths are the same in characters and in bytes.
+        # If all are ASCII, lengths are the same in characters and in bytes.
         parts: Sequence[str | bytes] = ids if text.isascii() else [sample_id.encode() for sample_id in ids]
         data = text.encode()
     except UnicodeEncodeError as fault:
@@ -137,17 +139,17 @@ def _label_codes(name: str, samples: Samples) -> bytes:
     return codes.astype("<u2").tobytes()
 
 
-def _met(table: tuple[str, ...], codes: Int32s) -> tuple[tuple[str, ...], Int32s]:
-    """The labels that rows have, and the codes int32[n] that point to these.
+def _used_labels(table: tuple[str, ...], codes: Int32s) -> tuple[tuple[str, ...], Int32s]:
+    """The labels that some row has, and the codes int32[n] that point to these.
 
-    Batches wait beside each other until all of a poll are decoded. Labels that nobody has need not wait with them.
+    All batches of a poll are in memory until the last of them is decoded, so that unused labels would add up.
     """
-    met, places = np.unique(codes, return_inverse=True)
-    return tuple(table[code] for code in met.tolist()), places.astype(np.int32)
+    used, places = np.unique(codes, return_inverse=True)
+    return tuple(table[code] for code in used.tolist()), places.astype(np.int32)
 
 
 def array_of(name: str, fields: Fields, column: str, kind: str, items: int) -> npt.NDArray[Any]:
-    """The items of a column, little-endian of a kind. Raises :class:`WireError` where there are not so many."""
+    """The column as an array [items] of the NumPy type ``kind``. Raises :class:`WireError` if it has another length."""
     data = fields[column]
     expected = items * np.dtype(kind).itemsize
     if len(data) != expected:
@@ -161,7 +163,11 @@ def _ids(name: str, fields: Fields, rows: int) -> list[str]:
 
 
 def texts_of(name: str, what: str, lengths: npt.NDArray[Any], data: bytes) -> list[str]:
-    """Texts that lie one after the other, of so many bytes each: uint16[k], k > 0. Raises :class:`WireError`."""
+    """The k > 0 texts that lie end to end in ``data``, of ``lengths`` uint16[k] bytes each.
+
+    ``what`` names one of them in a message. Raises :class:`WireError` if lengths and bytes do not fit, or if a text is
+    not UTF-8.
+    """
     ends = np.cumsum(lengths, dtype=np.int64).tolist()
     if ends[-1] != len(data):
         raise WireError(f"{name}: the {what} lengths add up to {ends[-1]} bytes, got {len(data)} bytes of {what}s")
@@ -170,7 +176,7 @@ def texts_of(name: str, what: str, lengths: npt.NDArray[Any], data: bytes) -> li
         if data.isascii():
             text = data.decode("ascii")
             length = int(lengths[0])
-            # Texts of one length are cut at a third of the cost; an array, though, would drop zeros at their ends.
+            # Texts of equal length are cut as an array, at a third of the cost. It would drop zeros at their ends.
             if length and ends[-1] == len(lengths) * length and "\0" not in text and (lengths == length).all():
                 cut: list[str] = np.array([text]).view(f"U{length}").tolist()
                 return cut

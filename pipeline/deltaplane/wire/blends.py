@@ -1,6 +1,7 @@
-"""The automatic mode on the wire: trials in deltas, candidates in models.
+"""The automatic mode on the wire: prequential counts in deltas, candidates in models.
 
-Arrays travel as they lie in memory, little-endian; their shapes follow from the number of choices and the lengths.
+Arrays are written as they lie in memory, little-endian. Their shapes follow from the number of choices and from the
+lengths in bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["blend_fields", "blend_of", "trials_fields", "trials_of"]
 
 
 def trials_fields(trials: Trials | None) -> Fields | None:
-    """A ``Trials`` record."""
+    """The fields of a ``Trials`` record, or None."""
     if trials is None:
         return None
     targets = [
@@ -36,7 +37,7 @@ def trials_fields(trials: Trials | None) -> Fields | None:
 
 
 def trials_of(fields: Fields | None) -> Trials | None:
-    """The inverse of :func:`trials_fields`. Raises :class:`WireError` for counts that cannot be."""
+    """The counts that :func:`trials_fields` wrote. Raises :class:`WireError` for counts that are impossible."""
     if fields is None:
         return None
     choices, hits, rows = _choices("delta", fields), {}, {}
@@ -56,7 +57,7 @@ def trials_of(fields: Fields | None) -> Trials | None:
 
 
 def blend_fields(blend: Blend | None) -> Fields | None:
-    """A ``Blend`` record."""
+    """The fields of a ``Blend`` record, or None."""
     if blend is None:
         return None
     columns = ("weights", "biases", "hits", "rows", "shares")
@@ -68,7 +69,7 @@ def blend_fields(blend: Blend | None) -> Fields | None:
 
 
 def blend_of(fields: Fields | None) -> Blend | None:
-    """The inverse of :func:`blend_fields`. Raises :class:`WireError` for candidates that cannot be."""
+    """The blend that :func:`blend_fields` wrote. Raises :class:`WireError` for candidates that are impossible."""
     if fields is None:
         return None
     choices = _choices("model", fields)
@@ -118,7 +119,11 @@ def _choices(name: str, fields: Fields) -> tuple[Choice, ...]:
 
 
 def _windows(name: str, targets: list[Fields], column: str, numbers: int) -> int:
-    """How many windows the arrays are of, by the length of one of them."""
+    """The number of windows, from the length of one array of each target.
+
+    ``numbers`` is how many numbers the array ``column`` has for each window. Raises :class:`WireError` if the lengths
+    differ between targets, or give no whole number of windows from 1 to :data:`limits.WINDOWS`.
+    """
     sizes = {len(part[column]) for part in targets} or {8 * numbers}
     windows, rest = divmod(min(sizes), 8 * numbers)
     if len(sizes) > 1 or rest or not 1 <= windows <= limits.WINDOWS:

@@ -1,8 +1,9 @@
-"""What bytes are that are no message of ours: told by how they begin, and said in words.
+"""Names for bytes that are no message of ours, found by how they begin, and what to send instead.
 
-Whoever points an existing topic, a converter or another stream's producer at a topic sees these words in dead letters
-and in logs. What begins like something is said to be that; where other bytes might begin so too, it says *perhaps*.
-Nothing of the contents is repeated: they are rows of somebody. At most :data:`LOOK_BYTES` are looked at.
+These words stand in dead letters and logs, for whoever has pointed another topic, a converter or another stream's
+producer at a topic. Bytes that begin like a known format are said to be that; if other bytes may begin so, too, the
+word *perhaps* is added. The contents are never repeated, since they are rows of somebody. At most :data:`LOOK_BYTES`
+bytes are read.
 """
 
 from __future__ import annotations
@@ -22,10 +23,10 @@ __all__ = [
 ]
 
 LOOK_BYTES = 4096
-"""Bytes at the beginning of a message that are looked at."""
+"""The number of bytes at the beginning of a message that are read."""
 
 REGISTRY_HEADER_BYTES = 5
-"""What a schema registry's serializer writes before a record: a zero, and four bytes of the schema's number."""
+"""The bytes that a schema registry's serializer writes before a record: a zero, and four of the schema's number."""
 
 SEND_OURS = (
     "send Avro single-object encoding with the schemas of this version (schemas/README.md), or use SampleProducer"
@@ -55,9 +56,9 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 
 
 def what_came(data: bytes) -> tuple[str, str]:
-    """What bytes are that carry none of our headers, and what to do about it; each half of a sentence.
+    """(what the bytes are, what to do about it), each as half a sentence; for ``data`` without a header of ours.
 
-    Pure, never raises, and takes time that does not depend on the length of ``data``.
+    Never raises, and takes a time that does not depend on the length of ``data``.
     """
     head, size = data[:LOOK_BYTES], f"{len(data):,} bytes"
     if not data:
@@ -79,12 +80,12 @@ def what_came(data: bytes) -> tuple[str, str]:
 
 
 def is_text(head: bytes) -> bool:
-    """Whether bytes are the beginning of a printable text in UTF-8."""
+    """Whether ``head`` is the beginning of a printable text in UTF-8."""
     return _text(head) is not None
 
 
 def registry_framing(head: bytes) -> str | None:
-    """How a schema registry has framed a record, if one has; ``head`` is its beginning."""
+    """The framing of a schema registry that a record beginning with ``head`` has, in words; None if it has none."""
     if head[:1] == b"\0" and len(head) >= REGISTRY_HEADER_BYTES:
         number = int.from_bytes(head[1:5])
         if number:
@@ -101,11 +102,11 @@ _UUID = (slice(0, 8), slice(8, 12), slice(12, 16), slice(16, 20), slice(20, 32))
 
 
 def _text(head: bytes) -> str | None:
-    """The beginning as text, or None where it is none."""
+    """The beginning as a text, or None if it is not printable UTF-8."""
     try:
         text = head.decode("utf-8-sig")
     except UnicodeDecodeError as fault:
-        # The last character may be cut in two.
+        # The last character may have been cut in two.
         if fault.start < len(head) - 3 or len(head) < LOOK_BYTES:
             return None
         text = head[: fault.start].decode("utf-8-sig")
@@ -129,13 +130,13 @@ def _kind_of_text(text: str) -> str:
 
 
 def _is_protobuf(data: bytes) -> bool:
-    """Whether the bytes are a sequence of whole fields of Protocol Buffers; other bytes may be so by chance."""
+    """Whether the bytes are a sequence of whole fields of Protocol Buffers, which other bytes may be by chance."""
     ends = list(_protobuf_fields(data)) if 4 <= len(data) <= LOOK_BYTES else []
     return ends[-1:] == [len(data)]
 
 
 def _protobuf_fields(data: bytes) -> Iterator[int]:
-    """Where each field ends; stops at what is no field."""
+    """The end of each field, up to the first bytes that are no field."""
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
@@ -154,11 +155,11 @@ def _protobuf_fields(data: bytes) -> Iterator[int]:
 
 
 _FIXED_BYTES = {0: None, 1: 8, 2: None, 5: 4}
-"""Bytes of a field by its wire type; None: they, or their number, are a varint."""
+"""Wire type to the number of bytes of a field; None if a varint gives the value (0) or its number of bytes (2)."""
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in seven bits a byte, and where it ends; -1 where there is none."""
+    """(number written in seven bits a byte, its end); -1 if there is no number."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

@@ -1,9 +1,10 @@
 """The frame of every message: two marker bytes, the 8-byte fingerprint of its schema, and the record in Avro.
 
-This is Avro's single-object encoding. The fingerprint says which record it is and in which version, so that bytes of
-another kind are refused by name before anything is decoded. Nothing can make the decoder run on: every item of an array
-takes bytes of the message, and a length that reaches beyond its end is refused before anything is allocated. Nor can
-many small items make it take much: a long message's are counted before one of them is made, see ``items``.
+This is Avro's single-object encoding. The fingerprint says which record it is, and in which version, so that bytes of
+another kind are refused before anything is decoded, with a name for what came. No message can make the decoder run
+away: every item of an array takes bytes of the message, and a length that reaches beyond its end is refused before
+anything is allocated. Many small items cannot take much memory either: those of a long message are counted before one
+of them is made (items.py).
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ _NAME_OF_HEADER = {header: name for name, header in _HEADERS.items()}
 
 
 def header(name: str) -> bytes:
-    """The first bytes of every message of a record."""
+    """The first :data:`HEADER_BYTES` bytes of every message of a record, given the name of its schema."""
     return _HEADERS[name]
 
 
 def write_record(name: str, fields: Mapping[str, Any]) -> bytes:
-    """The message of one record.
+    """The message of one record, given the name of its schema.
 
-    Raises :class:`WireError` where a field does not fit its type, such as a time beyond int64 or half of a surrogate
-    pair, and :class:`LimitExceeded` where the message is longer than a reader would take.
+    Raises :class:`WireError` if a field does not fit its type, such as a time beyond int64 or half of a surrogate pair,
+    and :class:`LimitExceeded` if the message is longer than a reader would take.
     """
     out = io.BytesIO()
     out.write(_HEADERS[name])
@@ -102,7 +103,7 @@ def read_record(data: bytes | None, allowed: Iterable[str]) -> tuple[str, Fields
 
 
 def _what_came(data: bytes, allowed: Iterable[str]) -> tuple[str, str]:
-    """As :func:`what_came`, and whether the record itself is one of ours that lacks nothing but the header."""
+    """As :func:`what_came`, but a record of ours that lacks only its header is said to be that."""
     came, cure = what_came(data)
     if is_text(data[:LOOK_BYTES]):
         return came, cure
@@ -117,7 +118,7 @@ def _what_came(data: bytes, allowed: Iterable[str]) -> tuple[str, str]:
 
 
 def _decodes(name: str, body: bytes) -> bool:
-    """Whether bytes are a whole record without a header. Long ones are not looked into."""
+    """Whether ``body`` is a whole record without a header; never for more than :data:`LOOK_BYTES` bytes."""
     stream = io.BytesIO(body)
     try:
         if 16 < len(body) <= LOOK_BYTES:
@@ -128,19 +129,19 @@ def _decodes(name: str, body: bytes) -> bool:
 
 
 def _check_items(name: str, data: bytes) -> None:
-    """Raise :class:`WireError` where a message that is long has a list of more items than it may have."""
+    """Raise :class:`WireError` if a list in a long message has more items than it may have."""
     if len(data) <= limits.UNWALKED_BYTES:
         return
     try:
         _END_OF[name](data, HEADER_BYTES)
     except IndexError:
-        return  # It ends too early. The decoder, which takes the same steps, says so in its own words.
+        return  # The message ends too early. The decoder, which takes the same steps, reports that.
     except WireError as fault:
         raise WireError(f"{name}: {fault}; publish it again") from fault
 
 
 def check_fingerprint(name: str, came: bytes, expected: bytes) -> None:
-    """Raise :class:`DefinitionMismatch` where a record was made under another definition."""
+    """Raise :class:`DefinitionMismatch` if the data fingerprint that ``came`` is not the expected one."""
     if came != expected:
         raise DefinitionMismatch(
             f"{name}: expected data fingerprint {expected.hex()}, got {came.hex()}; give every process the same"

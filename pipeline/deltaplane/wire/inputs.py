@@ -1,4 +1,4 @@
-"""What comes into a stream from outside: samples, retirements, queries. Anyone may have written them."""
+"""The records that come into a stream from outside: samples, retirements, queries. Anyone may have written them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = [
 
 _COLUMN_TYPES: dict[str, str] = {"float32": "<f4", "float64": "<f8"}
 _FEATURE_TYPES = tuple(_COLUMN_TYPES)
-"""In the order of the schema."""
+"""The names of the feature types, in the order of the schema's enum."""
 
 
 # Samples -------------------------------------------------------------------------------------------------------------
@@ -44,7 +44,10 @@ _FEATURE_TYPES = tuple(_COLUMN_TYPES)
 def write_sample(
     sample_id: str, event_time: int, label: str, features: Iterable[float], data_fingerprint: bytes
 ) -> bytes:
-    """One ``Sample`` message; ``event_time`` in milliseconds since the epoch, ``features`` d raw values."""
+    """One ``Sample`` message; ``event_time`` is in milliseconds since the epoch, ``features`` are d raw values.
+
+    Raises :class:`WireError` if a field does not fit its type, and :class:`LimitExceeded` if the message is too long.
+    """
     values = list(features)
     try:
         message = encoded_sample(header("sample") + data_fingerprint, sample_id, event_time, label, values)
@@ -52,7 +55,7 @@ def write_sample(
         message = b""
     if len(data_fingerprint) == FINGERPRINT_BYTES and 0 < len(message) <= limits.MESSAGE_BYTES:
         return message
-    # The general encoder says what is wrong, or knows better.
+    # The fast way does not take these fields: the general encoder writes them, or says what is wrong.
     fields = {
         "fingerprint": data_fingerprint,
         "id": sample_id,
@@ -64,28 +67,28 @@ def write_sample(
 
 
 def single_samples(features: int, data_fingerprint: bytes) -> SingleSamples:
-    """Gathers ``Sample`` messages of d = ``features``; what it does not take, :func:`read_samples` reads or refuses."""
+    """A gatherer of ``Sample`` messages of d = ``features``; what it does not take is left to :func:`read_samples`."""
     return SingleSamples(header("sample") + data_fingerprint, features)
 
 
 def write_sample_batch(
     samples: Samples, data_fingerprint: bytes, feature_type: Literal["float32", "float64"] = "float64"
 ) -> bytes:
-    """One ``SampleBatch`` message of n rows; offsets and log times are not written, the log gives them.
+    """One ``SampleBatch`` message of n rows; offsets and log times are not written, since the log gives them.
 
-    Raises :class:`WireError` for what a batch cannot hold: too many rows or labels, an id too long, a feature value
-    that is finite but not in float32.
+    Raises :class:`WireError` for what a batch cannot hold: too many rows or labels, an id that is too long, a finite
+    feature value that is infinite in float32. Raises :class:`LimitExceeded` if the message is too long.
     """
-    # The features are nearly all of the message.
-    features = np.ascontiguousarray(_narrowed(samples, feature_type)).reshape(-1).view(np.uint8).data
+    # The features are nearly all of the message, and are not copied here.
+    features = np.ascontiguousarray(_features_as(feature_type, samples)).reshape(-1).view(np.uint8).data
     parts = head_parts("sample_batch", samples, data_fingerprint)
     return batch_message(
         "sample_batch", [*parts, encoded_long(_FEATURE_TYPES.index(feature_type)), *encoded_bytes(features)]
     )
 
 
-def _narrowed(samples: Samples, feature_type: str) -> npt.NDArray[np.float32 | np.float64]:
-    """The features float32[n, d] or float64[n, d], little-endian."""
+def _features_as(feature_type: str, samples: Samples) -> npt.NDArray[np.float32 | np.float64]:
+    """The features float32[n, d] or float64[n, d], little-endian; raises :class:`WireError` beyond float32."""
     with np.errstate(over="ignore", invalid="ignore"):
         features = samples.features.astype(_COLUMN_TYPES[feature_type], copy=False)
     if feature_type == "float32":
@@ -108,11 +111,12 @@ def read_samples(
     *,
     columns: Encoder | None = None,
 ) -> Samples:
-    """The rows of a message of samples at ``offset``, appended at ``log_time`` milliseconds.
+    """The rows of a message of samples that lies at ``offset`` and was appended at ``log_time``, in milliseconds.
 
-    ``columns``: those of the definition, by which rows that come by name are encoded; without, none may. Rows whose
-    cells cannot be read are among the ``unread``. Raises :class:`WireError` where the message does not decode or its
-    columns disagree, :class:`DefinitionMismatch` where it was made for another stream definition.
+    ``features`` is d. ``columns`` is the definition's encoder for rows by name; if it is None, such rows are refused.
+    Rows with a cell that cannot be read are among the ``unread`` of the result. Raises :class:`WireError` if the
+    message does not decode or its columns do not fit each other, and :class:`DefinitionMismatch` if it was made under
+    another stream definition.
     """
     name, fields = read_record(data, _forms(data, ("sample_batch", "sample"), by_name=columns is not None))
     check_fingerprint(name, fields["fingerprint"], data_fingerprint)
@@ -127,7 +131,10 @@ def read_samples(
 
 
 def _forms(data: bytes | None, dense: tuple[str, ...], *, by_name: bool) -> tuple[str, ...]:
-    """The records that a message may be. Raises :class:`WireError` for rows by name where there is no encoder."""
+    """The names of the records that a message may be: the ``dense`` ones, and by name if it is one of those.
+
+    Raises :class:`WireError` for rows by name unless ``by_name``.
+    """
     named = tuple(f"named_{name}" for name in dense)
     came = next((name for name in named if (data or b"").startswith(header(name))), None)
     if came is not None and not by_name:
@@ -153,14 +160,14 @@ def _single(fields: Fields, features: int, offset: int, log_time: int) -> Sample
 
 
 def _values(name: str, values: Sequence[float], features: int) -> Floats:
-    """float64[d] of an array of double."""
+    """The features float64[d] of a decoded row. Raises :class:`WireError` unless there are d = ``features``."""
     if len(values) != features:
         raise WireError(f"{name}: expected {features} features, got {len(values)}; send them in the definition's order")
     return np.array(values, dtype=np.float64)
 
 
 def _features(fields: Fields, rows: int, features: int) -> Floats:
-    """float64[n, d]; not copied where the bytes are float64 already, since nobody writes into a decoded batch."""
+    """The features float64[n, d] of a decoded batch; float64 is not copied, since nobody writes into it."""
     column = array_of("sample_batch", fields, "features", _COLUMN_TYPES[fields["feature_type"]], rows * features)
     with np.errstate(invalid="ignore"):  # A signalling NaN becomes a quiet one.
         return column.reshape(rows, features).astype(np.float64, copy=False)
@@ -170,7 +177,7 @@ def _features(fields: Fields, rows: int, features: int) -> Floats:
 
 
 def write_retirement(retirement: Retirement, data_fingerprint: bytes) -> bytes:
-    """One ``Retirement`` message; its offset is not written, the log gives it."""
+    """One ``Retirement`` message; its offset is not written, since the log gives it. Raises :class:`WireError`."""
     message = write_record(
         "retirement",
         {
@@ -187,10 +194,10 @@ def write_retirement(retirement: Retirement, data_fingerprint: bytes) -> bytes:
 
 
 def read_retirement(data: bytes | None, features: int, data_fingerprint: bytes, offset: int) -> Retirement:
-    """The ``Retirement`` that lies at ``offset``. Raises :class:`WireError` and :class:`DefinitionMismatch`.
+    """The ``Retirement`` in a message that lies at ``offset``. Raises :class:`WireError`, :class:`DefinitionMismatch`.
 
-    Of the content that earlier versions could retire by, only the number of features is looked at: a record that was
-    refused for it must be refused whenever the log is read again.
+    Earlier versions could also retire by content. Of that, only the number of features is checked: a record that was
+    refused for it then must be refused whenever the log is read again.
     """
     name, fields = read_record(data, ("retirement",))
     check_fingerprint(name, fields["fingerprint"], data_fingerprint)
@@ -210,7 +217,7 @@ def _check_retired_id(sample_id: str) -> None:
 
 
 def write_query(query: Query) -> bytes:
-    """One ``Query`` message."""
+    """One ``Query`` message. Raises :class:`WireError` and :class:`LimitExceeded`."""
     fields = {"fingerprint": query.data_fingerprint, "id": query.id, "features": query.features.tolist()}
     return write_record("query", fields)
 
@@ -218,7 +225,7 @@ def write_query(query: Query) -> bytes:
 def read_query(
     data: bytes | None, features: int, data_fingerprint: bytes, *, by_name: bool = False
 ) -> Query | NamedQuery:
-    """The query of a message; ``by_name``: the stream takes such as well as features.
+    """The query in a message of d = ``features``; ``by_name``: the stream also takes queries by name.
 
     Raises :class:`WireError` and :class:`DefinitionMismatch`.
     """
@@ -230,7 +237,7 @@ def read_query(
 
 
 def query_id(data: bytes | None) -> str | None:
-    """The id of the query that a message is, whatever else is wrong with it; None where it is no query at all."""
+    """The id of the query in a message, whatever else is wrong with it; None if the message is no query at all."""
     try:
         sent: str = read_record(data, ("query", "named_query"))[1]["id"]
     except WireError:

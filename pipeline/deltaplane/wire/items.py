@@ -1,10 +1,10 @@
-"""How many items the lists of a message may have, told before one of them is made.
+"""A check of the number of items in the lists of a message, before the decoder makes any of them.
 
-A decoder makes a Python object of every item of a list: 60 to 250 bytes of memory for one that takes 1 to 5 bytes of
-the message. A message of 64 MB, which a topic carries in some kilobytes, would then cost gigabytes. So the lists of a
-long message are walked through first, by position and without an object, and one that has more items than anything
-honest could have is refused where its limit is passed. Lists of float64 have no limit here: their items weigh a quarter
-of what they cost. Short messages cost little whatever is in them, and are decoded at once.
+The problem: the decoder makes a Python object of every item of a list, 60 to 250 bytes of memory for an item that takes
+1 to 5 bytes of the message. A message of 64 MB, which compresses to some kilobytes on a topic, would take gigabytes.
+How it is solved: the lists of a long message are first walked through by position, without making objects, and a list
+with more items than any honest one could have is refused. Lists of float64 have no limit here, since the 8 bytes of an
+item are a quarter of what it takes in memory. Short messages take little whatever is in them, and are decoded at once.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from deltaplane.errors import WireError
 __all__ = ["LABELS_OF_A_BATCH", "Skip", "list_skipper"]
 
 Skip: TypeAlias = Callable[[bytes, int], int]
-"""Where a value of some type ends that begins at a place of some bytes. Raises IndexError beyond their end."""
+"""(bytes, position of a value) to the position at which the value ends. Raises IndexError beyond the last byte."""
 
 LABELS_OF_A_BATCH = 2**16
-"""What the uint16 codes of its rows can reach."""
+"""The most labels of a batch: as many as a uint16 code can tell apart."""
 
 _CLASSES = 2 * limits.CLASSES
-"""Names of classes: ``not`` and a label are others than the label."""
+"""The most names of classes: each label, and each label with a ``not`` before it."""
 
 _MOST: Mapping[str, int] = {
     "SampleBatch.labels": LABELS_OF_A_BATCH,
@@ -55,15 +55,15 @@ _MOST: Mapping[str, int] = {
     "Unanswered.decisions": _CLASSES,
     "DeadLetter.rest": limits.OUTCOMES,
 }
-"""The most items of each list and map, by its record and field. One that is not here cannot be decoded at all."""
+"""``Record.field`` to the most items of that list or map. A schema with a list that is missing here does not load."""
 
 _LONG_BYTES = 10
 
 
 def list_skipper(schema: Mapping[str, Any]) -> Skip:
-    """What finds the end of a record and raises :class:`WireError` where one of its lists has too many items.
+    """A function that finds the end of a record, and raises :class:`WireError` if a list in it has too many items.
 
-    ``schema`` is an Avro schema in the form of ``fastavro.parse_schema``. Raises KeyError for a list without a limit.
+    ``schema`` is the Avro schema, as ``fastavro.parse_schema`` returns it. Raises KeyError for a list without a limit.
     """
     return _skipper(schema, "", {})
 
@@ -92,7 +92,7 @@ def _list_of(schema: Mapping[str, Any], place: str, named: dict[str, Skip]) -> S
 
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
-    """(value, its end) of an Avro long."""
+    """(value, end) of the Avro long at position ``at``."""
     byte = data[at]
     if byte < 0x80:  # Most are short.
         return (byte >> 1) ^ -(byte & 1), at + 1
@@ -144,9 +144,9 @@ def _record(parts: list[Skip]) -> Skip:
 
 
 def _block(data: bytes, at: int) -> tuple[int, int]:
-    """(number of items, where the first begins) of a block of a list."""
+    """(number of items, position of the first) of the block of a list at position ``at``."""
     count, at = _long(data, at)
-    # A negative number is followed by the block's size in bytes, which the decoder does not go by either.
+    # A negative number is followed by the block's size in bytes, which the decoder ignores, too.
     return (count, at) if count >= 0 else (-count, _number(data, at))
 
 

@@ -1,4 +1,4 @@
-"""Models: the live classifier, with all that is needed to check it."""
+"""Models on the wire: the live classifier, with all that is needed to check it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def read_model(data: bytes | None) -> Model:
 
 
 def _check_features(plane: Plane | None, blend: Blend | None) -> None:
-    """Raise :class:`WireError` where a plane and the candidates that it is made of are not over the same features."""
+    """Raise :class:`WireError` if a plane and the candidates that it is made of have different numbers of features."""
     candidates = () if blend is None else blend.of.values()
     features = {one.weights.shape[-1] for one in candidates} | (set() if plane is None else {plane.weights.shape[1]})
     if len(features) > 1:
@@ -88,7 +88,7 @@ def _options(fields: Fields) -> SolverOptions:
     try:
         return SolverOptions(
             kind=fields["kind"],
-            # Explicit weights are a JSON object; the names of the other weightings do not look like one.
+            # Explicit weights are written as a JSON object; no name of another weighting begins like one.
             weighting=json.loads(weighting) if weighting.startswith("{") else weighting,
             C=fields["C"],
             standardize=fields["standardize"],
@@ -131,7 +131,7 @@ def _plane_fields(plane: Plane) -> Fields:
 
 
 def _plane(fields: Fields) -> Plane:
-    """A plane that is fit to predict with. Raises :class:`WireError` for any other."""
+    """The plane of decoded fields. Raises :class:`WireError` if it cannot be predicted with."""
     classes, positive = tuple(fields["classes"]), fields["positive"]
     if len(classes) < 2 or list(classes) != sorted(set(classes)):
         raise WireError(f"model: expected two or more different classes in sorted order, got {list(classes)}")

@@ -1,8 +1,8 @@
 """Rows by name on the wire: the cells of a table's columns, as people have them, which the reader encodes.
 
-One row is a map of cells. Many are columns, each by its different cells, so that a text travels and is read but once in
-a batch: an encoder reads different cells, and does the rest for whole columns. Both give the same features as the cells
-themselves do, bit for bit.
+One row is a map from column to cell. A batch is a list of columns; each has its different cells once, and a code for
+each row, so that a text is sent and read only once in a batch. Both forms give the same features as encoding the table
+itself, bit for bit.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ _BATCH = "named_sample_batch"
 def write_named_sample(
     sample_id: str, event_time: int, label: str, row: Mapping[str, Any], columns: Encoder, data_fingerprint: bytes
 ) -> bytes:
-    """One ``NamedSample`` message; ``event_time`` in milliseconds since the epoch, ``row``: column to cell.
+    """One ``NamedSample`` message; ``event_time`` is in milliseconds since the epoch, ``row`` is column to cell.
 
-    ``columns`` are those of the definition. Raises :class:`deltaplane.errors.RowsRefused` for a column without a rule,
-    and for a cell that no message can carry.
+    ``columns`` is the definition's encoder. Raises :class:`deltaplane.errors.RowsRefused` for a column without a rule,
+    and for a cell that no message can carry. Raises :class:`WireError` if another field does not fit its type.
     """
     cells = sent_row(row, columns)
     try:
@@ -65,13 +65,13 @@ def write_named_sample(
         message = b""
     if len(data_fingerprint) == FINGERPRINT_BYTES and 0 < len(message) <= limits.MESSAGE_BYTES:
         return message
-    # The general encoder, which takes five times as long, says what is wrong.
+    # The fast way does not take these fields: the general encoder, five times as slow, says what is wrong.
     fields = {"fingerprint": data_fingerprint, "id": sample_id, "event_time": event_time, "label": label}
     return write_record("named_sample", {**fields, "cells": cells})
 
 
 def _cell_parts(cells: Mapping[str, SentCell]) -> Iterator[bytes | memoryview]:
-    """A map of cells: how many, each by its name and a byte that says its type, and a zero."""
+    """The parts of an Avro map of cells: their number; for each its name, a byte for its type, and itself; a zero."""
     if cells:
         yield encoded_long(len(cells))
     for name, cell in cells.items():
@@ -100,12 +100,15 @@ def write_named_query(query: NamedQuery, columns: Encoder) -> bytes:
 
 
 def one_named_sample(fields: Fields, columns: Encoder, at: tuple[int, int]) -> Samples:
-    """The row of a decoded ``NamedSample``; ``at``: its offset, and the time it was appended."""
+    """The row of a decoded ``NamedSample``; ``at`` is (offset, time at which it was appended, in milliseconds)."""
     return _encoded([fields], [at], columns)
 
 
 class NamedSamples:
-    """Gathers ``NamedSample`` messages of a definition's ``columns``, which are cheaper to encode many at a time."""
+    """Gathers ``NamedSample`` messages, since many rows are cheaper to encode together.
+
+    ``columns`` is the definition's encoder; if it is None, no message is taken.
+    """
 
     def __init__(self, columns: Encoder | None, data_fingerprint: bytes) -> None:
         self._columns = columns
@@ -117,9 +120,10 @@ class NamedSamples:
         return len(self._fields)
 
     def take(self, data: bytes | None, offset: int, log_time: int) -> bool:
-        """Gather a message, which lies at ``offset``; False where it is of another kind, and nothing is done.
+        """Whether a message was taken, which lies at ``offset`` and was appended at ``log_time``, in milliseconds.
 
-        Raises :class:`WireError` where it does not decode, :class:`DefinitionMismatch` where it is of another stream.
+        A message of another kind is not taken. Raises :class:`WireError` if it does not decode, and
+        :class:`DefinitionMismatch` if it was made under another definition.
         """
         if self._columns is None or data is None or not data.startswith(header("named_sample")):
             return False
@@ -130,7 +134,7 @@ class NamedSamples:
         return True
 
     def samples(self) -> Samples:
-        """What was gathered since the last call, as one batch."""
+        """The rows that were taken since the last call, as one batch."""
         assert self._columns is not None, "nothing was taken without them"
         samples = _encoded(self._fields, self._at, self._columns)
         self._fields, self._at = [], []
@@ -157,12 +161,12 @@ def _encoded(sent: Sequence[Fields], at: Sequence[tuple[int, int]], columns: Enc
 
 
 def most_named_rows(columns: Encoder) -> int:
-    """How many rows by name one batch may have: what they become must not be out of proportion to what is sent."""
+    """The most rows by name of one batch; it is lower for wide rows, since small batches could become huge tables."""
     return min(limits.BATCH_ROWS, limits.NAMED_FEATURES // len(columns.features))
 
 
 def named_features(data: bytes | None, columns: Encoder | None) -> int:
-    """How many features the rows of a message would become, told by its beginning; 0 where it is no batch by name."""
+    """The number of feature values that a batch by name would become, read from its beginning; 0 for other messages."""
     head = header(_BATCH)
     if columns is None or data is None or not data.startswith(head):
         return 0
@@ -178,11 +182,12 @@ def named_features(data: bytes | None, columns: Encoder | None) -> int:
 def write_named_sample_batch(
     samples: Samples, table: Mapping[str, Cells], columns: Encoder, data_fingerprint: bytes
 ) -> bytes:
-    """One ``NamedSampleBatch`` message: ids, times and labels of ``samples``, whose features are passed over.
+    """One ``NamedSampleBatch`` message, with ids, times and labels of ``samples``; their features are ignored.
 
-    ``table``: column to the cells of the same rows, ``columns``: those of the definition. Columns of the table without
-    a rule are passed over, and those that are not there are missing. Raises :class:`deltaplane.errors.RowsRefused` for
-    a cell that no message can carry, and :class:`LimitExceeded` for more rows than :func:`most_named_rows`.
+    ``table`` leads from column to the cells of the same n rows, and ``columns`` is the definition's encoder. Columns of
+    the table without a rule are ignored. Columns that the table lacks count as missing in every row. Raises
+    :class:`deltaplane.errors.RowsRefused` for a cell that no message can carry, :class:`LimitExceeded` for more rows
+    than :func:`most_named_rows`, and :class:`WireError` for what no batch can hold.
     """
     most = most_named_rows(columns)
     if len(samples) > most:
@@ -219,9 +224,9 @@ def _column_parts(name: str, column: SentColumn) -> list[bytes | memoryview]:
 
 
 def named_batch(fields: Fields, columns: Encoder, at: tuple[int, int]) -> Samples:
-    """The rows of a decoded ``NamedSampleBatch``; ``at``: its offset, and the time it was appended.
+    """The rows of a decoded ``NamedSampleBatch``; ``at`` is (offset, time at which it was appended, in milliseconds).
 
-    Raises :class:`WireError` where its columns disagree, or there are more rows than :func:`most_named_rows`.
+    Raises :class:`WireError` if its columns do not fit each other, or there are more rows than :func:`most_named_rows`.
     """
     rows, most = rows_of(_BATCH, fields["rows"]), most_named_rows(columns)
     if rows > most:
@@ -230,7 +235,7 @@ def named_batch(fields: Fields, columns: Encoder, at: tuple[int, int]) -> Sample
             " split the batch"
         )
     table: dict[str, Cells] = {}
-    strange: dict[int, RefusedCell] = {}
+    without_rule: dict[int, RefusedCell] = {}
     names = [column["name"] for column in fields["columns"]]
     if len(set(names)) < len(names):
         raise WireError(f"{_BATCH}: expected columns of different names, got one twice; rename it")
@@ -241,14 +246,14 @@ def named_batch(fields: Fields, columns: Encoder, at: tuple[int, int]) -> Sample
             continue
         reason = columns.without_rule(name)
         for row in np.flatnonzero(_there(cells)).tolist():
-            strange.setdefault(row, RefusedCell(row, name, reason))
+            without_rule.setdefault(row, RefusedCell(row, name, reason))
     nothing = CodedCells((None,), np.zeros(rows, dtype=np.intp))
-    encoded = columns.encode({name: table.get(name, nothing) for name in columns.columns}, strange)
+    encoded = columns.encode({name: table.get(name, nothing) for name in columns.columns}, without_rule)
     return samples_of(_BATCH, fields, encoded.features, at, encoded.reasons)
 
 
 def _cells(column: Fields, rows: int) -> Cells:
-    """The cells of n rows. Raises :class:`WireError`."""
+    """The n = ``rows`` cells of a decoded column. Raises :class:`WireError` if its parts do not fit each other."""
     name = f"{_BATCH}: column {column['name']!r:.100}"
     numbers = array_of(name, column, "numbers", "<f8", len(column["numbers"]) // 8)
     texts = len(column["text_lengths"]) // 2
@@ -271,7 +276,7 @@ def _cells(column: Fields, rows: int) -> Cells:
 
 
 def _there(cells: Cells) -> Flags:
-    """bool[n]: which rows of a column have a cell."""
+    """bool[n]: which rows of a column have a cell that is not missing."""
     if isinstance(cells, CodedCells):
         return np.asarray(cells.codes != 0, dtype=np.bool_)
     return np.asarray(~np.isnan(np.asarray(cells, dtype=np.float64)), dtype=np.bool_)

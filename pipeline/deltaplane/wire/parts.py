@@ -1,7 +1,7 @@
 """Parts that several records share: sources, statistics, scores.
 
-What a decoder accepts here is what the rest of the core may rely on: no negative positions and none near the end of
-int64, no window beyond a ladder, no name longer than it may be.
+The rest of the core relies on these checks: no position is negative or near the end of int64, no window has an index
+beyond the limit, and no name is longer than its limit.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def source_fields(source: Source) -> Fields:
 
 
 def source_of(name: str, fields: Fields) -> Source:
-    """The inverse of :func:`source_fields`. Raises :class:`WireError`."""
+    """The source of fields ``site`` and ``partition``. Raises :class:`WireError` if either is beyond its limit."""
     partition = fields["partition"]
     if not 0 <= partition < limits.PARTITIONS:
         raise WireError(f"{name}: expected a partition from 0 to {limits.PARTITIONS - 1}, got {partition}")
@@ -46,7 +46,7 @@ def source_of(name: str, fields: Fields) -> Source:
 
 
 def check_name(name: str, what: str, text: str, most_bytes: int) -> None:
-    """Raise :class:`WireError` for a name that takes more bytes in UTF-8 than it may."""
+    """Raise :class:`WireError` if ``text`` takes more than ``most_bytes`` in UTF-8; ``what`` is said of it."""
     # A code point takes at most four bytes.
     if 4 * len(text) > most_bytes and len(text.encode()) > most_bytes:
         raise WireError(
@@ -67,13 +67,13 @@ def check_positions(name: str, fields: Fields, *ascending: Iterable[str]) -> Non
 
 
 def rebuild_of(name: str, fields: Fields) -> Rebuild:
-    """The :class:`Rebuild` that a delta or checkpoint carries. Raises :class:`WireError`."""
+    """The :class:`Rebuild` of a decoded delta or checkpoint. Raises :class:`WireError` if its positions cannot be."""
     check_positions(name, fields, ("memory_from", "window_from"), ("retirements_window_from",), ("slots_to",))
     return Rebuild(*(fields[key] for key in Rebuild.__dataclass_fields__))
 
 
 def statistics_fields(statistics: Statistics) -> list[Fields]:
-    """A list of ``ClassMoments``, 8 bytes an entry where all of a class fit, else 16."""
+    """A list of ``ClassMoments``, with 8 bytes an entry if all entries of a class fit int64, else 16."""
     return [
         {"window": window, "class": label, "entries": moments.to_narrow_bytes() or moments.to_bytes()}
         for (window, label), moments in statistics.items()
@@ -81,7 +81,10 @@ def statistics_fields(statistics: Statistics) -> list[Fields]:
 
 
 def statistics_of(name: str, fields: Fields, key: str, dimension: int) -> Statistics:
-    """The inverse of :func:`statistics_fields`, for statistics of D = ``dimension``. Raises :class:`WireError`."""
+    """The statistics of D = ``dimension`` in the field ``key``, as :func:`statistics_fields` wrote them.
+
+    Raises :class:`WireError` for another dimension, or for what :func:`statistics_fields` never writes.
+    """
     if fields["dimension"] != dimension:
         raise WireError(
             f"{name}: expected statistics of dimension {dimension}, got {fields['dimension']};"
@@ -103,14 +106,14 @@ def statistics_of(name: str, fields: Fields, key: str, dimension: int) -> Statis
 
 
 def score_fields(scores: Confusion) -> list[Fields]:
-    """A list of ``Score``: one cell of a confusion matrix each."""
+    """A list of ``Score``, one for each cell of a confusion matrix."""
     return [
         {"truth": truth, "predicted": predicted, "count": count} for (truth, predicted), count in scores.counts.items()
     ]
 
 
 def scores_of(name: str, fields: Fields) -> Confusion:
-    """The inverse of :func:`score_fields`. Raises :class:`WireError`."""
+    """The confusion matrix that :func:`score_fields` wrote. Raises :class:`WireError` for one that cannot be."""
     counts: dict[tuple[str, str], int] = {}
     for cell in fields["scores"]:
         at = (cell["truth"], cell["predicted"])
@@ -125,7 +128,7 @@ def scores_of(name: str, fields: Fields) -> Confusion:
 
 
 def counts_of(name: str, fields: Fields, key: str) -> dict[str, int]:
-    """Counts by outcome. Raises :class:`WireError` for more of them, or longer names, than there can be."""
+    """Outcome to count, from the field ``key``. Raises :class:`WireError` for too many outcomes, or too long names."""
     counts: dict[str, int] = fields[key]
     if len(counts) > limits.OUTCOMES:
         raise WireError(f"{name}: expected up to {limits.OUTCOMES} {key}, got {len(counts)}")
@@ -135,7 +138,7 @@ def counts_of(name: str, fields: Fields, key: str) -> dict[str, int]:
 
 
 def labels_of(name: str, labels: Sequence[str]) -> tuple[str, ...]:
-    """Labels that were admitted, in order. Raises :class:`WireError` for none, too many, or what is no label."""
+    """The labels, in order. Raises :class:`WireError` if there are none or too many, or one is empty or comes twice."""
     if not 1 <= len(labels) <= limits.CLASSES:
         raise WireError(f"{name}: expected 1 to {limits.CLASSES} labels, got {len(labels)}")
     for label in labels:

@@ -1,4 +1,4 @@
-"""What a stream answers: predictions, receipts, dead letters."""
+"""The records with which a stream answers: predictions, receipts, dead letters."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _prediction(fields: Fields) -> Prediction:
 
 
 def write_unanswered(unanswered: Unanswered) -> bytes:
-    """One ``Unanswered`` message: it begins as a ``Prediction`` without class and decision values would."""
+    """One ``Unanswered`` message; it begins like a ``Prediction`` whose class and decision values are empty."""
     return write_record("unanswered", {**vars(unanswered), "class": "", "decisions": {}})
 
 
@@ -54,7 +54,7 @@ def _unanswered(fields: Fields) -> Unanswered:
 
 
 def read_answer(data: bytes | None) -> Prediction | Unanswered:
-    """What a message of the predictions topic says. Raises :class:`WireError`."""
+    """The prediction, or the reason for none, in a message of the predictions topic. Raises :class:`WireError`."""
     name, fields = read_record(data, ("prediction", "unanswered"))
     return _prediction(fields) if name == "prediction" else _unanswered(fields)
 

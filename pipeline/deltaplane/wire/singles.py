@@ -1,13 +1,14 @@
 """``Sample`` messages by the ten thousand: the one record that is written and read for every single row.
 
-The general decoder makes a Python object of each feature and a batch of each message, and that takes ten times as long
-as all that is done with the row afterwards. What any Avro library writes for a ``Sample`` has one shape, though:
+The problem: the general decoder makes a Python object of each feature and a batch of each message, which takes ten
+times as long as all that is done with the row afterwards. How it is solved: any Avro library writes a ``Sample`` in one
+shape,
 
     header, fingerprint | id | event time | label | features in one block: their number, d x float64, end of blocks
 
-so a message of just that shape is cut by position, and the features of many messages become one array at once. Any
-other message (several blocks, a long label, damage) is left to the general decoder, whose word is the last; a test
-holds the two against each other, byte for byte.
+so that a message of this shape is cut by position, and the features of many messages become one array at once. Any
+other message (several blocks, a long label, damage) is left to the general decoder. A test compares the two, byte for
+byte.
 """
 
 from __future__ import annotations
@@ -22,14 +23,14 @@ from deltaplane.stream.sample import Samples
 __all__ = ["SingleSamples", "encoded_bytes", "encoded_long", "encoded_sample"]
 
 _SHORT = 0x81
-"""Bits that the first byte of a short text's length does not have: no sign, and no second byte."""
+"""Bits that are 0 in the first byte of a text's length if the length takes one byte: the sign, and 'more follows'."""
 
 _LAST_SHIFT = 56
-"""The ninth byte of a long may be followed by a tenth, which is the last."""
+"""The shift of the ninth byte of a long; after it, only a tenth byte may come."""
 
 
 def encoded_long(value: int) -> bytes:
-    """An Avro long: zigzag, seven bits a byte, the lowest first. Raises OverflowError beyond int64."""
+    """The bytes of an Avro long: zigzag, seven bits a byte, lowest first. Raises OverflowError beyond int64."""
     if not -(2**63) <= value < 2**63:
         raise OverflowError(f"{value} does not fit int64")
     rest, out = (value << 1) ^ (value >> 63), bytearray()
@@ -41,14 +42,15 @@ def encoded_long(value: int) -> bytes:
 
 
 def encoded_bytes(data: bytes | memoryview) -> tuple[bytes, bytes | memoryview]:
-    """Avro bytes, or text in UTF-8, in two parts: their number, and they themselves."""
+    """The two parts of Avro bytes, or of a text in UTF-8: their number, and the bytes themselves."""
     return encoded_long(len(data)), data
 
 
 def encoded_sample(head: bytes, sample_id: str, event_time: int, label: str, features: Sequence[float]) -> bytes:
-    """A ``Sample`` message behind ``head``, its header and fingerprint.
+    """A ``Sample`` message that begins with ``head``, its header and fingerprint.
 
-    Raises what text, numbers and lengths raise that do not fit.
+    Raises AttributeError, OverflowError, TypeError, UnicodeEncodeError or struct.error for a value of the wrong type,
+    or beyond its range.
     """
     name, word, count = sample_id.encode(), label.encode(), len(features)
     block = encoded_long(count) + struct.pack(f"<{count}d", *features) if count else b""
@@ -56,13 +58,16 @@ def encoded_sample(head: bytes, sample_id: str, event_time: int, label: str, fea
 
 
 class SingleSamples:
-    """Gathers messages of the usual shape; ``head`` is the header and fingerprint that each must begin with."""
+    """Gathers ``Sample`` messages of the usual shape and d = ``features``; each must begin with ``head``.
+
+    ``head`` is the header and the data fingerprint.
+    """
 
     def __init__(self, head: bytes, features: int) -> None:
         self._head = head
         self._features = features
         self._count = encoded_long(features)
-        # What follows the label, and the place of its number of features from the end of the message.
+        # Bytes of a message after its label: the number of features, the features, and the end of blocks.
         self._tail = len(self._count) + 8 * features + 1
         self._clear()
 
@@ -79,7 +84,10 @@ class SingleSamples:
         return len(self._ids)
 
     def take(self, data: bytes | None, offset: int, log_time: int) -> bool:
-        """Gather a message, which lies at ``offset``; False where it has another shape, and nothing is done."""
+        """Whether a message was taken, which lies at ``offset`` and was appended at ``log_time``, in milliseconds.
+
+        A message of another shape is not taken. This never raises.
+        """
         head, tail = len(self._head), self._tail
         if data is None or not data.startswith(self._head) or data[-1:] != b"\0" or len(data) < head + 3 + tail:
             return False
@@ -112,7 +120,7 @@ class SingleSamples:
         return True
 
     def samples(self) -> Samples:
-        """What was gathered since the last call, as one batch."""
+        """The rows that were taken since the last call, as one batch."""
         count = len(self)
         samples = Samples(
             ids=self._ids,

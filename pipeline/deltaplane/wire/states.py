@@ -1,4 +1,4 @@
-"""What workers and the merger tell each other: claims, deltas, checkpoints."""
+"""The records of workers and mergers: claims, deltas, orders about sources, checkpoints."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = [
 
 
 def _write_labelled(labels: Sequence[str], message: bytes) -> bytes:
-    """A message, in the company of labels where there are any: most have none, and are what they are without."""
+    """``message`` wrapped in a ``Labelled`` with ``labels``, or as it is if there are none, as mostly."""
     return write_record("labelled", {"labels": list(labels), "message": message}) if labels else message
 
 
 def _read_labelled(data: bytes | None, within: str, others: Sequence[str]) -> tuple[str, Fields, tuple[str, ...]]:
-    """(name, fields, labels) of a message that may stand alone, or as ``within`` in the company of labels."""
+    """(record name, fields, labels) of a message of one of ``others``, or of ``within``, in a ``Labelled`` or not."""
     name, fields = read_record(data, (within, *others, "labelled"))
     if name != "labelled":
         return name, fields, ()
@@ -49,7 +49,7 @@ def _read_labelled(data: bytes | None, within: str, others: Sequence[str]) -> tu
 
 
 def _write_anchored(topics: TopicIds, message: bytes) -> bytes:
-    """A message, in the company of the identifiers of its topics where they are known."""
+    """``message`` wrapped in an ``Anchored`` with the identifiers of its topics, or as it is if none is known."""
     if not any(topics):
         return message
     named = {"samples_topic_id": topics.samples, "retirements_topic_id": topics.retirements}
@@ -57,7 +57,7 @@ def _write_anchored(topics: TopicIds, message: bytes) -> bytes:
 
 
 def _read_anchored(data: bytes | None) -> tuple[bytes | None, TopicIds | None]:
-    """(message, topics) of a message that may be in the company of the identifiers of its topics; None if it is not."""
+    """(inner message, identifiers of its topics) of an ``Anchored``; (message, None) of any other."""
     if data is None or not data.startswith(header("anchored")):
         return data, None
     name, fields = read_record(data, ("anchored",))
@@ -68,7 +68,7 @@ def _read_anchored(data: bytes | None) -> tuple[bytes | None, TopicIds | None]:
 
 
 def write_claim(claim: Claim) -> bytes:
-    """One ``Claim`` message, in an ``Anchored`` where the topics are known."""
+    """One ``Claim`` message, in an ``Anchored`` if identifiers of the topics are known."""
     fields = {"stream_fingerprint": claim.stream_fingerprint, "writer": claim.writer}
     return _write_anchored(claim.topics, write_record("claim", fields | source_fields(claim.source)))
 
@@ -80,7 +80,7 @@ def write_source_order(order: SourceOrder) -> bytes:
 
 
 def write_delta(delta: Delta) -> bytes:
-    """One ``Delta`` message, in a ``Labelled`` where the tile was the first to admit some labels."""
+    """One ``Delta`` message, in a ``Labelled`` if it is the first of its source to admit some labels."""
     message = write_record(
         "delta",
         {
@@ -101,7 +101,7 @@ def write_delta(delta: Delta) -> bytes:
 
 
 def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | SourceOrder:
-    """What a message of the deltas topic holds, for statistics of D = ``dimension``. Raises :class:`WireError`."""
+    """The record in a message of the deltas topic, with statistics of D = ``dimension``. Raises :class:`WireError`."""
     data, topics = _read_anchored(data)
     if topics is None:
         name, fields, labels = _read_labelled(data, "delta", ("claim", "source_order"))
@@ -130,7 +130,11 @@ def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | S
 
 
 def write_checkpoint(checkpoint: Checkpoint) -> bytes:
-    """One ``Checkpoint`` message, in a ``Labelled`` where the source has admitted labels of open classes."""
+    """One ``Checkpoint`` message.
+
+    It is in a ``Labelled`` if the source has admitted labels of open classes, and that in an ``Anchored`` if
+    identifiers of the topics are known.
+    """
     state = checkpoint.state
     message = write_record(
         "checkpoint",
@@ -155,7 +159,7 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
 
 
 def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
-    """The ``Checkpoint`` of a message. Raises :class:`WireError`."""
+    """The ``Checkpoint`` in a message, with statistics of D = ``dimension``. Raises :class:`WireError`."""
     data, topics = _read_anchored(data)
     name, fields, labels = _read_labelled(data, "checkpoint", ())
     positions = ("sequence", "samples_position", "retirements_position", "next_offset")
