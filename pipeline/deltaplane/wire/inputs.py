@@ -79,7 +79,7 @@ def write_sample_batch(
     Raises :class:`WireError` for what a batch cannot hold: too many rows or labels, an id that is too long, a finite
     feature value that is infinite in float32. Raises :class:`LimitExceeded` if the message is too long.
     """
-    # The features are nearly all of the message, and are not copied here.
+    # The features are nearly all of the message, and are copied only if their type changes.
     features = np.ascontiguousarray(_features_as(feature_type, samples)).reshape(-1).view(np.uint8).data
     parts = head_parts("sample_batch", samples, data_fingerprint)
     return batch_message(
