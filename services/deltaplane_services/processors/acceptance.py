@@ -1,7 +1,7 @@
-"""Records of the deltas topic put through the rule, one after the other, by every reader of them in the same way.
+"""The rule of acceptance applied to records of the deltas topic, in the same way by every reader.
 
-What no reader takes is skipped: bytes that are no record, records of another definition, and changes that no worker
-can have made. So all readers of a log stand at the same position, whatever lies in it.
+Some records no reader takes: bytes that are no record, records of another definition, and changes that no worker can
+have made. Every reader skips these, so that all readers of a log stand at the same position, whatever lies in it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Fault = WireError | DefinitionMismatch | StateMismatch
 
 
 class Judged(NamedTuple):
-    """A record of the deltas topic, what it says, and what the rule said of it."""
+    """A record of the deltas topic, the change decoded from it, and the verdict of the rule on that change."""
 
     record: Record
     change: Change
@@ -36,9 +36,10 @@ def judged(
     rule: Callable[[Record, Change], Verdict | None],
     skipped: Callable[[Record, Fault], None] = lambda _record, _fault: None,
 ) -> Iterator[Judged]:
-    """The records that a reader takes, in order, each after ``rule`` has been applied to it.
+    """The records that a reader takes, in order, each with the verdict of ``rule`` on it.
 
-    The rule returns None for a record that does not concern this reader. ``skipped`` is told what no reader takes.
+    ``rule`` returns None for a record that does not concern this reader. ``skipped`` is called with each record that no
+    reader takes, and with the reason.
     """
     for record in records:
         try:
@@ -54,10 +55,11 @@ def judged(
 def next_state(
     definition: StreamDefinition, state: SourceState, change: Change, *, positions_alone: bool = False
 ) -> tuple[SourceState, Verdict]:
-    """The state of a source after a change, and the verdict on it.
+    """(the state of a source after a change, the verdict on the change).
 
-    ``positions_alone``: the statistics stay as they are, since what the changes add up to is not known. Raises what
-    :func:`deltaplane.log.delta.accept` and :func:`deltaplane.log.delta.check_declared` raise.
+    ``positions_alone``: only positions move on, and the statistics stay as they are, for a caller that does not know
+    the sum of the changes. Raises what :func:`deltaplane.log.delta.accept` and
+    :func:`deltaplane.log.delta.check_declared` raise.
     """
     check_declared(definition, change)
     if positions_alone and isinstance(change, Delta):
@@ -66,19 +68,19 @@ def next_state(
 
 
 def nothing_of(definition: StreamDefinition, source: Source) -> SourceState:
-    """The state of a source before anything of it was accepted."""
+    """The state of a source of which nothing has been accepted yet."""
     return SourceState(source, Statistics(definition.dimension))
 
 
 class SourceHistory:
-    """The accepted state of one source, moved on by the records that it is followed through."""
+    """The accepted state of one source, which :meth:`follow` moves on record by record."""
 
     def __init__(self, definition: StreamDefinition, state: SourceState) -> None:
         self.state = state
         self._definition = definition
 
     def follow(self, records: Iterable[Record]) -> Iterator[Judged]:
-        """Put the source's records through the rule; those of other sources are passed over."""
+        """The records of this source with their verdicts, each after ``state`` has moved on; others are left out."""
         return judged(records, self._definition, self._apply)
 
     def _apply(self, _record: Record, change: Change) -> Verdict | None:

@@ -1,13 +1,14 @@
-"""What the logs of a source give by themselves: its live rows, its watermark, and where a rebuild must begin.
+"""The state of a source computed anew from its input logs, and compared with what its deltas say.
 
-Whoever may write deltas may write what no row has made, and every field of a delta agrees with the others then. So an
-account begins where the logs begin, with nothing, and takes one thing from the deltas: how far they have come. All else
-is found anew and held against them.
+The state is its live rows, its watermark, and the offsets from which a rebuild must read. Whoever may write deltas may
+forge them, in such a way that all their fields agree. So an account starts with nothing, at the beginning of the logs,
+and takes only one thing from the deltas: how far they have read. All else is computed, and compared.
 
-Three things cannot be found anew, and are held against what is known of them: how far event time has come elsewhere (no
-further than a row of some log, see :func:`account_of_site`); which slot the first row of a log has that has lost its
-head (panes end by it); and when retirements were forgotten, of which only the last are remembered (no earlier than the
-rule allows).
+Three things cannot be computed, and are checked against bounds instead:
+
+- how far event time has come elsewhere: no further than a row of some log (see :func:`account_of_site`);
+- the slot of the first row, if the log has lost its beginning: panes end by it;
+- when retirements were forgotten: no earlier than the rule allows, which remembers the last ones.
 """
 
 from __future__ import annotations
@@ -33,19 +34,20 @@ class SiteLog(Protocol):
     """The samples and retirements of one site."""
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset that a partition still has, and the one behind its last."""
+        """(the first offset that a partition still has, the offset that its next record will get)."""
 
     def batches(self, topic: str, partition: int, start: int, stop: int) -> Iterable[Sequence[Record]]:
-        """Its records from one offset up to another, in order."""
+        """The records of a partition from offset ``start`` to before ``stop``, in order, none of the batches empty."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """What the logs of a source give, from the offsets ``samples_from`` and ``retirements_from`` on.
+    """The state of a source as its logs give it, which begin at ``samples_from`` and ``retirements_from``.
 
-    ``newest`` is the largest event time of its own rows, in milliseconds. ``faults``: where deltas say otherwise;
-    ``believed``: what is taken from them, since the logs no longer tell. ``live``: of the ids that were asked for,
-    those that have a live row.
+    - ``newest``: the largest event time of its own rows, in milliseconds.
+    - ``faults``: each difference between the logs and the deltas, in words.
+    - ``believed``: what is taken from the deltas unchecked, since the logs no longer show it, in words.
+    - ``live``: of the ids that were asked for, those that have a live row.
     """
 
     statistics: Statistics
@@ -64,9 +66,10 @@ def account_of(
     asked: Collection[str] = (),
     most_watermark: int = limits.POSITION,
 ) -> Account:
-    """The account of one source at the position of its accepted deltas.
+    """The account of one source at the position of its ``accepted`` state.
 
-    ``most_watermark``: how far event time can have come, in milliseconds; what deltas say beyond that is passed over.
+    ``asked``: ids of which the account says whether they are live. ``most_watermark``: the largest event time that any
+    row can have, in milliseconds; a watermark of the deltas beyond it is cut down to it.
     """
     reading = _Reading(definition, accepted, log, most_watermark)
     try:
@@ -88,7 +91,7 @@ def account_of(
 
 
 class _Reading:
-    """The logs of one source, read from their beginning to the accepted position; more than once where need be."""
+    """The logs of one source, read from their beginning to the accepted position, several times if necessary."""
 
     def __init__(self, definition: StreamDefinition, accepted: SourceState, log: SiteLog, most_watermark: int) -> None:
         self.definition = definition
@@ -101,13 +104,13 @@ class _Reading:
         bounds = [log.bounds(topic, accepted.source.partition) for topic in (SAMPLES, RETIREMENTS)]
         self.begins, self.ends = [begin for begin, _ in bounds], [end for _, end in bounds]
         self.processor = WorkerProcessor(definition, accepted.source, "audit")
-        # Whether no offset is missing between the records, and whether they are all that ever were.
+        # Whether no offset is missing between the records, and whether the log has never lost any.
         self._gapless = self._whole = False
-        # What the reading began with: the slot of the first row, and labels that deltas told.
+        # What the reading began with: the slot of the first row, and the labels taken from the deltas.
         self._slot = 0
         self._told_labels: tuple[str, ...] = ()
         self._labels: list[str] = []
-        # Those that the log gives where none are told.
+        # The labels that a reading gave that began without labels from the deltas.
         self._labels_found: set[str] = set()
         self._longest = definition.ladder.windows[definition.ladder.longest]
         self._counts = definition.ladder.counted
@@ -117,7 +120,7 @@ class _Reading:
     # Reading ---------------------------------------------------------------------------------------------------------
 
     def read(self) -> None:
-        """Put samples, then retirements, through a worker that has nothing yet. Raises :class:`LogDisorder`."""
+        """Put samples, then retirements, through a new worker. Raises :class:`LogDisorder`."""
         self._check_bounds()
         retirements_from = self._retirements_from()
         self._read_samples(retirements_from)
@@ -136,7 +139,7 @@ class _Reading:
         return self.log.batches(topic, self.accepted.source.partition, start, stop)
 
     def _read_samples(self, retirements_from: int) -> None:
-        """Put all samples through a new worker, the first row of which has a certain slot, and which knows labels."""
+        """Put all samples through a new worker, which begins at slot ``_slot`` and with the labels ``_told_labels``."""
         nothing, labels = Statistics(self.definition.dimension), self._told_labels
         rebuild = Rebuild(slots_to=self._slot)
         self.processor = WorkerProcessor(self.definition, self.accepted.source, "audit")
@@ -155,7 +158,10 @@ class _Reading:
         self.newest = self.processor.partition.watermark
 
     def _must_begin_otherwise(self) -> bool:
-        """Whether rows that are gone have left something behind that the log does not tell, and deltas do."""
+        """Whether the samples must be read again, with labels or a first slot that rows lost from the log had set.
+
+        Both are taken from the deltas then.
+        """
         told = self.accepted
         if self._whole:
             return False
@@ -171,7 +177,7 @@ class _Reading:
     # The beginnings --------------------------------------------------------------------------------------------------
 
     def _check_bounds(self) -> None:
-        """Whether the logs reach from where a rebuild must begin to where deltas have read."""
+        """Add a fault unless the logs reach from where a rebuild must begin to where the deltas have read."""
         state, rebuild = self.accepted, self.accepted.rebuild
         keeps = self.definition.ladder.keep_rows
         if not keeps and max(self.begins):
@@ -196,7 +202,9 @@ class _Reading:
             )
 
     def _retirements_from(self) -> int:
-        """Where to begin with the retirements: at their beginning, unless there are more than are remembered."""
+        """The offset from which to read retirements: the beginning of their log, unless it holds more than a worker
+        remembers.
+        """
         begin, end = self.begins[1], self.accepted.retirements_position
         if end - begin <= limits.RETIRED_IDS or not self.definition.ladder.keep_rows:
             return begin
@@ -210,7 +218,7 @@ class _Reading:
                 last[one.id] = one.offset
                 if len(last) > limits.RETIRED_IDS:
                     del last[next(iter(last))]
-        # The last ids are remembered in any case; which of those before are left is known to who forgot them.
+        # The last ids are remembered in any case. Which earlier ones are remembered only the worker knew.
         remembered_from = next(iter(last.values()), told)
         if told > remembered_from and since < limits.RETIREMENTS_OF_BEFORE:
             return remembered_from
@@ -224,7 +232,7 @@ class _Reading:
     # Comparing -------------------------------------------------------------------------------------------------------
 
     def compare(self) -> None:
-        """Hold what was found against what deltas say."""
+        """Compare what was read with what the deltas say, and add each difference to the faults."""
         self._compare_sums()
         self._compare_slots()
         self._compare_labels()
@@ -233,13 +241,13 @@ class _Reading:
             self._compare_retirements()
 
     def _compare_sums(self) -> None:
-        """The statistics, bit for bit."""
+        """Compare the statistics, bit for bit."""
         found, told = self.processor.partition.statistics, self.accepted.statistics
         if found != told:
             self.faults.append(f"the log gives {found!r}, the model contains {told!r}{self._in_rows()}")
 
     def _compare_retirements(self) -> None:
-        """Where a rebuild begins to read the retirements."""
+        """Compare the offset from which a rebuild reads retirements."""
         told = self.accepted.rebuild.retirements_window_from
         found = self.processor.partition.retirements_window_from(self.accepted.retirements_position)
         if told > found:
@@ -253,7 +261,7 @@ class _Reading:
         self.faults.append(f"{name}: deltas say {told}, the log says {found}")
 
     def _in_rows(self) -> str:
-        """How many rows of each class the model has too many or too few in the longest window."""
+        """The number of rows that the model has too many or too few in the longest window, by class, in words."""
         longest = self.definition.ladder.longest
         there, here = self.accepted.statistics.counts(longest), self.processor.partition.statistics.counts(longest)
         apart = {label: there.get(label, 0) - here.get(label, 0) for label in sorted(there.keys() | here.keys())}
@@ -261,7 +269,7 @@ class _Reading:
         return f"; live rows in the model beyond those in the log: {', '.join(said[:5])}" if said else ""
 
     def _compare_slots(self) -> None:
-        """Samples admitted so far, as far as a log that may have lost some of them can tell."""
+        """Compare the number of samples admitted, as far as a log shows it that may have lost some."""
         found, told = self.processor.partition.slots - self._slot, self.accepted.rebuild.slots_to
         if told < found or (self._counts and self._whole and told != found):
             self._fault("slots_to", told, f"{found} samples")
@@ -274,7 +282,7 @@ class _Reading:
             self.believed.append(f"that {told - found:,} samples are in the log no more (slots_to): panes end by that")
 
     def _compare_labels(self) -> None:
-        """The labels that have been admitted where classes are open."""
+        """Compare the labels that have been admitted; there are none unless classes are open."""
         told = set(self.accepted.labels)
         if tuple(self._labels) != self.accepted.labels:
             more, less = sorted(told.difference(self._labels)), sorted(set(self._labels) - told)
@@ -294,11 +302,11 @@ class _Reading:
                 self.believed.append(f"that rows which are gone had {len(named):,} labels: {named[:5]}")
 
     def _compare_window(self) -> None:
-        """Where a rebuild begins to read the samples."""
+        """Compare the offsets from which a rebuild reads samples."""
         partition, rebuild = self.processor.partition, self.accepted.rebuild
         window, memory = rebuild.window_from, rebuild.memory_from
         found = partition.window_from(self.accepted.samples_position)
-        # Of a window over everything, compaction may have taken out the oldest rows since.
+        # If the window is over everything, compaction may have taken out its oldest rows since.
         exact = self._gapless and not self._longest.endless
         if window > found:
             self._fault("window_from", window, f"{found}, the oldest row inside a window: rows would be left out")
@@ -316,10 +324,10 @@ class _Reading:
 
 @dataclass(frozen=True)
 class Bygone:
-    """What is known of rows that no log has any more, and that may have made a watermark.
+    """What is known of rows that no log has any more, and that may have set a watermark.
 
-    ``latest``: when the newest model was appended, in milliseconds. ``any_orders`` tells whether sources have been
-    removed or admitted; it is asked only where that matters.
+    ``latest`` is when the newest model was appended, in milliseconds. ``any_orders`` returns whether sources have ever
+    been removed or admitted; it is called only if the answer matters.
     """
 
     latest: int
@@ -334,14 +342,14 @@ def account_of_site(
     bygone: Bygone,
     asked: Collection[str] = (),
 ) -> dict[Source, Account]:
-    """The accounts of all sources of one site that count, at the positions of ``states``, which are of all sites.
+    """The accounts of all sources of one site that are not removed, at the positions of ``states``, those of all sites.
 
-    A watermark has been made by a row of some source, and workers hear of it by the models. So none is believed that
-    is above the event times in all logs of this site and above the watermarks that other sites say that they have.
+    Every watermark was set by a row of some source, and workers learn it from the models. So a watermark is a fault if
+    it is above every event time in the logs of this site, and above every watermark of the other sites.
 
-    Rows may be gone that made one: of a source that was removed, or of topics that were made anew. Where sources have
-    been removed or admitted, a watermark that a row could have made by the time of the newest model is believed, and
-    said to be.
+    The row that set a watermark may be gone: of a source that was removed, or of topics that were made anew. If sources
+    have been removed or admitted, a watermark is believed if a row could have set it by the time of the newest model;
+    the account says so.
     """
     ours = [state for state in states if state.source.site == site and not state.barred]
     accounts = {state.source: account_of(definition, state, log, asked) for state in ours}
@@ -369,7 +377,10 @@ def account_of_site(
 
 
 def _newest_unread(definition: StreamDefinition, site: str, states: Sequence[SourceState], log: SiteLog) -> int:
-    """The largest event time of rows that a site's accounts have not read: of what was removed, or comes later."""
+    """The largest event time of a site's rows that the accounts have not read, in milliseconds.
+
+    These are rows of removed sources, and rows behind the accepted positions.
+    """
     newest = NO_WATERMARK
     of = {state.source: state for state in states}
     for partition in range(definition.partitions):

@@ -1,7 +1,7 @@
-"""What writers announce of their definitions, remembered, so that a mismatch can say which settings differ.
+"""Definitions that writers have announced, remembered so that a mismatch can say which settings differ.
 
-A producer of single samples announces its definition with one record a minute; records between are explained by what it
-said then.
+A producer of single samples announces its definition with one record a minute. Records in between are explained by its
+last announcement.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ BAD_RECORD, OTHER_DEFINITION = "bad record", "other definition"
 """Kinds of dead letters."""
 
 MOST_REMEMBERED = 32
-"""Definitions of others that are remembered, by fingerprint; the oldest is forgotten first."""
+"""The most definitions of others that are remembered, by fingerprint; the oldest is forgotten first."""
 
 
 class OtherDefinitions:
-    """Definitions that others have announced on the topics that one processor reads."""
+    """The other definitions that writers have announced on the topics of one processor."""
 
     def __init__(self, definition: StreamDefinition) -> None:
         self._definition = definition
@@ -38,13 +38,13 @@ class OtherDefinitions:
         self._texts: dict[bytes, str] = {}
 
     def kind_and_reason(self, record: Record, fault: DeltaplaneError) -> tuple[str, str]:
-        """The kind of a dead letter, and why: a record that cannot be read, or is of another definition."""
+        """(kind, reason) of the dead letter for a record that cannot be read, or is of another definition."""
         if isinstance(fault, DefinitionMismatch):
             return OTHER_DEFINITION, self.reason(record, fault)
         return BAD_RECORD, str(fault)
 
     def reason(self, record: Record, fault: DefinitionMismatch) -> str:
-        """Why a record is refused: what was expected and came, and which settings differ as far as anybody said."""
+        """Why a record is refused: what was expected, what came, and which settings differ as far as announced."""
         said = None if record.announced is None else read_announcement(record.announced)
         if said is not None:
             for fingerprint in (said.data_fingerprint, said.stream_fingerprint):
@@ -64,12 +64,12 @@ class OtherDefinitions:
 
 
 def explained_mismatch(definition: StreamDefinition, record: Record, fault: DefinitionMismatch) -> DefinitionMismatch:
-    """The same fault with what is known of the other definition, for a record that is looked at by itself."""
+    """``fault`` with the settings that differ, as far as the record itself announces its writer's definition."""
     return DefinitionMismatch(OtherDefinitions(definition).reason(record, fault), fault.came)
 
 
 def other_definition(definition: StreamDefinition, records: Iterable[Record]) -> str:
-    """What the first record says that was written under another stream definition; empty where none says so."""
+    """The difference that the first record of another stream definition announces, in words; empty if none does."""
     for record in records:
         said = None if record.announced is None else read_announcement(record.announced)
         if said is not None and said.stream_fingerprint != definition.stream_fingerprint.hex():

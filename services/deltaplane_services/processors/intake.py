@@ -1,6 +1,6 @@
-"""What a worker takes in: records decoded and admitted; what is refused becomes a dead letter and a count.
+"""The intake of a worker: records are decoded and admitted, and what is refused becomes a dead letter and a count.
 
-Messages of single samples are gathered and read by position, batches one by one; all rows of a step are then admitted
+Messages of single samples are gathered and decoded together, batches one by one. Then all rows of a step are admitted
 as one batch, in the order of the log.
 """
 
@@ -44,7 +44,7 @@ from deltaplane_services.processors.messages import (
 __all__ = ["NO_ROWS", "Batch", "EventClock", "Intake", "refused_rows_of"]
 
 NO_ROWS = "no rows kept"
-"""The kind of a retirement that cannot be, since the stream keeps no rows. It is answered, too: ``unknown``."""
+"""The kind of a retirement on a stream that keeps no rows; its receipt says ``unknown``."""
 
 _WHY_NOT = (
     "the stream keeps no rows (window.keep_rows = false), so none can be taken out; where rows must be unlearned,"
@@ -64,10 +64,11 @@ class Batch:
 
 @dataclass
 class EventClock:
-    """How the event times of a source compare with the log: what is observed, and decides nothing.
+    """A comparison of the event times of a source with the times of its log; it is shown, and decides nothing.
 
-    ``newest``: the largest event time admitted, ``log_time``: when the newest record with samples was appended, both in
-    milliseconds and None before there is one. ``like_seconds``: rows whose times look like seconds since the epoch.
+    ``newest`` is the largest event time admitted, and ``log_time`` is when the newest record with samples was appended.
+    Both are in milliseconds, and None before there is one. ``like_seconds`` counts rows whose event times look like
+    seconds since the epoch.
     """
 
     newest: int | None = None
@@ -76,15 +77,16 @@ class EventClock:
 
     @property
     def ahead_milliseconds(self) -> int | None:
-        """How far the newest event time is ahead of the log; negative where it is behind, None before there is one."""
+        """How far the newest event time is ahead of the log, negative if it is behind; None before there is a row."""
         return None if self.newest is None or self.log_time is None else self.newest - self.log_time
 
 
 class Intake:
-    """The gate of one source, whose records lie in ``partition``.
+    """Decodes and admits the records of one source, which lie in ``partition``.
 
-    ``labels``: where classes are open, those that it has admitted, in order. ``rounding_error`` float64[d]: the largest
-    distance between admitted values and the grid so far. ``budget`` gives out its dead letters.
+    ``labels`` are those that it has admitted so far, in order, if classes are open. ``rounding_error`` float64[d] is
+    the largest distance so far between an admitted value and the grid, in the features' own units. ``budget`` decides
+    which refused records get dead letters of their own.
     """
 
     def __init__(self, definition: StreamDefinition, partition: int) -> None:
@@ -99,7 +101,7 @@ class Intake:
         self._named = NamedSamples(definition.columns, definition.data_fingerprint)
 
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
-        """Decode and admit; everything that is refused becomes a dead letter and a count, and nothing else is lost."""
+        """The admitted samples and retirements of some records, with dead letters and counts of all that is refused."""
         counts: Counter[str] = Counter()
         refused: list[Refused] = []
         parts = self._decoded(samples, refused, counts)
@@ -120,7 +122,10 @@ class Intake:
         return Batch(admitted, asked, letters, counts)
 
     def _asked(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Retirement]:
-        """The retirements of records, in order. One that lies wrong never acts: its row, if any, is elsewhere."""
+        """The retirements in some records, in order.
+
+        A retirement in another partition than its id's is refused: its row, if there is one, is in that partition.
+        """
         definition, asked = self.definition, []
         for record in records:
             try:
@@ -140,7 +145,7 @@ class Intake:
         return asked
 
     def _count_misplaced(self, ids: Sequence[str], topic: str, counts: Counter[str]) -> None:
-        """Count what was taken in although it lies wrong, in a stream that was begun before places were checked."""
+        """Count the ids that are in another partition than theirs, if the definition is too old to refuse them."""
         if ids and self.definition.partitions > 1 and not self.definition.checks_places:
             wrong = int(np.count_nonzero(misplaced(ids, self.partition, self.definition)))
             if wrong:
@@ -150,7 +155,7 @@ class Intake:
         clock = self.clock
         if len(rows):
             clock.log_time = int(rows.log_times[-1])
-            # Asked row by row only where a row may be meant: most batches have none of so long ago.
+            # Rows are checked one by one only if the oldest is from so long ago, which is rare.
             if self.definition.ladder.timed and int(rows.event_times.min()) < limits.PLAUSIBLE_AGE_MILLISECONDS:
                 clock.like_seconds += int(np.count_nonzero(look_like_seconds(rows.event_times, rows.log_times)))
         if len(admitted):
@@ -158,11 +163,11 @@ class Intake:
             clock.newest = newest if clock.newest is None else max(clock.newest, newest)
 
     def _decoded(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Samples]:
-        """The rows of records of samples, in order."""
+        """The rows of records of samples, in order; ``refused`` and ``counts`` get what cannot be decoded."""
         singles, named, parts = self._singles, self._named, list[Samples]()
         by_name = self.definition.columns is not None
         for record in records:
-            # Single samples wait for others of their form; of the two forms never both wait.
+            # Messages of single samples are gathered as long as the next has the same form. Only one form waits.
             if record.meaning is None and singles.take(record.value, record.offset, record.log_time):
                 if by_name and len(named):
                     parts.append(named.samples())
@@ -191,7 +196,7 @@ def _refused(record: Record, kind: str, reason: str, counts: Counter[str]) -> Re
 
 
 def refused_rows_of(records: Sequence[Record], refusals: Sequence[Refusal], when: str = "") -> list[Refused]:
-    """Refused rows, by the record that brought them; ``when``: see :func:`refused_rows`."""
+    """The refused rows of some records, grouped by record; for ``when`` see :func:`refused_rows`."""
     if not refusals:
         return []
     record_at = {record.offset: record for record in records}
@@ -204,7 +209,7 @@ def _rows_of(record: Record, refusals: Sequence[Refusal], when: str) -> Refused:
 
 
 def _joined(parts: Sequence[Samples], features: int) -> Samples:
-    """Several decoded messages as one batch, in order."""
+    """The rows of several decoded messages as one batch, in order; empty, of d = ``features``, if there are none."""
     if len(parts) == 1:
         return parts[0]
     if not parts:

@@ -1,12 +1,12 @@
-"""Which refused records have dead letters of their own, and the one letter that stands for all others.
+"""The decision which refused records get dead letters of their own, and the letter that all others share.
 
-A batch of some kilobytes may unpack to millions of bad records, and a letter for each would be a thousand times as
-much. So letters of a source's log are given out at a measured pace: a thousand at once, then one a second. What is
-beyond has one letter in common, which is written again as it counts on, under a key of its own.
+A batch of some kilobytes may unpack to millions of bad records, and a letter for each would take a thousand times as
+much. So the letters for a source's log are limited: a thousand at once, then one a second. All other refused records
+share one letter, which is written again, under a key of its own, whenever its count grows.
 
-Who has a letter must not depend on how the log is cut into polls, or a repeat would not overwrite what it repeats. So
-time is that of the log, and where the pace stands is carried on in the counts of deltas, of which the accepted state of
-the source is the sum.
+The choice must not depend on how the log is cut into polls: otherwise a worker that reads the log again would write
+other letters, which do not overwrite the first ones. So time is that of the log, and the time at which the next letter
+is due is carried on in the counts of deltas, which add up in the accepted state of the source.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from deltaplane_services.processors.messages import Outgoing, Record, shared_let
 __all__ = ["EVERY_MILLISECONDS", "LetterBudget", "Refused", "without_letter"]
 
 EVERY_MILLISECONDS = 1000
-"""Milliseconds of the log in which a source's log earns another letter."""
+"""Milliseconds, by the time of the log, after which one more letter may be written."""
 
 _WITHOUT = "without letter "
 _LATEST_MILLISECONDS = 2**47
-"""No log time is later, whatever it says: what is due must be a count (limits.COUNT)."""
+"""Later log times are cut down to this, since the time of the next letter must fit a count (limits.COUNT)."""
 
 assert 2 * _LATEST_MILLISECONDS <= limits.COUNT, "what is due must fit a count"
 
 
 def without_letter(counts: Mapping[str, int]) -> Counter[str]:
-    """How many of each kind have no letter of their own, by the counts of a delta."""
+    """Kind to the number of refused records without a letter of their own, from the counts of a delta."""
     kinds: Counter[str] = Counter()
     for name, count in counts.items():
         if name.startswith(_WITHOUT):
@@ -41,7 +41,7 @@ def without_letter(counts: Mapping[str, int]) -> Counter[str]:
 
 
 class Refused(NamedTuple):
-    """A record of which something was refused: how often for which kind of fault, and what makes its letters."""
+    """A record of which something was refused, its refusals counted by kind, and a function that makes its letters."""
 
     record: Record
     kinds: Mapping[str, int]
@@ -49,14 +49,14 @@ class Refused(NamedTuple):
 
 
 class LetterBudget:
-    """Gives out the letters of one source. ``restore`` tells it where the accepted state stands."""
+    """Decides which refused records of one source get letters; after ``restore``, it goes on from an accepted state."""
 
     def __init__(self) -> None:
         self._due: Counter[str] = Counter()
         self._without: dict[str, Counter[str]] = {}
 
     def restore(self, counts: Mapping[str, int]) -> None:
-        """Go on where a source stands by what the counts of its accepted deltas add up to."""
+        """Go on from the summed counts of a source's accepted deltas."""
         self._due, self._without = Counter(), {}
         for name, count in counts.items():
             if name.startswith(LETTERS_DUE):
@@ -66,9 +66,10 @@ class LetterBudget:
                 self._without.setdefault(where, Counter())[kind] = count
 
     def letters(self, where: str, refused: Iterable[Refused], counts: Counter[str]) -> list[Outgoing]:
-        """The letters for what was refused of the next records of a log, and in ``counts`` where the pace stands then.
+        """The letters for what was ``refused`` of the next records of a log; ``counts`` gets how the limit stands then.
 
-        ``where``: the topic; letters that are written later than others have a pace of their own, and another name.
+        ``where`` names the log, by its topic. Letters that are written in a later step of the work have a limit of
+        their own, under another name.
         """
         made: list[Outgoing] = []
         last, began = None, self._due[where]

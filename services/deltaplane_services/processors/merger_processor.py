@@ -1,7 +1,8 @@
 """The merger as a processor: deltas in, models and checkpoints out.
 
-On restart it takes, per source, the checkpoint with the *highest* next offset, not the last written, so that a stale
-merger does no harm; model versions go on from the highest seen, and readers ignore lower ones.
+On restart it takes, for each source, the checkpoint with the *highest* next offset and not the last one written, so
+that a merger that is no longer elected does no harm. Model versions go on from the highest seen, and readers ignore
+lower ones.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from deltaplane_services.processors.solving import solver_changed
 __all__ = ["NEVER", "MergerProcessor"]
 
 NEVER = (-1, -1)
-"""The sequence and the next offset of no checkpoint."""
+"""(sequence, next offset) of a source without a checkpoint."""
 
 
 class MergerProcessor:
@@ -52,13 +53,17 @@ class MergerProcessor:
         self._others = OtherDefinitions(definition)
         self._next_offsets: dict[int, int] = {}
         self._partition_of: dict[Source, int] = {}
-        # What the last checkpoint of each source said: its sequence, and the next offset.
+        # (sequence, next offset) of the last checkpoint of each source.
         self._checkpointed: dict[Source, tuple[int, int]] = {}
         self._first_heard: dict[Source, int] = {}
         self._skip_below: dict[Source, int] = {}
 
     def restore(self, checkpoints: Iterable[Record], models: Iterable[Record]) -> dict[int, int]:
-        """Begin where the newest checkpoints left off; deltas partition → offset to read from."""
+        """Partition of the deltas topic to the offset to read from, after beginning at the newest checkpoints.
+
+        ``checkpoints`` and ``models`` are records of these topics. Raises :class:`WireError` for a record that does not
+        decode, and :class:`DefinitionMismatch` for one of another definition.
+        """
         newest: dict[Source, Checkpoint] = {}
         log_times: dict[Source, int] = {}
         for record in checkpoints:
@@ -95,7 +100,10 @@ class MergerProcessor:
             )
 
     def process(self, deltas: Sequence[Record]) -> Output:
-        """Apply records of the deltas topic, each partition in order; what cannot be read becomes a dead letter."""
+        """The dead letters of some records of the deltas topic, after all others have been applied.
+
+        Records of each partition must come in order; those below the position are skipped.
+        """
         letters: list[Outgoing] = []
 
         def refuse(record: Record, fault: Fault) -> None:
@@ -114,7 +122,7 @@ class MergerProcessor:
                 yield record
 
     def _apply(self, record: Record, change: Change) -> Verdict | None:
-        # A checkpoint may be ahead of that of another source in the same partition.
+        # The checkpoint of this source may be ahead of another source's in the same partition.
         if record.offset < self._skip_below.get(change.source, 0):
             return None
         if change.source not in self._partition_of:
@@ -123,11 +131,11 @@ class MergerProcessor:
         return self.merger.apply(change, record.offset, record.log_time)
 
     def see_model(self, model: Model) -> None:
-        """Take note of a record of the models topic; its own, or one of another that believes to be the merger."""
+        """Take note of a model on the models topic: its own, or that of another merger that believes itself elected."""
         self.merger.see_other(model)
 
     def publish(self, now: int) -> Output:
-        """Solve and publish a model, if anything changed; ``now`` in milliseconds since the epoch."""
+        """The next model, solved now, if anything has changed; ``now`` is in milliseconds since the epoch."""
         model = self.merger.publish(now)
         if model is None:
             return Output()
@@ -137,32 +145,33 @@ class MergerProcessor:
 
     @property
     def ignored_watermarks(self) -> int:
-        """Watermarks of deltas and checkpoints that cannot be, and move nobody."""
+        """The number of watermarks in deltas and checkpoints that were ignored, since no row can have set them."""
         return self.merger.ignored_watermarks
 
     @property
     def void_trials(self) -> int:
-        """Deltas whose trials were of candidates that this merger does not have."""
+        """The number of deltas whose prequential counts were of candidates that this merger does not have."""
         return self.merger.void_trials
 
     @property
     def classes_left_out(self) -> int:
-        """Live classes that the newest model does not tell apart, since it has those with the most rows."""
+        """The number of live classes that are not modelled, since the model takes those with the most rows."""
         live = self.merger.statistics.counts(self.definition.ladder.longest)
         return 0 if self.model is None else max(0, len(live) - len(self.model.counts))
 
     def not_checkpointed(self, source: Source) -> None:
-        """The newest checkpoint of a source was not taken; the next ones have it again."""
+        """Note that the last checkpoint of a source was not stored, so that :meth:`checkpoints` gives it again."""
         self._checkpointed[source] = NEVER
 
     def checkpoints(self, without: Collection[Source] = ()) -> Output:
-        """Checkpoints of all sources that changed since the last ones, or whose partition of deltas has moved on.
+        """The checkpoints of all sources that changed since their last one, or whose deltas partition has moved on.
 
-        The second keeps a source that is idle from holding back where the next merger begins to read.
+        The latter keep an idle source from holding back the offset at which the next merger begins to read. Sources
+        ``without`` get none.
 
-        Sources never checkpointed before are announced by an empty checkpoint from where they were first heard,
-        acknowledged BEFORE any other: a partition of deltas may carry several sources, and a merger that restarts from
-        some of their checkpoints must not begin after what it needs of the others.
+        A source that never had a checkpoint first gets an empty one, with the offset at which it was first heard. These
+        must be acknowledged BEFORE any other: a partition of deltas may carry several sources, and a merger that starts
+        from the checkpoints of some of them must not begin behind what it needs of the others.
         """
         announced, changed = [], []
         for state in self.merger.sources():

@@ -1,4 +1,4 @@
-"""What passes between a runner and a processor."""
+"""The records that pass between a runner and a processor, and the dead letters that processors make."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ __all__ = [
 ]
 
 SHOWN_ID = 40
-"""Characters of an id that the reason of a refused row repeats."""
+"""The most characters of an id that the reason of a refused row repeats."""
 
 MORE_ROWS = "more rows"
-"""The kind of a dead letter that stands for several rows of a batch."""
+"""The kind of a dead letter for several rows of a batch."""
 
 
 MORE_RECORDS = "more records"
-"""The kind of the dead letter that stands for what has none of its own; it is written again as it counts on."""
+"""The kind of the dead letter for all that has none of its own; it is written again whenever its count grows."""
 
 
 class Encoding:
-    """The bytes of a message, made when they are first asked for: where no wire lies between, nobody may ever ask.
+    """The bytes of a message, encoded when they are first asked for; within one process nobody may ever ask.
 
-    ``write`` is a function of what it was given, which nobody changes and which takes ``source_bytes`` of memory.
+    ``write`` must return the same bytes whenever it is called. What it encodes takes ``source_bytes`` of memory.
     """
 
     __slots__ = ("_source_bytes", "_value", "_write")
@@ -86,7 +86,7 @@ class Encoding:
 
     @property
     def nbytes(self) -> int:
-        """What it takes in memory, in bytes: what it is made from, and what was made."""
+        """The memory that it takes, in bytes: what is encoded, and the encoded bytes if they have been made."""
         return self._source_bytes + len(self._value or b"")
 
     @property
@@ -106,11 +106,13 @@ def _bytes_of(content: Content) -> bytes | None:
 
 
 class Record(NamedTuple):
-    """One record of a log; ``topic`` is without the stream's prefix, ``log_time`` in milliseconds since the epoch.
+    """One record of a log.
 
-    ``meaning`` is what decoding ``value`` would give, where a broker in the same process has passed it on; else None.
-    ``headers`` only where somebody asks for them: of queries.
-    ``announced`` is what its writer says, beside the record, of the definition that it writes under.
+    - ``topic``: without the stream's prefix.
+    - ``log_time``: when it was appended, in milliseconds since the epoch.
+    - ``meaning``: what decoding ``value`` would give, if a broker in the same process has passed it on; else None.
+    - ``headers``: those of a query; they are not read from other records.
+    - ``announced``: the announcement of its writer's definition beside the record; None if there is none.
     """
 
     topic: str
@@ -130,12 +132,12 @@ class Record(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """What its content takes in memory, in bytes."""
+        """The memory that its content takes, in bytes."""
         return self.content.nbytes if isinstance(self.content, Encoding) else len(self.content or b"")
 
 
 class Outgoing(NamedTuple):
-    """A record to be published; ``meaning`` is what ``value`` is encoded from, for readers in this process."""
+    """A record to be published; ``meaning`` is what ``value`` encodes, for readers in the same process."""
 
     topic: str
     partition: int
@@ -146,20 +148,20 @@ class Outgoing(NamedTuple):
 
     @property
     def value(self) -> bytes | None:
-        """The record's bytes. Raises :class:`WireError` and :class:`LimitExceeded` where it cannot have any."""
+        """The record's bytes. Raises :class:`WireError` and :class:`LimitExceeded` if it cannot be encoded."""
         return _bytes_of(self.content)
 
 
 @dataclass(frozen=True)
 class Output:
-    """What a processor publishes: ``first`` must be acknowledged BEFORE ``then`` is sent."""
+    """The records that a processor publishes: all of ``first`` must be acknowledged BEFORE ``then`` is sent."""
 
     first: tuple[Outgoing, ...] = ()
     then: tuple[Outgoing, ...] = field(default=())
 
 
 def read_change(record: Record, dimension: int) -> Claim | Delta | SourceOrder:
-    """What a record of the deltas topic says. Raises :class:`WireError`."""
+    """The change in a record of the deltas topic, with statistics of D = ``dimension``. Raises :class:`WireError`."""
     if isinstance(record.meaning, Delta):
         return record.meaning
     return read_claim_or_delta(record.value, dimension)
@@ -171,7 +173,7 @@ def read_published_model(record: Record) -> Model:
 
 
 def read_published_samples(record: Record, definition: StreamDefinition) -> Samples:
-    """The samples in a record. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
+    """The rows in a record of the samples topic. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
     if isinstance(record.meaning, Samples):
         return record.meaning.at(record.offset, record.log_time)
     features, fingerprint = len(definition.features), definition.data_fingerprint
@@ -179,30 +181,33 @@ def read_published_samples(record: Record, definition: StreamDefinition) -> Samp
 
 
 def source_key(source: Source) -> bytes:
-    """The key of everything that concerns one source."""
+    """The key of deltas, claims, orders and checkpoints of one source."""
     return str(source).encode()
 
 
 def origin_key(topic: str, partition: int, offset: int, row: int | None = None) -> bytes:
-    """The key of a dead letter: where its cause is, so that a repeat overwrites itself."""
+    """The key of a dead letter: the place of its cause. So a letter that is written again replaces the first one."""
     return f"{topic}-{partition}-{offset}{'' if row is None else f'-{row}'}".encode()
 
 
 def answer_key(stream: str, query: Record) -> bytes:
-    """The key of the answer to a query: where that lies, topic and all, as whoever published it was told.
+    """The key of the answer to a query: ``STREAM.TOPIC-PARTITION-OFFSET`` of the query, which its publisher was told.
 
-    With the stream's name in it: answers of several streams may be gathered in one table.
+    The stream's name is in it, since answers of several streams may be gathered in one table.
     """
     return f"{stream}.".encode() + origin_key(query.topic, query.partition, query.offset)
 
 
 def receipt_key(partition: int, offset: int, writer: str, sequence: int) -> bytes:
-    """The key of a receipt. With writer and tile in it: who has lost the source cannot overwrite what is true."""
+    """The key of a receipt, made of the place of the retirement, and of the writer and the sequence of its tile.
+
+    So a worker that has lost the source does not overwrite the receipt of its new owner.
+    """
     return origin_key(RETIREMENTS, partition, offset) + f"-{sequence}-{writer}".encode()
 
 
 def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> Outgoing:
-    """The dead letter of a record, or of one row of it, repeating at most ``limit_bytes`` of its value."""
+    """The dead letter of a record, or of one ``row`` of it; it repeats ``limit_bytes`` of key and value at most."""
     letter = _letter(record, kind, shortened(reason), limit_bytes, row)
     key = origin_key(record.topic, record.partition, record.offset, row)
     return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter)
@@ -223,7 +228,7 @@ def _letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int |
 
 
 def shortened(reason: str) -> str:
-    """A reason, cut where it is longer than an answer or a letter may repeat."""
+    """A reason, cut off if it is longer than :data:`limits.REASON_CHARACTERS`."""
     return reason if len(reason) <= limits.REASON_CHARACTERS else f"{reason[: limits.REASON_CHARACTERS]}…"
 
 
@@ -233,11 +238,12 @@ def _cut(text: str, most_bytes: int) -> str:
 
 
 def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") -> list[Outgoing]:
-    """The dead letters of rows of one record that the stream does not admit, in order.
+    """The dead letters of the refused rows of one record, in order.
 
-    The first :data:`limits.LETTER_ROWS` have one each, and one more counts the others: a batch of a few megabytes may
-    have 100,000 rows. ``when`` tells those apart that are refused later than others, so that each has a place of its
-    own; which rows are refused together is a matter of the record alone, however it is read.
+    The first :data:`limits.LETTER_ROWS` rows have a letter each, and one more letter counts the others: a batch of a
+    few megabytes may have 100,000 rows. Rows that are refused in a later step of the work have another ``when``, which
+    goes into the key of that letter. The record alone decides which rows are refused in which step, however the log is
+    read.
     """
     first, others = refusals[: limits.LETTER_ROWS], Counter(one.kind for one in refusals[limits.LETTER_ROWS :])
     letters = [_refused_row(record, refusal) for refusal in first]
@@ -251,15 +257,18 @@ def refused_rows(record: Record, refusals: Sequence[Refusal], when: str = "") ->
 
 
 def _refused_row(record: Record, refusal: Refusal) -> Outgoing:
-    """The dead letter of one row of a record that the stream does not admit: less than a kilobyte."""
-    # Of a long id only the beginning: why it was refused stands behind it.
+    """The dead letter of one refused row of a record, which takes less than a kilobyte."""
+    # A long id is cut off, so that the reason behind it fits.
     sample_id = refusal.id if len(refusal.id) <= SHOWN_ID else f"{refusal.id[:SHOWN_ID]}…"
     reason = _cut(f"sample {sample_id!r}: {refusal.reason}", limits.ROW_REASON_BYTES)
     return dead_letter(record, refusal.kind, reason, limits.ROW_BYTES, refusal.row)
 
 
 def shared_letter(last: Record, where: str, kinds: Mapping[str, int]) -> Outgoing:
-    """The dead letter for all that was refused of a log and has no letter of its own, up to ``last``."""
+    """The dead letter for all that was refused of a log, up to ``last``, and has no letter of its own.
+
+    ``where`` names the log, and ``kinds`` leads from kind to number.
+    """
     listed = ", ".join(f"{count:,} {kind}" for kind, count in sorted(kinds.items()))
     reason = (
         f"{sum(kinds.values()):,} more, up to this record: {listed}; more than {limits.LETTER_ROWS:,} came at once, and"

@@ -1,7 +1,7 @@
-"""What the deltas on the log give by themselves at the positions of a model: held against it by an audit.
+"""The sums of the deltas at the positions of a model, computed anew by an audit and compared with the model.
 
-A merger of the audit's own reads the deltas, from where their log begins; checkpoints are believed only of what lies
-before that. Then the model is made again: see :mod:`deltaplane.log.model_proof`.
+The audit has a merger of its own, which reads the deltas from the beginning of their log. Checkpoints are believed only
+of what lies before that beginning. Then the model is solved again: see :mod:`deltaplane.log.model_proof`.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ __all__ = [
 ]
 
 EARLIER_MODELS = 64
-"""How many records of the models topic before the newest model are looked at: the model goes on from one of them."""
+"""Records of the models topic before the newest model that are read: the model goes on from one of them."""
 
 LATE_SECONDS = 600.0
-"""A model has what was appended so long before it. Mergers take a second, and publish nothing before they have read all
-that was there when they began; one that is later keeps something back, or is far behind, which is as bad."""
+"""A model must contain every delta that was appended so long before it. A merger takes about a second, and publishes
+nothing before it has read all that was there when it began. One that is later holds deltas back, or is far behind."""
 
 
 class NothingToAudit(DeltaplaneError):
@@ -46,13 +46,13 @@ class NothingToAudit(DeltaplaneError):
 
 
 class CentralLog(Protocol):
-    """Deltas and models."""
+    """The logs of deltas and models."""
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset that a partition still has, and the one behind its last."""
+        """(the first offset that a partition still has, the offset that its next record will get)."""
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterable[Record]:
-        """Its records from one offset up to another, in order."""
+        """The records of a partition from offset ``start`` to before ``stop``, in order."""
 
 
 @dataclass(frozen=True)
@@ -65,10 +65,15 @@ class DatedCheckpoint:
 
 @dataclass(frozen=True)
 class ModelAccount:
-    """What the deltas add up to at the positions of a model, source by source in the model's order.
+    """The states of all sources at the positions of a model, computed from the deltas, in the model's order.
 
-    ``faults``: for each source, where the model says otherwise. ``left_out``: sources that the model should contain.
-    ``notes``: what is no fault, and must be known. ``unproved``: what is taken from checkpoints.
+    - ``faults``: for each source, its differences from the model, in words.
+    - ``left_out``: what the model should contain and does not, in words.
+    - ``notes``: what is no fault but should be known, in words.
+    - ``unproved``: what is taken from checkpoints unchecked, in words.
+    - ``earlier``: the models before this one.
+    - ``merger``: the audit's merger, at the positions of the model.
+    - ``trials``: the prequential counts of each source's deltas.
     """
 
     states: Mapping[Source, SourceState]
@@ -81,7 +86,10 @@ class ModelAccount:
     trials: Mapping[Source, SourceTrials]
 
     def prove(self, model: Model, rebuilt: Statistics, definition: StreamDefinition) -> ModelProof:
-        """Make the model again from the ``rebuilt`` statistics if it is of them, else from those of the deltas."""
+        """The comparison of a model with one solved anew.
+
+        That one is solved from the ``rebuilt`` statistics if the model has their digest, else from the deltas' sums.
+        """
         fits = rebuilt.digest(definition.data_fingerprint) == model.digest
         statistics = rebuilt if fits else self.merger.statistics
         proof = prove_model(model, self.earlier, self.merger, self.trials, statistics, definition)
@@ -95,7 +103,10 @@ def account_of_model(
     log: CentralLog,
     checkpoints: Sequence[DatedCheckpoint],
 ) -> ModelAccount:
-    """The account of a model that a ``record`` of the models topic brought. Raises :class:`NothingToAudit`."""
+    """The account of the model in a ``record`` of the models topic.
+
+    Raises :class:`NothingToAudit` if deltas between a source's checkpoints and the model are gone.
+    """
     earlier, notes = _models_around(definition, model, record, log)
     reading = _Reading(definition, model, earlier)
     spans = {partition: log.bounds(DELTAS, partition) for partition in range(definition.partitions)}
@@ -110,7 +121,7 @@ def account_of_model(
 def _models_around(
     definition: StreamDefinition, model: Model, record: Record, log: CentralLog
 ) -> tuple[tuple[Model, ...], list[str]]:
-    """The last models of this stream before a record of the models topic, and what readers have passed over there."""
+    """(the last models of this stream before ``record``, notes on records around it that readers passed over)."""
     low, end = log.bounds(MODELS, 0)
     earlier: list[Model] = []
     foreign, unreadable, back, highest = 0, 0, 0, 0
@@ -142,7 +153,7 @@ def _models_around(
 
 @dataclass
 class _Source:
-    """How far one source has been read, and what lies behind the position of the model."""
+    """How far the deltas of one source have been read, and what the model does not contain of them."""
 
     position: SourcePosition | None
     start: int = 0
@@ -157,15 +168,15 @@ class _Source:
     behind_at: int = 0
 
     def contains(self, offset: int, sequence: int) -> bool:
-        """Whether the model says that it contains a record of the deltas of this source."""
+        """Whether the model contains this source's delta at an offset and with a sequence, as it says itself."""
         if self.position is None:
             return False
-        # Models of before have no offset up to which deltas have been read.
+        # Models of early versions do not record the offset up to which deltas were read.
         return offset < self.position.read_to if self.position.read_to else sequence < self.position.sequence
 
 
 class _Reading:
-    """Deltas put through a merger as far as a model says that it has read them."""
+    """A merger that reads the deltas as far as a model says that it contains them."""
 
     def __init__(self, definition: StreamDefinition, model: Model, earlier: Sequence[Model]) -> None:
         self.definition = definition
@@ -182,7 +193,10 @@ class _Reading:
     # Where to begin --------------------------------------------------------------------------------------------------
 
     def begin(self, partition: int, low: int, end: int, checkpoints: Sequence[DatedCheckpoint]) -> None:
-        """Where the deltas of a partition have lost their beginning, begin with the oldest checkpoints that will do."""
+        """Choose where the sources of a partition of deltas begin, whose log reaches from ``low`` to ``end``.
+
+        If the log has lost its beginning, each source begins with its oldest checkpoint that fits.
+        """
         self._ends[partition] = end
         for source, one in self.of.items() if low else ():
             if source.partition % self.definition.partitions == partition:
@@ -213,7 +227,7 @@ class _Reading:
             )
 
     def restore(self) -> None:
-        """Begin with what was found."""
+        """Give the merger the checkpoints that were chosen."""
         believed = self._believed
         self.merger.restore(
             [dated.checkpoint.state for dated in believed.values()],
@@ -246,7 +260,7 @@ class _Reading:
             one.trials[change.tile.sequence] = change.trials, change.scored_by
 
     def _apply_behind(self, one: _Source, change: Change, record: Record) -> Verdict:
-        """A record that the model does not contain; of it, positions alone matter."""
+        """The verdict on a record that the model does not contain, of which only positions are followed."""
         nothing = Statistics(self.definition.dimension)
         before = one.state or replace(self.merger.state(change.source), statistics=nothing)
         one.state, verdict = next_state(self.definition, before, change, positions_alone=True)
@@ -259,7 +273,7 @@ class _Reading:
     # What was found --------------------------------------------------------------------------------------------------
 
     def account(self, record: Record, notes: Sequence[str]) -> ModelAccount:
-        """Once all has been read."""
+        """The account, once all has been read; ``record`` is that of the model."""
         contained = {source: one for source, one in self.of.items() if one.position is not None}
         states = {source: self.merger.state(source) for source in contained}
         faults = {source: tuple(self._faults(one, states[source])) for source, one in contained.items()}
@@ -296,7 +310,7 @@ class _Reading:
         end = self._ends.get(position.source.partition % self.definition.partitions, 0)
         if position.read_to > end:
             yield f"read_to: the model says {position.read_to}, the log of deltas ends at {end}"
-        # Positions that were forged accuse nobody of having lost tiles that there never were.
+        # Positions of earlier models may be forged: tiles that the log never had are not said to be lost.
         latest = state.sequence if one.state is None else one.state.sequence
         for version, before in self._told_before(position.source):
             if position.sequence < before.sequence <= latest:
@@ -304,13 +318,13 @@ class _Reading:
                 return
 
     def _told_before(self, source: Source) -> Iterable[tuple[int, SourcePosition]]:
-        """What earlier models, by their versions, say of a source."""
+        """(version, position of a source) of each earlier model."""
         for model in self.earlier:
             if model.version < self.model.version:
                 yield from ((model.version, at) for at in model.positions if at.source == source)
 
     def _left_out(self, log_time: int) -> Iterable[str]:
-        """What the model should have, since a model before had it, or since it was there long before the model."""
+        """What the model lacks, in words: an earlier model had it, or it was appended long before the model."""
         for source, one in sorted(self.of.items()):
             if not one.behind:
                 continue

@@ -1,8 +1,8 @@
-"""How much a worker decodes at once: rows by name weigh little in a message, and become many features.
+"""A limit on what a worker decodes at once, since small messages of rows by name may become many features.
 
-A code of one byte may become a thousand features, 8 bytes each. What a poll brings is weighed by its bytes, so that a
-few megabytes of such batches could become gigabytes. They are processed in portions instead, each with a delta of its
-own; statistics do not depend on where the portions end.
+A code of one byte may become a thousand features of 8 bytes each. A poll is limited by the bytes of its messages, so
+that a few megabytes of such batches could become gigabytes. So a poll is processed in portions, each with a delta of
+its own. Statistics do not depend on where portions end.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["in_portions"]
 def in_portions(
     samples: Sequence[Record], retirements: Sequence[Record], definition: StreamDefinition
 ) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
-    """The records of samples in one portion or more, in order, the last one with the retirements.
+    """(samples, retirements) of each portion, in order: at least one, and the last one has all retirements.
 
-    A portion ends with the record that has it become as many features as a batch may, or more.
+    A portion ends with the record that brings it to :data:`limits.NAMED_FEATURES` feature values or more.
     """
     begin, features = 0, 0
     for at, record in enumerate(samples if definition.columns is not None else ()):
-        # What the same process passed on is not to be encoded for this.
+        # Records passed on within this process have no bytes yet, and are not encoded only to be measured.
         features += 0 if record.meaning is not None else named_features(record.value, definition.columns)
         if features >= limits.NAMED_FEATURES and at + 1 < len(samples):
             yield samples[begin : at + 1], ()

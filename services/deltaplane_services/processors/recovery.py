@@ -1,4 +1,4 @@
-"""What a source's accepted deltas add up to, found again from the log by a worker that takes the source over."""
+"""The accepted state of a source, read from checkpoints and deltas by a worker that takes the source over."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ __all__ = ["accepted_state", "newest_checkpoint", "readable_checkpoint"]
 
 
 def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapping[int, int]) -> Checkpoint | None:
-    """The checkpoint in a record of the checkpoints topic.
+    """The checkpoint in a record of the checkpoints topic, or None if it cannot be used.
 
-    ``ends``: deltas partition to the end of its log, found after the record was read. None where it is no checkpoint,
-    or one of another definition, of a state that no accepted deltas add up to, or from deltas that nobody has written.
+    It cannot if it does not decode, is of another definition, holds a state that no accepted deltas can add up to, or
+    goes on beyond the end of the deltas. ``ends``: partition of deltas to the end of its log, which must have been
+    asked for after the record was read.
     """
     try:
         checkpoint = read_checkpoint(record.value, definition.dimension)
@@ -38,10 +39,10 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
 def newest_checkpoint(
     definition: StreamDefinition, source: Source, checkpoints: Iterable[Record], end: int
 ) -> tuple[SourceState, int]:
-    """A source's state by its checkpoint with the highest next offset, and that offset; nothing and 0 without one.
+    """(a source's state by its checkpoint of the highest next offset, that offset); an empty state and 0 without one.
 
-    ``end`` is that of the log of its deltas, found after the checkpoints were read: what reaches beyond is forged.
-    Records that are no checkpoint of this stream are skipped: a stream does not stand still for them.
+    ``end`` is the end of the log of its deltas, asked for after the checkpoints were read: a checkpoint that goes on
+    beyond it is forged. Records that are no checkpoints of this stream are skipped, so that they do not stop it.
     """
     state, offset = nothing_of(definition, source), 0
     for record in checkpoints:
@@ -54,9 +55,9 @@ def newest_checkpoint(
 def accepted_state(
     definition: StreamDefinition, checkpoint: SourceState, deltas: Iterable[Record], claimed_at: int
 ) -> SourceState:
-    """The rule over a source's records of the deltas topic, from its checkpoint up to the claim at ``claimed_at``.
+    """The state of a source after its ``deltas``, from its checkpoint up to and with the claim at ``claimed_at``.
 
-    Records that cannot be read are skipped here as the merger skips them, so that both stand at the same position.
+    Records that cannot be read are skipped, as by the merger, so that both stand at the same position.
     """
     history = SourceHistory(definition, checkpoint)
     for _ in history.follow(takewhile(lambda record: record.offset <= claimed_at, deltas)):

@@ -1,12 +1,14 @@
-"""A stream's samples and retirements on the topics of another stream: other partitions, windows, classes, or features.
+"""The samples and retirements of one stream, rewritten for another one: other partitions, windows, classes or features.
 
-A sample goes where its id says, and all versions of an id were in one partition in their order, so that they are in one
-again. Only what was admitted is passed on: a refused row would be judged by another clock, a label that was one too
-many would be among the first, and a row that lay in a wrong partition has no place among the versions of its id. Onto a
-stream that admits other rows (its grid, classes or times differ), what *that* admits is passed on, so that rows come in
-that the old stream had refused; their times are judged by when they came to the old one. Statistics do not depend on
-the rest of the order; a window of a *count* of rows shares its rows by partition, so with another number of partitions,
-or another partitioner, it holds other rows.
+A sample goes to the partition of its id. All versions of an id were in one partition, in order, and are so again.
+
+Only admitted rows are passed on. A refused row would be judged by another clock, a label beyond the limit could be
+among the first ones there, and a row from a wrong partition has no place among the versions of its id. If the new
+stream admits other rows (its grid, classes or times differ), rows that the *new* stream admits are passed on, even if
+the old one had refused them; their times are judged by when they came to the old stream.
+
+Statistics do not depend on the rest of the order. But a window of a *count* of rows is shared out among partitions, so
+that with another number of partitions, or another partitioner, it holds other rows.
 """
 
 from __future__ import annotations
@@ -28,11 +30,15 @@ from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoi
 __all__ = ["Labels", "Regroup", "admission_rules"]
 
 Labels = Mapping[int, Sequence[str]]
-"""Partition to the labels of open classes that it has admitted, in that order; nothing where classes are declared."""
+"""Partition to the labels of open classes that it has admitted, in order; empty if classes are declared."""
 
 
 class Regroup:
-    """Turns records of one stream into those of another; ``counts`` says of how many rows, and what was left out."""
+    """Turns records of the stream ``old`` into records of the stream ``new``.
+
+    ``regrid``: the two may differ in features and grid. ``counts`` are of rows passed on and rows left out. Raises
+    :class:`DefinitionMismatch` if rows cannot be copied between the two.
+    """
 
     def __init__(self, old: StreamDefinition, new: StreamDefinition, *, regrid: bool = False) -> None:
         strange = [feature for feature in new.features if feature not in old.features]
@@ -55,18 +61,18 @@ class Regroup:
             )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
-        # Of the same rules the old stream is the judge: it knows which labels it had room for.
+        # If the rules are the same, the old stream decides: it knows which labels it had room for.
         self._judge = old if admission_rules(old) == admission_rules(new) else new
         self._columns = [] if strange else [old.features.index(feature) for feature in new.features]
         self._labels: dict[int, dict[str, None]] = {}
         self._labels_there: dict[int, set[str]] = {}
 
     def know(self, labels: Labels) -> None:
-        """Be told which labels of open classes each partition of the old stream has admitted, before any record."""
+        """Learn which labels of open classes each old partition has admitted; called before any record."""
         self._labels = {partition: dict.fromkeys(admitted) for partition, admitted in labels.items()}
 
     def record(self, record: Record) -> list[Outgoing]:
-        """What becomes of one record of the samples or the retirements; nothing of one that cannot be read."""
+        """The records of the new stream for one record of samples or retirements; none if it cannot be read."""
         try:
             return self._samples(record) if record.topic == SAMPLES else self._retirement(record)
         except (WireError, DefinitionMismatch):
@@ -93,7 +99,10 @@ class Regroup:
         return out
 
     def _that_lie_right(self, samples: Samples, partition: int) -> Samples:
-        """The rows that the old stream did not refuse for their place; those that it took all the same are counted."""
+        """The rows that the old stream did not refuse for lying in another partition than their id's.
+
+        If the old stream is of a version that took such rows, they are passed on and counted.
+        """
         if self._old.partitions == 1:
             return samples
         named = usable_each(samples.ids, limits.ID_BYTES)
@@ -105,7 +114,10 @@ class Regroup:
         return samples.chosen(np.flatnonzero(~wrong)) if wrong.any() else samples
 
     def _count_beyond(self, partition: int, samples: Samples) -> None:
-        """Count rows whose label is one too many where they come: several partitions may have admitted others."""
+        """Count the rows whose label is beyond the limit of their new partition.
+
+        Rows of several old partitions meet there, and those may have admitted different labels.
+        """
         if not self._new.classes.are_open:
             return
         there = self._labels_there.setdefault(partition, set())
@@ -132,7 +144,7 @@ class Regroup:
 
 
 def _other_rules(old: StreamDefinition, new: StreamDefinition) -> list[str]:
-    """The columns that the new stream encodes otherwise than the old one: its rows are there as they were encoded."""
+    """The columns that the new stream encodes otherwise than the old one, whose rows exist only in encoded form."""
     if new.columns is None:
         return []
     known = None if old.columns is None or old.columns.missing != new.columns.missing else old.columns
@@ -140,9 +152,10 @@ def _other_rules(old: StreamDefinition, new: StreamDefinition) -> list[str]:
 
 
 def admission_rules(definition: StreamDefinition) -> object:
-    """All that decides which rows a stream admits, but for the room that it has for open classes; to be compared.
+    """All settings that decide which rows a stream admits, to be compared; the limit of open classes is left out.
 
-    A ``max_skew`` that fits the windows is one rule, whatever they are: who wants another window wants the same rows.
+    A ``max_skew`` that follows from the windows counts as one rule, whatever the windows are: a copy with another
+    window is meant to have the same rows.
     """
     classes, timed, skew = definition.classes, definition.ladder.timed, definition.max_skew_milliseconds
     own_skew = skew if timed and skew != definition.ladder.fitting_skew_milliseconds else None

@@ -1,8 +1,8 @@
 """The scorer as a processor: queries in, predictions of the newest model out.
 
-Every query gets one answer, under a key that names its place. One that cannot be answered gets the reason in the place
-of a class, and a dead letter beside it: who asks may read the answers, and need not read letters. What there is nothing
-to say about yet (no model has a plane) is no such query: it waits in its topic.
+Every query gets one answer, under a key that names the query's place. If it cannot be answered, the answer has a reason
+instead of a class, since those who ask read only the answers; a dead letter is written as well. Queries that come
+before there is a plane are not refused: they wait in their topic.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ class ScorerProcessor:
             self.model = model
 
     def process(self, queries: Sequence[Record]) -> Output:
-        """One answer for each query, in order; for one that cannot be answered a dead letter with the reason, too."""
+        """One answer for each query, in order, and a dead letter for each that cannot be answered.
+
+        Raises RuntimeError before there is a plane.
+        """
         model = self.model
         if model is None or model.plane is None:
             raise RuntimeError("process() before there is a plane; hold queries back while the scorer is not ready")
@@ -93,7 +96,7 @@ class ScorerProcessor:
         return Output(tuple(first), tuple(then))
 
     def _rows(self, queries: Sequence[Query | NamedQuery]) -> tuple[Floats, dict[int, str]]:
-        """The features float64[n, d] of queries, and why some have none. Those by name are encoded all at once."""
+        """(features float64[n, d] of n queries, row to reason of those without); rows by name are encoded together."""
         definition = self.definition
         rows, named = np.empty((len(queries), len(definition.features))), dict[int, Mapping[str, Any]]()
         for at, query in enumerate(queries):
@@ -108,7 +111,7 @@ class ScorerProcessor:
         return rows, {places[row]: reason for row, reason in encoded.reasons.items()}
 
     def _asked(self, record: Record) -> Query | NamedQuery | _Refused:
-        """The query of a record, or why it is none that can be answered."""
+        """The query in a record, or why it cannot be answered."""
         definition = self.definition
         try:
             query = read_query(
@@ -165,7 +168,7 @@ class ScorerProcessor:
 
 
 def _text(key: bytes | None) -> str:
-    """The key of a record as a text; empty where it has none, or one that is no text."""
+    """The key of a record as a text; empty if there is no key, or it is no text."""
     try:
         return (key or b"").decode()
     except UnicodeDecodeError:
@@ -173,7 +176,10 @@ def _text(key: bytes | None) -> str:
 
 
 def _returned(headers: Headers) -> Headers:
-    """The headers of a query that come back: all of them, or those that fit, in order, and how many did not."""
+    """The headers of a query that its answer returns: those that fit, in order, and one with the number of the others.
+
+    If all fit, there is no such header.
+    """
     kept: list[tuple[str, bytes | None]] = []
     room = limits.HEADERS_BYTES
     for name, value in headers:

@@ -1,9 +1,9 @@
-"""Which solver settings a merger has, and whether the last model was made with others.
+"""The solver settings of a merger, compared with those of the last model.
 
-Solver settings may differ between the mergers of a stream: that is how they are changed while it is live. But a merger
-that stands by with a forgotten definition brings its old settings back when it is elected, and no fingerprint objects.
-So a merger that goes on with others than those of the last model says so, and every merger exports a short digest of
-its own, by which those that differ are found before one of them is elected.
+The solver settings of a stream's mergers may differ: that is how settings are changed while the stream is live. But a
+merger that stands by with an old definition brings old settings back when it is elected, and no fingerprint shows that.
+So a merger logs it if its settings are not those of the last model. And every merger exports a short digest of its
+settings, so that a difference is found before an election.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ DIGEST_CHARACTERS = 8
 
 
 def solver_digest(definition: StreamDefinition) -> str:
-    """Eight hexadecimal digits over all that may differ between the mergers of a stream: solver settings and prior."""
+    """Eight hexadecimal digits of a hash of all that may differ between mergers of a stream: solver settings, prior."""
     tables = definition.to_tables()
     text = json.dumps([tables["solver"], tables["prior"]], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_CHARACTERS]
 
 
 def solver_changed(definition: StreamDefinition, last: Model) -> str | None:
-    """How the last model was solved and how the next will be, or None where that is the same.
+    """How the last model was solved, and how the next will be, in words; None if that is the same.
 
-    A model does not carry the prior it was drawn to, so another prior alone is not seen here.
+    A model does not record its prior, so that another prior alone is not found here.
     """
     blended = last.blend is not None
-    # Without a plane there are no candidates that could tell whether one was solved for or several.
+    # A model without a plane has no candidates, so that it does not show which mode it was solved in.
     same_mode = last.plane is None or blended == definition.automatic
     same_choices = last.blend is None or last.blend.choices == definition.choices_tried
     if last.options == definition.solver and same_mode and same_choices:

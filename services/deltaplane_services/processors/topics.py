@@ -1,8 +1,8 @@
 """Every topic of a stream, declared once: what it carries, where it lies, who writes it and how long it is kept.
 
-What follows from an entry is worked out elsewhere and typed nowhere: the settings that a topic is made and checked with
-(kafka/topic_plans.py), the rights to see them (kafka/access.py), which records show the definition of their writer
-(kafka/announcing.py), the embedded broker's topics, and the reference page.
+All else is derived from these entries: the settings that a topic is made and checked with (kafka/topic_plans.py), the
+rights to see them (kafka/access.py), which records carry an announcement of their writer's definition
+(kafka/announcing.py), the topics of the embedded broker, and the reference page.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ DEAD_LETTERS = "dead-letters"
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of every stream. Its settings are worked out from this and from the stream's definition.
+    """One topic of every stream; its settings are derived from this and from the stream's definition.
 
-    - ``carries``: in words.
-    - ``clusters``: where it lies; dead letters lie on both.
+    - ``carries``: its contents, in words.
+    - ``clusters``: the clusters that have it; dead letters are on both.
     - ``kept``: ``window``, as long as a row of it may be in a window; ``for ever``; ``lag``, as long as a reader may be
       away; ``newest``, the last record of each key; ``once``, everything but repeats of a key.
-    - ``records``: how large they may be: ``input`` (batches of rows), ``statistics`` (as the definition has it) or
-      ``small``.
-    - ``single``: one partition, and not as many as the stream.
-    - ``state``: the stream is made of it, and cannot go on where it is lost; others carry questions, answers, letters.
-    - ``from_outside``: written by producers, retirers and clients, and not by the services.
-    - ``announced``: which of its records have their writer's definition as a header.
-    - ``risk``: what comes of records that are deleted too early.
+    - ``records``: how large they may be: ``input`` (batches of rows), ``statistics`` (which follows from the
+      definition) or ``small``.
+    - ``single``: whether it has one partition, and not as many as the stream.
+    - ``state``: whether the stream cannot go on if it is lost; the other topics carry queries, answers, dead letters.
+    - ``from_outside``: whether producers, retirers and clients write it, and not the services.
+    - ``announced``: which of its records carry an announcement of their writer's definition.
+    - ``risk``: what happens if records are deleted too early, in words.
     """
 
     carries: str
@@ -69,7 +69,7 @@ class Topic:
 
     @property
     def compacted(self) -> bool:
-        """Whether a record may go once there is another of its key."""
+        """Whether a record may be deleted once there is a newer one with its key."""
         return self.kept in ("newest", "once")
 
 

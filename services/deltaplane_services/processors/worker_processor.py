@@ -1,10 +1,10 @@
 """The worker of one source: decode, score with the latest model BEFORE learning, step the window, emit one delta.
 
-Life of a source in a worker, driven by a runner:
+The life of a source in a worker, as a runner drives it:
 
     claim()      append the claim; AFTER it is acknowledged, read the deltas up to it
-    restore()    the accepted state; read samples and retirements again from ``resume_from``
-    process()    what lies before the accepted position refills the window silently, what lies after is applied
+    restore()    give the accepted state; then read samples and retirements again from the offsets that it returns
+    process()    records before the accepted position refill the window, records after it are applied
     see_model()  whenever a newer model arrives
     (drop it)    on revocation, on loss, and on any failed delivery: nothing is committed, the next claim starts over
 """
@@ -51,21 +51,22 @@ DEAD_LETTERED = {
     SampleOutcome.LATE: "its event time lies outside the window; send it before the window has passed",
     SampleOutcome.RETIRED_ID: "its id was retired; use a new id",
 }
-"""Admitted samples that become dead letters all the same, and why."""
+"""Outcomes of admitted samples that become dead letters all the same, and the reason."""
 
 
 @dataclass(frozen=True)
 class ResumeFrom:
-    """Where a restored worker reads on: offsets of its samples and of its retirements."""
+    """The offsets of samples and of retirements from which a restored worker must read."""
 
     samples: int
     retirements: int
 
 
 class WorkerProcessor:
-    """One source's state in one worker's life; ``writer`` must never have been used before.
+    """The state of one source in one life of a worker; ``writer`` must never have been used before.
 
-    ``topics``: those that this life reads, if brokers tell their identifiers. ``note_scored`` is told each prediction.
+    ``topics`` are the identifiers of the topics that this life reads, if brokers give any. ``note_scored``, if it is
+    set, is called with the predictions of each step.
     """
 
     def __init__(
@@ -81,13 +82,13 @@ class WorkerProcessor:
         self._refilling = True
         self._sequence = 0
         self._claimed_at = 0
-        # Where the next tile begins. Reading may begin later, where a log that nobody has read yet has lost its head.
+        # Where the next tile begins. Reading may begin later, if a log lost its beginning before anyone had read it.
         self._samples_covered = 0
         self._retirements_covered = 0
         self._samples_position = self._retirements_position = 0
-        # Below these offsets the logs hold nothing more: what lies between them and the positions are gaps.
+        # All that the logs hold below these offsets has come: between the positions and these there are only gaps.
         self._read_to = (0, 0)
-        # Records that came before the refill was over: what follows them may be fetched already.
+        # Records behind the accepted position that came before the refill was over.
         self._held_samples: list[Record] = []
         self._held_retirements: list[Record] = []
         self._model: Model | None = None
@@ -95,8 +96,7 @@ class WorkerProcessor:
         self.ignored_watermarks = 0
         self._watermark = NO_WATERMARK
         self._delta_watermark = NO_WATERMARK
-        # Where classes are open: how many of the labels admitted have been named by deltas, and the pairs of labels
-        # that there are scores of.
+        # If classes are open: how many admitted labels deltas have named, and the pairs of labels that have scores.
         self._labels_named = 0
         self._scored: set[tuple[str, str]] = set()
 
@@ -108,9 +108,9 @@ class WorkerProcessor:
         return Outgoing(DELTAS, self.source.partition, source_key(self.source), write_claim(claim))
 
     def restore(self, accepted: SourceState, claimed_at: int = 0) -> ResumeFrom:
-        """Begin at the accepted state of the source, as it was at this writer's claim, which lies at ``claimed_at``.
+        """The offsets to read from, after beginning at the ``accepted`` state, that of the claim at ``claimed_at``.
 
-        Raises :class:`SourceBarred` where the source was removed from the stream, :class:`LogReplaced` where the state
+        Raises :class:`SourceBarred` if the source was removed from the stream, and :class:`LogReplaced` if the state
         was read from other topics than this life reads.
         """
         if accepted.barred:
@@ -145,7 +145,7 @@ class WorkerProcessor:
 
     @property
     def needed_from(self) -> tuple[int, int]:
-        """Offsets of samples and of retirements from which a worker would read that took the source over now."""
+        """(offset of samples, offset of retirements) from which a worker would read if it took the source over now."""
         if self._refilling:
             return self.position
         samples, retirements = self._samples_covered, self._retirements_covered
@@ -155,10 +155,10 @@ class WorkerProcessor:
 
     @property
     def fenced(self) -> bool:
-        """Whether a model shows that another writer, or nobody, owns the source since this one claimed it.
+        """Whether the newest model shows that another writer, or nobody, owns the source after this claim.
 
-        A process that slept between assignment and claim may claim late. Whoever is still assigned claims again, or
-        nobody's deltas count any more.
+        A process that slept between assignment and claim may claim late, and take the source from the worker that has
+        the assignment now. That one must claim again, or nobody's deltas are accepted any more.
         """
         positions = () if self._model is None else self._model.positions
         return any(
@@ -173,17 +173,17 @@ class WorkerProcessor:
 
     @property
     def rounding_error(self) -> Floats:
-        """Largest distance between a feature's admitted values and the grid so far, float64[d], in their own units."""
+        """The largest distance of an admitted value from the grid so far, float64[d], in the features' own units."""
         return self._intake.rounding_error
 
     @property
     def serving(self) -> bool:
-        """False while the window is being rebuilt."""
+        """Whether the window is complete; False while it is being rebuilt."""
         return not self._refilling
 
     @property
     def position(self) -> tuple[int, int]:
-        """The next offsets of samples and retirements that ``process`` expects."""
+        """(offset of samples, offset of retirements) that :meth:`process` expects next."""
         samples, retirements = self._held_samples, self._held_retirements
         return (
             max(self._read_to[0], samples[-1].offset + 1 if samples else self._samples_position),
@@ -191,9 +191,9 @@ class WorkerProcessor:
         )
 
     def skip_to(self, samples: int, retirements: int) -> None:
-        """Begin reading later than asked, because the log no longer reaches back to rows that are merely remembered.
+        """Begin reading at later offsets, since the logs have lost the ones asked for.
 
-        Raises :class:`DeltaGap` where rows inside the window would be missing.
+        Raises :class:`DeltaGap` if rows inside the window, or retirements that must be remembered, are lost.
         """
         accepted = self._state()
         needed = accepted.rebuild.window_from if self.definition.ladder.keep_rows else accepted.samples_position
@@ -211,7 +211,7 @@ class WorkerProcessor:
             self._finish_refill_if_there()
 
     def check_ends(self, samples: int, retirements: int) -> None:
-        """Raise :class:`LogReplaced` where the logs end, at these offsets, before what the accepted state has read."""
+        """Raise :class:`LogReplaced` if a log ends, at one of these offsets, before where the accepted state stands."""
         accepted = self._state()
         for topic, end, read_to in (
             (SAMPLES, samples, accepted.samples_position),
@@ -224,7 +224,7 @@ class WorkerProcessor:
                 )
 
     def _begin_anew(self) -> str:
-        """What to do where a log cannot give back what the state was made of."""
+        """The words that say what to do if a log no longer has what the state was made of."""
         name = self.source
         return (
             f"To go on with what the log has now, let the source begin anew: deltaplane source remove {name}, then"
@@ -234,9 +234,9 @@ class WorkerProcessor:
     def see_model(self, model: Model, log_time: int, *, newest: bool = False) -> None:
         """Take a newer model: its plane for scoring, its watermark for expiry. A lower version is ignored.
 
-        ``log_time`` is when its record was appended, in milliseconds: a watermark that no row can have made by then is
-        passed over, and counted in ``ignored_watermarks``. ``newest``: whoever shows the model knows that it is the
-        newest. Of a models topic that began anew its version is low.
+        ``log_time`` is when its record was appended, in milliseconds. A watermark that no row can have set by then is
+        ignored, and counted in ``ignored_watermarks``. ``newest``: the caller knows that the model is the newest, so
+        that its version is not compared; on a models topic that was made anew, versions begin again.
         """
         if not newest and not model.replaces(self._model):
             return
@@ -249,20 +249,20 @@ class WorkerProcessor:
         self.hear(watermark)
 
     def hear(self, watermark: int) -> None:
-        """Learn how far event time has come elsewhere, in milliseconds since the epoch."""
+        """Take note of the largest event time seen elsewhere, in milliseconds since the epoch."""
         self._watermark = max(self._watermark, watermark)
 
     # Work ------------------------------------------------------------------------------------------------------------
 
     def process(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
-        """Apply the next records of both logs, each in order; all that :meth:`steps` gives, at once."""
+        """The output of applying the next records of both logs, each in order: all outputs of :meth:`steps` in one."""
         outputs = list(self.steps(samples, retirements))
         return Output(sum((one.first for one in outputs), ()), sum((one.then for one in outputs), ()))
 
     def steps(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Iterator[Output]:
-        """Apply the next records of both logs, each in order, and emit at most one delta for each portion of samples.
+        """The outputs of applying the next records of both logs, each in order; at most one delta for each portion.
 
-        Records below the position are skipped, so that a fetch may repeat itself. Raises :class:`LogDisorder`.
+        Records below the position are skipped. Raises :class:`LogDisorder` if offsets do not ascend.
         """
         next_sample, next_retirement = self.position
         samples = [*self._held_samples, *self._new(samples, next_sample)]
@@ -283,23 +283,23 @@ class WorkerProcessor:
             return Output()
         batch = self._intake.take(samples, retirements)
         step = self.partition.step(batch.samples, batch.retirements, self._watermark)
-        # The model is still that of before: it has not learned these samples.
+        # The model has not learned these samples yet: it is prequential evaluation.
         quality = score(self._model, batch.samples, [note.row for note in step.sample_notes], self.note_scored)
         batch.counts.update(step.counts)
         return self._emit(batch, step, quality, samples, retirements)
 
     def _new(self, records: Sequence[Record], position: int) -> list[Record]:
-        """Those of some records that lie at a position or beyond, in the order of their offsets."""
+        """The records at ``position`` or beyond. Raises :class:`LogDisorder` if their offsets do not ascend."""
         new = [record for record in records if record.offset >= position]
         if new:
             check_order(f"{new[0].topic}-{self.source.partition}", (record.offset for record in new), position)
         return new
 
     def read_to(self, samples: int, retirements: int) -> None:
-        """Learn that all has come that the logs hold below these offsets: the last of them may be gaps.
+        """Take note that all records of the logs below these offsets have come; there may be gaps before them.
 
-        A rebuild waits for no record that is not there: the last one before the accepted position may be one that
-        compaction has taken out since.
+        So a rebuild does not wait for records that do not exist: compaction may have taken out the last one before the
+        accepted position.
         """
         self._read_to = max(self._read_to[0], samples), max(self._read_to[1], retirements)
         if self._refilling:
@@ -317,10 +317,10 @@ class WorkerProcessor:
         retired = [record for record in retirements if record.offset < accepted.retirements_position]
         for portion in in_portions(before, retired, self.definition):
             batch = self._intake.take(*portion)
-            self._intake.budget.restore(accepted.counts)  # What is read again has its letters.
+            self._intake.budget.restore(accepted.counts)  # Records that are read again have their letters already.
             self.partition.refill(batch.samples, batch.retirements)
         self._held_samples, self._held_retirements = list(samples[len(before) :]), list(retirements[len(retired) :])
-        # A record beyond the position shows that nothing before it is left to come.
+        # A record beyond the accepted position shows that all before it has come.
         if self._held_samples:
             self._samples_position = accepted.samples_position
         elif before:
@@ -397,9 +397,9 @@ class WorkerProcessor:
         return Output(tuple(first), (then,))
 
     def _with_room(self, scores: Confusion) -> Confusion:
-        """The scores that there is room for: of open classes a checkpoint holds so many pairs, and not those of all.
+        """The scores without the pairs that a checkpoint has no room for, which only open classes can bring.
 
-        What is predicted may be a class of another partition, and these are more in the course of time than fit.
+        A predicted class may be one of another partition, so that there may be more pairs in time than fit.
         """
         if not self.definition.classes.are_open:
             return scores
@@ -409,7 +409,7 @@ class WorkerProcessor:
         return scores if not left_out else Confusion({p: n for p, n in scores.counts.items() if p not in left_out})
 
     def _late_letters(self, batch: Batch, step: Step, samples: Sequence[Record]) -> list[Outgoing]:
-        """Dead letters of admitted samples that came too late, or under a retired id."""
+        """The dead letters of admitted samples that came too late, or have a retired id."""
         notes = [note for note in step.sample_notes if note.outcome in DEAD_LETTERED]
         log_times = {record.offset: record.log_time for record in samples} if notes else {}
         refusals = []
