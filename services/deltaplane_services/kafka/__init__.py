@@ -1,5 +1,6 @@
-"""The processors on Kafka: loops that poll, decode nothing themselves, hand records to a processor, and publish.
+"""The processors on Kafka: loops that poll, hand records to a processor undecoded, and publish what it returns.
 
-Order of the modules: ``log`` (reading and publishing, by offset), ``worker``, ``merger``, ``scorer`` (the services'
-loops), ``life`` (signals and shutdown).
+Where to begin: ``log`` reads by offset, and ``publishing`` writes; ``service_loop`` is the loop that all services
+share, and ``worker_loop``, ``merger_loop`` and ``scorer_loop`` are the three services; ``service_life`` is about
+signals and shutdown.
 """

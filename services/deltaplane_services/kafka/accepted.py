@@ -1,4 +1,4 @@
-"""The accepted state of a source at a model's position, found again from checkpoints and deltas."""
+"""The accepted state of a source at a model's position, computed from checkpoints and deltas."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ WENT_BY_CONTENT = (
     " depended on when they were read, so that the log proves nothing; a stream that can be audited begins anew, under"
     " another name, with the rows that are to stay"
 )
-"""Why a stream that keeps no rows cannot be held against its log."""
+"""Why a stream that keeps no rows may be impossible to compare with its log."""
 
 
 def rows_went_by_content(definition: StreamDefinition, counts: Mapping[str, int]) -> bool:
-    """Whether some of these outcomes are of retirements by content: where no rows are kept, no others take any out."""
+    """Whether these counts of outcomes show retirements by content: without kept rows, no others take rows out."""
     return not definition.ladder.keep_rows and counts.get(f"retirements {RetirementOutcome.RETIRED}", 0) > 0
 
 
@@ -50,7 +50,7 @@ def readable_checkpoints(settings: ServiceSettings, central: LogReader) -> list[
 
 
 def dated_checkpoints(settings: ServiceSettings, central: LogReader) -> list[DatedCheckpoint]:
-    """The same, each with the time at which it was appended."""
+    """Every checkpoint of this stream that its topic still holds, with the time at which it was appended."""
     _, end = central.bounds(CHECKPOINTS, 0)
     records, definition = list(central.read(CHECKPOINTS, 0, 0, end)), settings.definition
     ends = {partition: central.bounds(DELTAS, partition)[1] for partition in range(definition.partitions)}
@@ -61,7 +61,10 @@ def dated_checkpoints(settings: ServiceSettings, central: LogReader) -> list[Dat
 def checkpoint_before(
     settings: ServiceSettings, checkpoints: Iterable[Checkpoint], source: Source, sequence: int
 ) -> tuple[SourceState, int]:
-    """The newest checkpoint of a source that is not beyond a tile, and the offset of the deltas that follow it."""
+    """(state of a source by its newest checkpoint up to tile ``sequence``, offset of the deltas after it).
+
+    Without such a checkpoint it is an empty state, and 0.
+    """
     mine = [c for c in checkpoints if c.state.source == source and c.state.sequence <= sequence]
     newest = max(mine, key=lambda checkpoint: checkpoint.next_offset, default=None)
     return (nothing_of(settings.definition, source), 0) if newest is None else (newest.state, newest.next_offset)
@@ -70,7 +73,10 @@ def checkpoint_before(
 def state_at(
     settings: ServiceSettings, central: LogReader, checkpoints: Iterable[Checkpoint], position: SourcePosition
 ) -> SourceState:
-    """A source's accepted state at a model's position: a checkpoint that is not beyond it, and the deltas since."""
+    """The accepted state of a source at its position in a model, from a checkpoint before it and the deltas since.
+
+    Raises :class:`NothingToAudit` if deltas between the two are gone.
+    """
     definition, source = settings.definition, position.source
     state, offset = checkpoint_before(settings, checkpoints, source, position.sequence)
     history = SourceHistory(definition, state)
@@ -94,7 +100,7 @@ def state_at(
 
 
 class AcceptedTiles:
-    """Follows who owns the sources of this site from a model on, and which of their tiles have been accepted since."""
+    """Follows the owners of this site's sources from a model on, and which of their tiles are accepted since."""
 
     def __init__(
         self, settings: ServiceSettings, log: LogReader, model: Model | None, partitions: Iterable[int]
@@ -118,7 +124,7 @@ class AcceptedTiles:
         log.follow([(DELTAS, partition, start) for partition, start in starts.items()])
 
     def poll(self) -> None:
-        """Read what has come. The rule looks at positions alone here; what the changes add up to is not known."""
+        """Read what has come. Only positions are followed here, since the sum of the changes is not known."""
         for _, change, verdict in judged(self._log.poll(POLL_RECORDS, 0.0), self._settings.definition, self._apply):
             if verdict is Verdict.ACCEPTED and isinstance(change, Delta):
                 self._accepted.add((change.source, change.writer, change.tile.sequence))
@@ -132,7 +138,7 @@ class AcceptedTiles:
         return verdict
 
     def are_accepted(self, receipt: Receipt) -> bool:
-        """Whether the tile that a receipt is of has been accepted."""
+        """Whether the tile of a receipt has been accepted."""
         return (receipt.source, receipt.writer, receipt.sequence) in self._accepted
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Who may do what with which topic and group: the least that each role of a stream needs, as values.
+"""The rights that each role of a stream needs on topics and groups, and no more than these.
 
 The table below is the only place where this is written down. ``deltaplane topics acls`` prints it as commands, every
-command and service checks it when it starts, the tests run the whole pipeline under one principal a role, and the page
-on security shows what it says. Kafka's rights end at the topic, so one topic carries what one role may write:
+command and service checks it when it starts, the tests run the whole pipeline under one principal for each role, and
+the page on security shows it. Kafka grants rights by topic, so that each topic carries what one role may write:
 
 - whoever may write **retirements** unlearns other people's samples, so this is a role of its own and not the
   producer's;
@@ -63,7 +63,7 @@ Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeCo
 Resource = Literal["topic", "group"]
 
 WORKERS, MERGERS, SCORERS = "workers", "mergers", "scorers"
-"""Consumer groups; those of the workers have the site in their name."""
+"""The names of the consumer groups; each site has a group of workers of its own."""
 
 READ: tuple[Operation, ...] = ("Read",)
 WRITE: tuple[Operation, ...] = ("Write",)
@@ -73,9 +73,9 @@ ADMINISTER: tuple[Operation, ...] = ("Create", "Describe", "DescribeConfigs", "A
 
 @dataclass(frozen=True)
 class Right:
-    """What a role may do with a topic or a group of one of the clusters; ``name`` is without the stream's prefix.
+    """The operations that a role may do with a topic or group of a cluster; ``name`` is without the stream's prefix.
 
-    ``optional``: without it the role still does its work, only less is said.
+    ``optional``: the role does its work without the right, but cannot warn of unsafe settings.
     """
 
     cluster: ClusterName
@@ -87,13 +87,13 @@ class Right:
 
 @dataclass(frozen=True)
 class Role:
-    """What somebody is there for, and the least that it takes."""
+    """The purpose of a role, in words, and the rights that it needs."""
 
     purpose: str
     rights: tuple[Right, ...]
 
     def topics(self, cluster: ClusterName) -> dict[str, tuple[Operation, ...]]:
-        """What the role needs on a cluster: topic to operations."""
+        """Topic to the operations that the role needs on a cluster; optional rights are left out."""
         return {
             right.name: right.operations
             for right in self.rights
@@ -106,7 +106,7 @@ def _topics(cluster: ClusterName, operations: tuple[Operation, ...], *names: str
 
 
 def _service(*rights: Right) -> tuple[Right, ...]:
-    """These rights, and that to see the settings of their topics: unsafe ones are said then, and not only suffered."""
+    """The rights of a service: ``rights``, and the optional one to read their topics' settings."""
     places = dict.fromkeys((right.cluster, right.name) for right in rights if right.resource == "topic")
     in_order = sorted(places, key=lambda place: place[0] != "site")
     return (
@@ -126,7 +126,7 @@ ROLES: Mapping[str, Role] = {
         (
             *_topics("site", WRITE, RETIREMENTS),
             *_topics("site", READ, RECEIPTS),
-            # A receipt counts if its tile was accepted, which only the deltas tell.
+            # A receipt counts if its tile was accepted, which only the deltas show.
             *_topics("central", READ, DELTAS, MODELS),
         ),
     ),
@@ -203,7 +203,7 @@ def group_name(settings: ServiceSettings, group: str) -> str:
 
 @dataclass(frozen=True)
 class Acl:
-    """A principal is allowed some operations on a topic or group of that very name, from any host."""
+    """One permission: a principal may do some operations on the topic or group of this very name, from any host."""
 
     cluster: ClusterName
     broker: str
@@ -214,7 +214,7 @@ class Acl:
     operations: tuple[Operation, ...]
 
     def as_json(self) -> dict[str, Any]:
-        """In plain values."""
+        """The permission as values that JSON has."""
         return {
             "cluster": self.cluster,
             "broker": self.broker,
@@ -229,7 +229,7 @@ class Acl:
         }
 
     def command(self, *, secured: bool) -> str:
-        """The same as a command line of Kafka's own tool."""
+        """The permission as a command line of Kafka's own tool; ``secured``: with a file of client properties."""
         words = ["kafka-acls.sh", "--bootstrap-server", self.broker]
         words += ["--command-config", "client.properties"] if secured else []
         words += ["--add", "--allow-principal", self.principal]
@@ -238,10 +238,7 @@ class Acl:
 
 
 def acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> list[Acl]:
-    """What has to be allowed so that each principal can do what its role is there for.
-
-    ``principals`` are pairs of role and principal (``User:name``).
-    """
+    """The permissions that principals need for their roles; ``principals`` are pairs (role, ``User:name``)."""
     return list(_acls(settings, principals))
 
 
@@ -251,7 +248,7 @@ def _acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> I
         for right in ROLES[role].rights:
             cluster = settings.cluster(right.cluster)
             name = _full_name(settings, right)
-            # Dead letters lie on both clusters, which may be one; and of one topic a role may have several rights.
+            # Dead letters are on both clusters, which may be one; and a role may have several rights to one topic.
             key = (cluster.broker, role, principal, right.resource, name)
             before = found[key].operations if key in found else ()
             operations = tuple(dict.fromkeys((*before, *right.operations)))
@@ -266,7 +263,7 @@ def _full_name(settings: ServiceSettings, right: Right) -> str:
 
 
 def principals_named(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Pairs of role and principal from texts ``ROLE=TYPE:NAME``. Raises :class:`DefinitionError`."""
+    """Pairs (role, principal) from texts ``ROLE=TYPE:NAME``. Raises :class:`DefinitionError` for other texts."""
     found = []
     for text in texts:
         role, equals, principal = text.partition("=")
@@ -281,7 +278,7 @@ def principals_named(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def rights_table(definition: StreamDefinition) -> str:
-    """Who may do what, as a table in Markdown; groups of workers are shown with the site's name left open."""
+    """The roles and their rights as a table in Markdown; the groups of workers end in ``SITE``."""
     lines = ["| Role | Is there to | Cluster of the site | Central cluster |", "|---|---|---|---|"]
     for name, role in ROLES.items():
         cells = [_cell(definition, role, cluster) for cluster in ("site", "central")]

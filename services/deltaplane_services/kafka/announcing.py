@@ -1,6 +1,6 @@
-"""A writer's definition beside its records, as a header: what a reader with another definition shows to people.
+"""Announcements: a writer's definition, sent as a header of its records, which readers of other definitions show.
 
-Headers are no part of a message, so that every byte of it, and every digest, is what it was without them.
+Headers are no part of a message, so that announcements change no byte of it, and no digest.
 """
 
 from __future__ import annotations
@@ -18,28 +18,28 @@ __all__ = ["EVERY_SECONDS", "HEADER", "Announcements", "Headers", "announced_by"
 HEADER = "deltaplane-definition"
 
 EVERY_SECONDS = 60.0
-"""Of records that are many, one in so long carries it, for each partition."""
+"""Seconds between two announcements in one partition, on topics with many records."""
 
 _ALWAYS = frozenset(name for name, topic in TOPICS.items() if topic.announced == "always")
 _SOMETIMES = frozenset(name for name, topic in TOPICS.items() if topic.announced == "sometimes")
-"""Not queries: what stands beside them comes back beside the answers."""
+"""Topics whose records carry it always, and now and then. Queries never do, since answers return their headers."""
 
 Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 
 
 class Announcements:
-    """Says which records of one publisher carry its announcement; none does where that is empty."""
+    """Decides which records of one publisher carry its announcement; if that is empty or too long, none does."""
 
     def __init__(self, announcement: bytes) -> None:
         self._headers: Headers = [(HEADER, announcement)] if 0 < len(announcement) <= ANNOUNCEMENT_BYTES else []
         self._announced: dict[tuple[str, int], float] = {}
 
     def always(self) -> Headers:
-        """The headers of a record that carries it whenever it was carried last: a claim."""
+        """The headers of a record that always carries the announcement, such as a claim."""
         return self._headers
 
     def beside(self, topic: str, partition: int) -> Headers:
-        """The headers of the next record of a topic, without the stream's prefix."""
+        """The headers of the next record in a partition of ``topic``, which is without the stream's prefix."""
         if topic in _ALWAYS:
             return self._headers
         if not self._headers or topic not in _SOMETIMES:
@@ -52,11 +52,11 @@ class Announcements:
 
 
 def announced_by(message: Message) -> bytes | None:
-    """What the writer of a message says of its definition; None where it says nothing, or too much."""
+    """The announcement in a message's headers; None if there is none, or it is too long."""
     try:
         headers = message.headers()
     except (UnicodeDecodeError, SystemError):
-        # Where the name of one is no text, the client makes nothing of any of them.
+        # If the name of one header is no text, the client returns none of them.
         return None
     if not headers:
         return None

@@ -1,4 +1,4 @@
-"""What one poll of a worker brought, sorted by partition: records, ends of logs, and errors of a partition's own."""
+"""The messages of one poll of a worker, sorted by partition: records, ends of logs, and errors of one partition."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class Arrivals:
-    """Of one partition. ``ends``: of a topic whose end the client has reached, the offset of the end."""
+    """What came for one partition.
+
+    ``records``: topic to records, in order. ``ends``: topic to the offset of its end, if the client has reached it.
+    ``fault``: an error that concerns this partition alone.
+    """
 
     records: dict[str, list[Record]] = field(default_factory=lambda: {SAMPLES: [], RETIREMENTS: []})
     ends: dict[str, int] = field(default_factory=dict)
@@ -31,9 +35,10 @@ class Arrivals:
 
 @dataclass
 class Poll:
-    """All that one poll brought. ``go_on``: the client stands before a batch that does not unpack.
+    """All that one poll brought, by partition.
 
-    ``record_bytes``: of a record, on average; None where there was none.
+    ``go_on``: the client stands before a batch that does not unpack, and must be told to read on behind it.
+    ``record_bytes``: the average size of a record's value; None if no record came.
     """
 
     of: dict[int, Arrivals] = field(default_factory=dict)
@@ -41,7 +46,10 @@ class Poll:
     record_bytes: float | None = None
 
     def add(self, message: Message, prefix: str, batch_ends: BatchEnds, party: Party) -> int:
-        """Sort a message in, and return the bytes of its record. Raises what an error says of the whole client."""
+        """The number of bytes of a message's value, after the message has been sorted in; 0 for an error.
+
+        Raises an error that concerns the whole client.
+        """
         partition, offset = message.partition(), message.offset()
         topic = (message.topic() or "").removeprefix(f"{prefix}.")
         # An error is looked at before anything else of its message: it may have neither offset nor partition.
@@ -68,9 +76,9 @@ class Poll:
 
 
 def sorted_poll(messages: Sequence[Message], prefix: str, batch_ends: BatchEnds, party: Party) -> Poll:
-    """What the messages of one poll are, by partition; ``prefix`` is the stream's name.
+    """The messages of one poll, by partition; ``prefix`` is the stream's name.
 
-    Raises :class:`LogUnavailable` for an error that is of no one partition, :class:`NotAllowed`, and
+    Raises :class:`LogUnavailable` for an error that concerns more than one partition, and :class:`NotAllowed` and
     :class:`MembershipLost`.
     """
     refuse_fatal((message.error() for message in messages), party)

@@ -1,8 +1,8 @@
-"""A source that a worker works on, and how much of its logs it may hold while it is rebuilt.
+"""A source that a worker works on, and a bound on the records that it holds while it is rebuilt.
 
-A rebuild reads both logs up to the accepted position, and one of them may be there long before the other. What comes
-behind waits in memory, and a producer decides how much that is; so beyond a bound no more of that log is read. Never of
-both: where both have come as far, the rebuild is over.
+A rebuild reads both logs up to the accepted position, and may reach it in one log long before the other. Records behind
+it wait in memory, and producers decide how many these are. So beyond a bound, reading of that log pauses. It never
+pauses for both logs, since the rebuild is over once both have reached the position.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ __all__ = ["SourceAtWork"]
 
 @dataclass
 class SourceAtWork:
-    """Its state, the number of the tile that it publishes next, and the topics of which no more is read for now.
+    """The state of one source that a worker works on.
 
-    ``readings``: by topic, how far the client has come since it was last told where to read.
-
-    Samples and retirements from ``rebuild_to`` on wait in memory, ``held_bytes`` of them by topic.
+    - ``next_tile``: the sequence of the delta that it publishes next.
+    - ``rebuild_to``: the offsets of samples and retirements to which the rebuild reads; later records wait in memory.
+    - ``held_bytes``: topic to the bytes of those that wait.
+    - ``held_back``: the topics of which no more is read for now.
+    - ``listening``: when something was last heard of its logs.
+    - ``readings``: topic to how far the client has delivered since it was last told where to read.
     """
 
     processor: WorkerProcessor
@@ -44,7 +47,7 @@ class SourceAtWork:
     readings: dict[str, Reading] = field(default_factory=lambda: {topic: Reading() for topic in (SAMPLES, RETIREMENTS)})
 
     def hold(self, samples: Sequence[Record], retirements: Sequence[Record]) -> bool:
-        """Take note of what came; whether other topics are held back now than before."""
+        """Whether other topics are held back than before, once the records that came have been counted."""
         before, self.held_back = self.held_back, frozenset()
         if not self.processor.serving:
             for records, until in zip((samples, retirements), self.rebuild_to, strict=True):
@@ -55,10 +58,10 @@ class SourceAtWork:
         return self.held_back != before
 
     def pass_over(self, places: Mapping[str, TopicPartition], came: Arrivals, log: LogReader) -> Silence:
-        """Whether the client has gone silent at one of the places that it reads from, though the log goes on.
+        """The silence found at the places that the client reads from, if nothing came for long though the log goes on.
 
-        What stands in the place of a batch that no client reads is added to what came. ``log`` asks the brokers where
-        logs end, now and then, while nothing comes.
+        For each batch that no client can read, a stand-in record is added to ``came``. While nothing comes, ``log``
+        asks the brokers now and then where the logs end.
         """
         now = time.monotonic()
         for topic, place in places.items():

@@ -1,7 +1,7 @@
-"""Why a broker's certificate is refused: expired, for another host, or not vouched for.
+"""The reason why a broker's certificate was refused: it is expired, for another host, or not vouched for.
 
-librdkafka says the same of all three, that the certificate could not be verified. So the broker that it names is asked
-for its certificate once more, by Python's own TLS, which says what is wrong; nothing else is said to it.
+librdkafka has one message for all three, that the certificate could not be verified. So the broker that it names is
+asked for its certificate once more, by Python's own TLS, which tells them apart. Nothing else is sent to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REFUSED = "certificate verify failed"
 _EXPIRED, _NOT_YET_VALID = 10, 9
 _OTHER_HOST = frozenset({62, 64})
 _NOT_VOUCHED_FOR = frozenset({2, 18, 19, 20, 21, 24, 27})
-"""OpenSSL's numbers (X509_V_ERR_…)."""
+"""OpenSSL's numbers of these errors (X509_V_ERR_…)."""
 
 _ALERTS = {
     "alert certificate expired": "this client's own certificate (ssl.certificate.location) has expired: renew it",
@@ -34,9 +34,9 @@ _ALERTS = {
 
 
 def with_cause(said: str, properties: Mapping[str, Any]) -> str:
-    """What librdkafka has said, and behind it, where that was about a certificate, what is wrong and what to do.
+    """The message ``said`` by librdkafka; if it is about a certificate, followed by what is wrong and what to do.
 
-    Opens a connection to the broker that was named, for at most :data:`ANSWER_SECONDS`.
+    To find that out, a connection to the broker in the message is opened, for at most :data:`ANSWER_SECONDS`.
     """
     for alert, cause in _ALERTS.items():
         if alert in said:
@@ -49,7 +49,7 @@ def with_cause(said: str, properties: Mapping[str, Any]) -> str:
 
 
 def _cause(host: str, port: int, properties: Mapping[str, Any]) -> str:
-    """What is wrong with the certificate of a broker; nothing where that cannot be found out."""
+    """What is wrong with the certificate of a broker, and what to do; empty if that cannot be found out."""
     try:
         context = _context(properties)
         with (
@@ -64,7 +64,7 @@ def _cause(host: str, port: int, properties: Mapping[str, Any]) -> str:
 
 
 def _context(properties: Mapping[str, Any]) -> ssl.SSLContext:
-    """How this client trusts, told to Python's TLS."""
+    """The authorities that this client trusts, as a context of Python's TLS."""
     location, text = properties.get("ssl.ca.location"), properties.get("ssl.ca.pem")
     context = ssl.create_default_context()
     if location and location != "probe":

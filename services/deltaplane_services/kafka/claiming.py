@@ -1,7 +1,7 @@
-"""Taking a source over: a claim in the deltas topic, and the state that the log says the source is in.
+"""Taking a source over: a fencing claim in the deltas topic, and the state of the source that the log gives.
 
-What a claim finds is held against what the logs have: a state that has read further than a log reaches, or that was
-read from another topic of the same name, is no state of these logs.
+The state is compared with the logs: if it has read further than a log reaches, or was read from another topic of the
+same name, it is no state of these logs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ logger = logging.getLogger(__name__)
 
 
 def check_deltas_are_there(definition: StreamDefinition, model: Model | None, end_of: Callable[[int], int]) -> None:
-    """Raise :class:`LogReplaced` where a model has read deltas that their log does not have.
+    """Raise :class:`LogReplaced` if a model has read deltas that their log does not have.
 
-    ``end_of``: the end of a partition of the deltas topic, found after the model was read.
+    ``end_of`` returns the end of a partition of the deltas topic, asked for after the model was read.
     """
     for position in () if model is None else model.positions:
         partition = position.source.partition % definition.partitions
@@ -46,7 +46,7 @@ def check_deltas_are_there(definition: StreamDefinition, model: Model | None, en
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims sources of a stream. ``publisher`` and ``log`` are of the central cluster, ``site_log`` of the site's."""
+    """Claims sources of a stream; ``publisher`` and ``log`` are of the central cluster, ``site_log`` of the site's."""
 
     definition: StreamDefinition
     publisher: Publisher
@@ -54,13 +54,13 @@ class Claims:
     site_log: LogReader
 
     def claim(self, processor: WorkerProcessor, model: Model | None) -> tuple[Record, SourceState]:
-        """Append a claim: that record, and the accepted state of the source just before it.
+        """(the record of a claim that is appended, the accepted state of the source just before it).
 
-        ``model``: the newest that is known. Raises :class:`DeltaGap` where deltas are gone that no checkpoint holds,
-        :class:`LogReplaced` where the model has read deltas that are not there.
+        ``model`` is the newest that is known. Raises :class:`DeltaGap` if deltas are gone that no checkpoint holds, and
+        :class:`LogReplaced` if the model has read deltas that the log does not have.
         """
         claim, source = processor.claim(), processor.source
-        # Before anything is appended: a log that grew by claims alone would at last be as long as it was.
+        # This comes before anything is appended: in time, claims alone would make a new log as long as the old one.
         check_deltas_are_there(self.definition, model, lambda partition: self.log.bounds(DELTAS, partition)[1])
         offset = self.publisher.publish_and_wait(claim)
         _, end = self.log.bounds(CHECKPOINTS, 0)
@@ -77,11 +77,11 @@ class Claims:
         return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
 
     def take(self, processor: WorkerProcessor, model: Model | None) -> SourceAtWork:
-        """Claim a source for a new life; its state as the log has it, to be rebuilt from there.
+        """A source that has been claimed for a new life, at the state that the log gives; its window is to be rebuilt.
 
-        ``model``: the newest that is known. Raises :class:`SourceBarred` for a source that was removed,
-        :class:`LogReplaced` where its state is none of these logs, and :class:`DeltaGap` where they have lost what a
-        rebuild needs.
+        ``model`` is the newest that is known. Raises :class:`SourceBarred` for a source that was removed,
+        :class:`LogReplaced` if its state is not of these logs, and :class:`DeltaGap` if they have lost what a rebuild
+        needs.
         """
         source = processor.source
         claim, before = self.claim(processor, model)

@@ -1,6 +1,6 @@
-"""Every error of the client, with its answer: what a reader of logs does where one comes in place of a message.
+"""Every error of the client, with what a reader of logs does if it comes in place of a message.
 
-A test holds the list against the client that is installed, so that one that a new version brings is decided on.
+A test compares the list with the installed client, so that somebody decides on each error that a new version brings.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ANSWERS", "Answer", "codes"]
 
 
 class Answer(Enum):
-    """What is done."""
+    """What a reader does about an error."""
 
     PASSES = "nothing: the client gets over it by itself, and nothing else comes until it has"
     BATCH = "the batch is passed over with one dead letter, and reading goes on behind it"
@@ -77,10 +77,10 @@ ANSWERS: dict[str, Answer] = {
     **{name: answer for answer, names in _NAMES.items() for name in names.split()},
     **dict.fromkeys(_OF_OTHERS.split(), Answer.READS_AGAIN),
 }
-"""By the client's name of the error."""
+"""The client's name of an error to what is done about it."""
 
 
 def codes(answer: Answer) -> frozenset[int]:
-    """The codes of the errors that have an answer, as far as the client that is installed has them."""
+    """The codes of the errors with this answer, as far as the installed client has them."""
     names = (name for name, each in ANSWERS.items() if each is answer)
     return frozenset(getattr(KafkaError, name) for name in names if hasattr(KafkaError, name))

@@ -1,4 +1,7 @@
-"""Which client goes to which cluster: raw rows stay on the site's, statistics and models live on the central one."""
+"""The clients of commands and services, each on its cluster.
+
+Raw rows stay on the site's cluster; statistics and models are on the central one.
+"""
 
 from __future__ import annotations
 
@@ -45,22 +48,22 @@ logger = logging.getLogger(__name__)
 Client = TypeVar("Client")
 
 SILENT_SECONDS = 60.0
-"""How long the same error of a client is not said again."""
+"""Seconds in which the same error of a client is logged only once."""
 
 MOST_REMEMBERED = 100
 _OF_THE_MOMENT = re.compile(r" \(after [0-9]+ms in state [^)]*\)|: [0-9]+ identical error\(s\) suppressed")
 
 CRITICAL = 2
-"""Of librdkafka's own lines on standard error only these are let through: what else it has to say comes to our log."""
+"""The level of librdkafka's own lines on standard error that are let through; its errors go to our log instead."""
 
 
 def writer_name(settings: ServiceSettings) -> str:
-    """A name for this process that none has had before."""
+    """A name for this process that no other has ever had."""
     return f"{settings.knobs.instance or 'worker'}-{uuid.uuid4().hex[:12]}"
 
 
 def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Delivered = nobody) -> Publisher:
-    """A publisher to one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
+    """A publisher to one cluster. Raises :class:`DefinitionError` if librdkafka refuses its properties."""
     name, announced = settings.definition.name, announcement(settings.definition)
     properties = settings.producer_properties(cluster)
     return _made(lambda given: Publisher(given, name, on_delivered, announcement=announced), properties, cluster)
@@ -74,25 +77,25 @@ def sample_publisher(settings: ServiceSettings) -> Publisher:
 
 
 def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
-    """A reader by offset on one cluster. Raises :class:`DefinitionError` where librdkafka refuses its properties."""
+    """A reader by offset on one cluster. Raises :class:`DefinitionError` if librdkafka refuses its properties."""
     name = settings.definition.name
     properties = settings.consumer_properties(cluster, f"{name}.readers")
     return _made(lambda given: LogReader(given, name), properties, cluster)
 
 
 def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequence[str]) -> TopicWatch:
-    """A watch over topics of a stream on one cluster. What its clients have to say by the way, others say, too."""
+    """A watch over topics of a stream on one cluster; its clients log nothing, since the others log the same errors."""
     properties = {**settings.admin_properties(cluster), "error_cb": _unheard, "log_level": 0}
     names = [f"{settings.definition.name}.{topic}" for topic in topics]
     return TopicWatch(lambda: _made(AdminClient, properties, cluster), names)
 
 
 def _unheard(error: KafkaError) -> None:
-    """Nobody is told."""
+    """An error that is not logged."""
 
 
 def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> WorkerClients:
-    """Samples and retirements are consumed on the site's cluster, deltas go to the central one."""
+    """The clients of a worker: samples and retirements come from the site's cluster, deltas go to the central one."""
     return WorkerClients(
         consumer=lambda: _member(settings, "site", WORKERS, settings.knobs.instance, {"enable.partition.eof": True}),
         site_publisher=lambda: publisher(settings, "site", on_delivered),
@@ -106,7 +109,10 @@ def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
 
 
 def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> MergerClients:
-    """All on the central cluster. Membership is never static: a merger that is gone must not keep its place."""
+    """The clients of a merger, all on the central cluster.
+
+    Its membership is never static, since a merger that is gone must not keep its place.
+    """
     return MergerClients(
         consumer=lambda: _member(settings, "central", MERGERS, ""),
         publisher=lambda: publisher(settings, "central", on_delivered),
@@ -117,7 +123,7 @@ def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
 
 
 def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> ScorerClients:
-    """All on the central cluster."""
+    """The clients of a scorer, all on the central cluster."""
     return ScorerClients(
         consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance, {"enable.partition.eof": True}),
         publisher=lambda: publisher(settings, "central", on_delivered),
@@ -139,7 +145,10 @@ def _party(settings: ServiceSettings, cluster: ClusterName, group: str) -> Party
 
 
 def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any], cluster: ClusterName) -> Client:
-    """A client of these properties, whose errors come to our log."""
+    """A client with these properties, whose errors go to our log. Raises :class:`DefinitionError` if they are refused.
+
+    ``make`` makes it from all of its properties.
+    """
     ours: dict[str, Any] = {"error_cb": _ErrorLog(cluster, properties)}
     if "debug" not in properties:
         ours["log_level"] = CRITICAL
@@ -150,10 +159,10 @@ def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any
 
 
 class _ErrorLog:
-    """What librdkafka says by the way, repetitions left out; what matters comes back from the call that needed it.
+    """Logs the errors that librdkafka reports outside of calls, without repetitions.
 
-    A client that is refused at the door (a wrong password, a certificate that nobody vouches for) tries again several
-    times a second for as long as it lives, and each message differs from the one before it in the time it took.
+    A client that is refused (a wrong password, a certificate that nobody vouches for) tries again several times a
+    second as long as it lives, and each message differs from the one before only in a number of milliseconds.
     """
 
     def __init__(self, cluster: ClusterName, properties: Mapping[str, Any]) -> None:
@@ -162,7 +171,7 @@ class _ErrorLog:
         self._said: dict[str, float] = {}
 
     def __call__(self, error: KafkaError) -> None:
-        """Called by a client, from the thread that polls it."""
+        """Log an error, unless it was logged lately; called from the thread that polls the client."""
         text, now = _OF_THE_MOMENT.sub("", error.str()), time.monotonic()
         if now - self._said.get(text, -math.inf) < SILENT_SECONDS:
             return

@@ -1,4 +1,4 @@
-"""What a service says in its log about clocks that are not right: once a minute at most, of however many rows."""
+"""Warnings in a service's log about wrong clocks, at most once a minute for each cause."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ BETWEEN_SECONDS = 60.0
 
 
 class ClockWarnings:
-    """Warnings of one process. At its start: where ``max_skew`` is so long that one clock may empty a window."""
+    """The warnings of one process; the first is given at once if ``max_skew`` lets one clock empty half a window."""
 
     def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # What a warning was about → when it was last given, and what had been counted by then.
+        # Cause of a warning to (when it was last given, the count by then).
         self._said: dict[str, tuple[float, int]] = {}
         shortest = definition.ladder.shortest_timed
         if shortest is not None and 2 * definition.max_skew_milliseconds > shortest.length:
@@ -35,7 +35,7 @@ class ClockWarnings:
             )
 
     def tell(self, sources: Iterable[WorkerProcessor]) -> None:
-        """Say what a worker's sources have found since the last time."""
+        """Warn of what a worker's sources have counted since the last warning."""
         for source in sources:
             self._say(
                 f"{source.writer} seconds",
@@ -46,7 +46,7 @@ class ClockWarnings:
             self.tell_ignored(f"models (seen by {source.writer})", source.ignored_watermarks)
 
     def tell_ignored(self, where: str, count: int) -> None:
-        """Say that so many watermarks have been passed over so far."""
+        """Warn that ``count`` watermarks have been ignored so far; ``where`` says of what records."""
         self._say(
             f"watermarks {where}",
             count,

@@ -1,11 +1,11 @@
 """Following a stream's models: the newest there is, then each newer one, whatever else lies on the topic.
 
-A reader of models takes nothing on trust: bytes that are no model, models of another definition, and versions that are
-not higher (those of a merger that no longer is the one) are passed over and said in the log.
+Records that are no usable model are skipped: bytes that are no model and models of another definition, which are
+logged, and versions that are not higher (those of a merger that is no longer elected).
 
-Nor does it trust the topic to stay. One that is gone, cannot be read on, or was deleted and made again is looked up as
-at the start, as soon as there is one: the versions of a log that begins again begin again, too. Until that gives a
-model the last one stays in force, and ``stale`` says why nobody renews it.
+The topic itself may go. If it is gone, cannot be read on, or was deleted and made again, its newest model is looked up
+as at the start, as soon as that is possible; on a new topic, versions begin again. Until then the last model stays in
+force, and ``stale`` says why it is not renewed.
 """
 
 from __future__ import annotations
@@ -30,21 +30,24 @@ __all__ = ["LOOK_BACK_RECORDS", "TRY_AGAIN_SECONDS", "ModelFollower", "readable_
 
 logger = logging.getLogger(__name__)
 LOOK_BACK_RECORDS = 16
-"""How many of the last records are looked at first for the newest model; more, where none of them is one."""
+"""The number of last records that are first searched for the newest model; if none of them is one, more are."""
 
 TRY_AGAIN_SECONDS = 1.0, 30.0
-"""From one attempt to begin anew to the next: at first, and at most. It is doubled in between."""
+"""The first and the longest pause between attempts to begin anew; it doubles in between."""
 
 
 class ModelFollower:
-    """Reads the models topic through a reader that it has for itself.
+    """Follows the models topic, through a reader that nothing else uses.
 
-    ``model`` is the newest model so far, None before there is one; ``version`` its version, 0 without one; ``newest``
-    the record that brought it. ``stale`` is why nobody renews it, None as long as the topic is followed. ``refused`` is
-    called for each record that is passed over as no model of this stream. With a ``watch`` over the topic, one that was
-    made anew is told by its id; without, only where its end lies before what was read.
+    - ``model``: the newest model so far; None before there is one.
+    - ``version``: its version; 0 without one.
+    - ``newest``: the record that brought it.
+    - ``stale``: why it is not renewed, in words; None as long as the topic is followed.
 
-    Raises :class:`DefinitionMismatch` where the topic holds models, and all of them are of another stream definition.
+    ``refused`` is called for each record that is skipped as no model of this stream. With a ``watch``, a topic that was
+    made anew is recognised by its id. Without, it is noticed only if its end lies before what was read.
+
+    Raises :class:`DefinitionMismatch` if the topic holds models, and all of them are of another stream definition.
     """
 
     def __init__(
@@ -62,15 +65,15 @@ class ModelFollower:
         self._refused = refused
         self._watch, self._id = watch, ""
         self._name = f"{definition.name}.{MODELS}"
-        # The model that is in force though its log is not the one that is followed: any of this one replaces it.
+        # The model in force if it came from an earlier log: any model of the log that is followed now replaces it.
         self._of_before: Model | None = None
         self._lost = False
         self._try_at, self._pause_seconds = 0.0, TRY_AGAIN_SECONDS[0]
         low, end = log.bounds(MODELS, 0)
         self._find_newest(low, end)
-        # Followed from the first poll on: whoever only looks up the newest model has a client read nothing ahead, which
-        # cannot be taken back at once. librdkafka (2.16) goes on fetching a partition that was given up while it still
-        # asked for the partition's first offset.
+        # Following begins with the first poll, since some callers only look up the newest model. For these the client
+        # must not read ahead, which cannot be stopped at once: librdkafka (2.16) goes on fetching a partition that was
+        # given up while the client was still asking for its first offset.
         self._follow_from: int | None = end
 
     @property
@@ -79,7 +82,7 @@ class ModelFollower:
         return 0 if self.model is None else self.model.version
 
     def _find_newest(self, low: int, end: int) -> None:
-        """Look back from the end, further and further, until there is a model of this stream."""
+        """Search backwards from the end, in growing steps, until a model of this stream is found."""
         back, stop = LOOK_BACK_RECORDS, end
         foreign: DefinitionMismatch | None = None
         while self.newest is None and stop > low:
@@ -103,9 +106,10 @@ class ModelFollower:
         return True
 
     def poll(self, most: int, timeout_seconds: float) -> list[Model]:
-        """The models that have come since, each newer than the one before it, or the first of a log that began anew.
+        """The models that have come since the last call, each newer than the one before it.
 
-        What keeps the topic from being followed is said in ``stale`` and not raised, but for :class:`NotAllowed`.
+        The first may also be the newest of a topic that was made anew. If the topic cannot be followed, ``stale`` says
+        why, and nothing is raised but :class:`NotAllowed`.
         """
         try:
             self._look()
@@ -135,7 +139,7 @@ class ModelFollower:
         return found
 
     def _look(self) -> None:
-        """Let go of a topic that is gone, or is another than the one that is followed."""
+        """Stop following a topic that is gone, or was made anew."""
         if self._watch is None:
             return
         self._watch.turn()
@@ -149,7 +153,7 @@ class ModelFollower:
             self._id = found
 
     def _lose(self, why: str) -> None:
-        """Go on with the last model, and try again later."""
+        """Keep the last model in force, and try again later."""
         self._lost, now = True, time.monotonic()
         self._try_at = now + self._pause_seconds
         self._pause_seconds = min(2 * self._pause_seconds, TRY_AGAIN_SECONDS[1])
@@ -163,7 +167,7 @@ class ModelFollower:
         self.stale, self._pause_seconds = None, TRY_AGAIN_SECONDS[0]
 
     def _begin_anew(self) -> list[Model]:
-        """Look up the newest model as at the start, whatever there was before, and follow what comes behind it."""
+        """The newest model, looked up as at the start and followed from there; none if it is the one in force."""
         if self._watch is not None and (self._watch.silence is not None or self._name in self._watch.missing):
             return []
         low, end = self._log.bounds(MODELS, 0)
@@ -184,19 +188,19 @@ class ModelFollower:
         return [] if before is not None and before.value == found.value else [self.model]
 
     def _forget(self) -> Record | None:
-        """Have any model taken that comes; return the record of the one in force until then."""
+        """The record of the model in force, which any model that comes replaces from now on."""
         before, self.newest, self._of_before = self.newest, None, self.model
         return before
 
     def close(self) -> None:
-        """Leave."""
+        """Close the reader, and the watch if there is one."""
         self._log.close()
         if self._watch is not None:
             self._watch.close()
 
 
 def readable_model(record: Record, definition: StreamDefinition) -> Model | None:
-    """The model in a record of the models topic, or None where it is none that this stream can have.
+    """The model in a record of the models topic; None if it is no model, which is logged.
 
     Raises :class:`DefinitionMismatch` for a model of another stream definition.
     """

@@ -1,4 +1,4 @@
-"""Kafka as an ordered log: read from one offset to another. Confluent's client is used from one thread."""
+"""Kafka as an ordered log that is read by offset. Confluent's client is used from one thread."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ __all__ = [
 logger = logging.getLogger(__name__)
 RETRY_SECONDS = 0.25
 ATTEMPT_SECONDS = 5.0
-"""How long one question may take: the client asks the leader that it knows, even if that broker has died and another
-leads now, and waits for it as long as it may."""
+"""How long one question may take. The client asks the leader that it knows, even if that broker has died and another
+one leads, and waits for it as long as it is allowed to."""
 
 LOOK_SECONDS = 1.0
-"""How often it is looked whether a client that hands over nothing has gone silent."""
+"""Seconds between two checks whether a client that delivers nothing has gone silent."""
 
 ALONE_SECONDS = 30.0
-"""How long a client that has lost all brokers may deliver nothing before it is replaced. Where there is nothing to
-deliver, or they are still away, that costs nothing."""
+"""How long a client that has lost all brokers may deliver nothing before it is replaced. Replacing it does no harm if
+there is nothing to deliver, or if the brokers are still away."""
 
 
 def record_of(message: Message, prefix: str) -> Record:
-    """A message as the processors know it; ``prefix`` is the stream's name."""
+    """The record of a message without an error, as processors take it; ``prefix`` is the stream's name."""
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None, "a message without an error has a topic"
     assert partition is not None, "and a partition"
@@ -76,10 +76,10 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 class LogReader:
     """Reads partitions by offset, without a consumer group.
 
-    Its client is not trusted to come back. Once all brokers that it knew were away for a moment, it has been seen to
-    say for minutes that they still were, and that a partition did not exist, while other clients were served. (Since
-    2.10 librdkafka lets go of brokers that metadata do not name, and one that is just waking up may name none: its
-    issue 5301.) So a client that has not answered a question is replaced, and so is one that has delivered nothing.
+    Its client is replaced if it does not answer a question, or delivers nothing after it has lost all brokers. For such
+    a client has been seen to report for minutes that all brokers were away, or that a partition did not exist, while
+    other clients were served. (Since 2.10, librdkafka drops brokers that metadata do not name, and a broker that has
+    just started may name none: its issue 5301.)
     """
 
     def __init__(self, properties: Mapping[str, object], prefix: str) -> None:
@@ -96,17 +96,17 @@ class LogReader:
         self._alone_since: float | None = None
 
     def _note(self, error: KafkaError) -> None:
-        """Note that the client has lost all brokers. Called by it, from the thread that polls it."""
+        """Note that the client has lost all brokers; called by it, from the thread that polls it."""
         if error.name() == "_ALL_BROKERS_DOWN" and self._alone_since is None:
             self._alone_since = time.monotonic()
         if callable(self._say):
             self._say(error)
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """The first offset a partition still has, and the one its next record will get.
+        """(the first offset that a partition still has, the offset that its next record will get).
 
-        A broker that is away for a moment is waited for. Raises :class:`LogUnavailable`, and :class:`NotAllowed` where
-        the brokers do not allow it.
+        A broker that is away for a moment is waited for. Raises :class:`LogUnavailable` if there is no answer, and
+        :class:`NotAllowed` if the brokers do not allow the question.
         """
         place = TopicPartition(f"{self._prefix}.{topic}", partition)
         began = time.monotonic()
@@ -118,7 +118,7 @@ class LogReader:
                 )
             except KafkaException as fault:
                 self._refuse(fault, place.topic)
-                # The client would go on asking the leader that it knows, too.
+                # The old client would go on asking the leader that it knows.
                 self._renew()
                 if time.monotonic() >= began + patience(fault):
                     raise LogUnavailable(
@@ -129,7 +129,7 @@ class LogReader:
                 return low, high
 
     def bounds_at(self, place: TopicPartition) -> tuple[int, int]:
-        """As :meth:`bounds`, of the log of a place."""
+        """The :meth:`bounds` of the log in which a place lies."""
         return self.bounds(self.topic_of(place), place.partition)
 
     def known_behind(self, place: TopicPartition) -> int | None:
@@ -137,11 +137,11 @@ class LogReader:
         return self.batch_ends.known_behind(place)
 
     def behind_silence(self, place: TopicPartition, end: int) -> TopicPartition | None:
-        """The first place behind the batch at a place, at which a client went silent; None where a new one reads it."""
+        """The first place behind the batch at a place where a client went silent; None if a new client can read it."""
         return self.batch_ends.behind_silence(place, end)
 
     def has_ended(self, topic: str, partition: int) -> bool:
-        """Whether the end of a partition that is followed has been reached, since it is."""
+        """Whether the end of a partition has been reached since it is followed."""
         return self._listening.has_ended((f"{self._prefix}.{topic}", partition))
 
     def topic_of(self, place: TopicPartition) -> str:
@@ -149,7 +149,7 @@ class LogReader:
         return place.topic.removeprefix(f"{self._prefix}.")
 
     def _renew(self) -> None:
-        """Take a new client, which knows nothing yet; it goes on where the old one was."""
+        """Replace the client by a new one, which goes on where the old one was."""
         self._go_on_with_a_new_client(self._positions())
 
     def _positions(self) -> list[TopicPartition]:
@@ -169,7 +169,7 @@ class LogReader:
         self._consumer.assign(list(places))
 
     def _refuse(self, fault: KafkaException, topic: str) -> None:
-        """Raise :class:`NotAllowed` where that is what is behind a fault: a topic one may not see has no partitions."""
+        """Raise :class:`NotAllowed` if a missing right is behind a fault: a topic one may not see looks missing."""
         error: object = fault.args[0] if fault.args else None
         if isinstance(error, KafkaError) and error.code() in UNKNOWN:
             try:
@@ -180,9 +180,9 @@ class LogReader:
             raise self._party.may_not("Read", f"topic {topic}", error)
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
-        """Records from ``start`` (or from the beginning, if that is later) up to but not including ``stop``.
+        """The records from ``start`` (or the beginning, if that is later) to before ``stop`` (or the end).
 
-        Raises :class:`LogUnavailable` where nothing comes for too long.
+        Raises :class:`LogUnavailable` if nothing comes for too long.
         """
         low, high = self.bounds(topic, partition)
         start, stop = max(start, low), min(stop, high)
@@ -200,7 +200,7 @@ class LogReader:
                 for message in self._heard(500, 0.05):
                     offset = message.offset()
                     assert offset is not None, "a record, the end of a partition and a bad batch have an offset"
-                    # The end is an event of its own: compaction may leave a gap there, which no record shows.
+                    # The end comes as an event: compaction may leave a gap before it, which no record shows.
                     if offset >= stop or is_end(message):
                         return
                     yield self._record(message, self._assign)
@@ -211,9 +211,9 @@ class LogReader:
             self._consumer.unassign()
 
     def _passed_over(self, place: TopicPartition, end: int) -> Record:
-        """What stands in the place of a batch at which the client has gone silent; it goes on behind it.
+        """The stand-in record of a batch at which the client has gone silent; reading goes on behind the batch.
 
-        Raises :class:`LogUnavailable` where nothing comes for another reason.
+        Raises :class:`LogUnavailable` if nothing comes for another reason.
         """
         behind = self.batch_ends.behind_silence(place, end)
         self._renew()
@@ -226,7 +226,10 @@ class LogReader:
         return not_read(self.topic_of(place), place)
 
     def _heard(self, most: int, timeout_seconds: float) -> Iterator[Message]:
-        """What one poll brings, without what passes by itself; errors that do not are raised."""
+        """The messages of one poll: records, ends, and batches that do not unpack.
+
+        Errors that pass by themselves are left out, and others are raised.
+        """
         messages = self._consumer.consume(most, timeout=timeout_seconds)
         if any(message.error() is None or is_end(message) for message in messages):
             self._alone_since = None
@@ -238,14 +241,17 @@ class LogReader:
                 yield message
 
     def _record(self, message: Message, go_on: Callable[[list[TopicPartition]], object]) -> Record:
-        """A message as a record. One that says that a batch does not unpack: what stands in its place."""
+        """The record of a message; the stand-in record if it says that a batch does not unpack.
+
+        Then ``go_on`` is called with the place behind the batch.
+        """
         if not does_not_unpack(message):
             return record_of(message, self._prefix)
         go_on([self.batch_ends.behind(message)])
         return stand_in(record_of(message, self._prefix))
 
     def follow(self, places: Sequence[tuple[str, int, int]]) -> None:
-        """Begin to deliver (topic, partition, from offset on) through :meth:`poll`."""
+        """Have :meth:`poll` deliver records from these places (topic, partition, first offset) on."""
         self._listening = Listening(time.monotonic())
         self._assign(
             [
@@ -255,9 +261,9 @@ class LogReader:
         )
 
     def poll(self, most: int, timeout_seconds: float) -> list[Record]:
-        """What has come since; at most ``most`` records. A broker that is away is waited for: nothing comes then.
+        """At most ``most`` records that have come since; none while a broker is away.
 
-        Where the client goes silent at a batch, what stands in its place comes; that may take a minute or so.
+        If the client goes silent at a batch, the batch's stand-in record comes; finding that out takes about a minute.
         """
         if self._alone_since is not None and time.monotonic() - self._alone_since > ALONE_SECONDS:
             logger.info("nothing has come since all brokers were away; going on with a new client")
@@ -265,13 +271,13 @@ class LogReader:
         messages, now = list(self._heard(most, timeout_seconds)), time.monotonic()
         self._listening.hear(messages, now)
         records = [self._record(message, self._seek) for message in messages if not is_end(message)]
-        # The place behind a batch that does not unpack is the client's alone until something has come from there.
+        # After a batch that does not unpack, the client's position is not known until something has come behind it.
         if now - self._looked_at >= LOOK_SECONDS and not any(does_not_unpack(message) for message in messages):
             records += self._passed_silence(now)
         return records
 
     def _passed_silence(self, now: float) -> list[Record]:
-        """What stands in the place of batches at which the client has gone silent."""
+        """The stand-in records of the batches at which the client has gone silent."""
         self._looked_at, places = now, self._positions()
         found = self._listening.find(places, self, now)
         if found.silence is Silence.NONE:
@@ -287,16 +293,16 @@ class LogReader:
             self._consumer.seek(place)
 
     def lags(self) -> dict[tuple[str, int], int]:
-        """Records still to be delivered by (topic, partition), as far as the client knows; it asks no broker."""
+        """(topic, partition) to the number of records still to come, as far as the client knows without asking."""
         return known_lags(self._consumer, self._consumer.position(self._consumer.assignment()), self._prefix)
 
     def close(self) -> None:
-        """Leave."""
+        """Close the client."""
         self._consumer.close()
 
 
 def in_batches(records: Iterable[Record], most: int = 500) -> Iterator[list[Record]]:
-    """The records in lists of so many; what is left, in a shorter one."""
+    """The records in lists of ``most``, the last of which may be shorter."""
     batch: list[Record] = []
     for record in records:
         batch.append(record)
@@ -308,7 +314,7 @@ def in_batches(records: Iterable[Record], most: int = 500) -> Iterator[list[Reco
 
 
 def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str) -> dict[tuple[str, int], int]:
-    """Records behind each place by (topic, partition), where the consumer has heard of the end; it asks no broker."""
+    """(topic, partition) to the number of records behind a place, as far as the consumer knows without asking."""
     lags = {}
     for place in places:
         _, end = consumer.get_watermark_offsets(place, cached=True)

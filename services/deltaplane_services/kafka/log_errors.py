@@ -1,4 +1,4 @@
-"""What the client's errors mean to a reader of logs: which pass by themselves, and which it cannot go on after."""
+"""The errors of the client, as a reader of logs treats them: those that pass by themselves, and those that end it."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ SETTLING_SECONDS = 5.0
 
 
 class LogUnavailable(DeltaplaneError):
-    """A topic cannot be read: it is missing, out of reach, or its beginning is gone."""
+    """A topic that cannot be read: it is missing or out of reach, or its beginning is gone."""
 
 
 _PASSING, UNKNOWN = codes(Answer.PASSES), codes(Answer.SETTLES)
 
 
 def is_end(message: Message) -> bool:
-    """Whether a message says that the end of its partition has been reached, at its offset."""
+    """Whether a message is the event that the end of its partition, its offset, has been reached."""
     error = message.error()
     return error is not None and error.name() == "_PARTITION_EOF"
 
 
 def is_of_group(message: Message) -> bool:
-    """Whether a message says that the client's group is closed to it: a reader by offset has no use for its group."""
+    """Whether a message is the error that the client may not use its group, which a reader by offset does not need."""
     error = message.error()
     return error is not None and error.name() == "GROUP_AUTHORIZATION_FAILED"
 
 
 def patience(fault: KafkaException) -> float:
-    """For how many seconds a call may be made again: a broker is away, or leadership is moving."""
+    """The seconds for which a call that failed may be repeated; 0 if the fault does not pass by itself."""
     error = fault.args[0] if fault.args else None
     if not isinstance(error, KafkaError):
         return 0.0
@@ -56,22 +56,19 @@ def patience(fault: KafkaException) -> float:
 
 
 def text_of(fault: KafkaException) -> str:
-    """What a fault says, and its name."""
+    """The message of a fault, with the name of its error."""
     error = fault.args[0] if fault.args else None
     return f"{error.str()} ({error.name()})" if isinstance(error, KafkaError) else str(fault)
 
 
 def is_passing(message: Message) -> bool:
-    """Whether a message is an event that the client gets over by itself: the end of a partition, a broker away."""
+    """Whether a message is an error that passes by itself, or an event: the end of a partition, a broker away."""
     error = message.error()
     return error is not None and error.code() in _PASSING
 
 
 def raise_if_error(message: Message, party: Party = ANYBODY) -> None:
-    """Raise :class:`LogUnavailable` where a message is an error that reading cannot go on after.
-
-    :class:`NotAllowed` where ``party`` may not read what it tried to read.
-    """
+    """Raise :class:`LogUnavailable` if a message is an error, and :class:`NotAllowed` if it is about missing rights."""
     error = message.error()
     if error is None:
         return

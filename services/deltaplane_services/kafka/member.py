@@ -1,9 +1,9 @@
-"""A member of a consumer group that gets back into it.
+"""A member of a consumer group that gets back into the group after it was dropped.
 
-A client whose group has given it up (its process was frozen, or the broker) asks to be let in again by itself. Where a
+If a group has dropped a client (its process or the broker was frozen), the client asks to join again by itself. If a
 broker was frozen for most of a minute, that request has been seen to be lost: the group was empty, the client waited
-for an answer (it does so for as long as max.poll.interval.ms, five minutes), and a merger that called itself ready was
-not elected. So a member that is not let in for half a minute asks anew, with a new client.
+for an answer (for up to max.poll.interval.ms, five minutes), and a merger that called itself ready was not elected. So
+a member that has waited for half a minute asks again, with a new client.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ __all__ = ["JOIN_SECONDS", "Change", "Member"]
 logger = logging.getLogger(__name__)
 
 JOIN_SECONDS = 30.0
-"""How long a member waits to be let in before it asks with a new client. The group may have reason to make it wait (a
-member that is busy holds up all others, for up to max.poll.interval.ms); asking anew costs nothing then."""
+"""How long a member waits to join before it asks with a new client. The group may have reason to let it wait (a member
+that is busy holds up all others, for up to max.poll.interval.ms); asking again does no harm then."""
 
 Change = Callable[[Consumer, list[TopicPartition]], None]
 
 
 def _nothing(consumer: Consumer, places: list[TopicPartition]) -> None:
-    """The client does by itself what is to be done."""
+    """Leave the change to the client."""
 
 
 class Member:
-    """Subscribes to ``topics`` with a client from ``make``; changes are told in the course of :meth:`consume`.
+    """A member that subscribes to ``topics``, with a client from ``make``.
 
-    ``joined``: whether the group has given this member its part, be it none, and has not taken it back since.
-    ``client`` is the client of the moment: what is asked of it holds until the next :meth:`consume`.
+    ``assigned``, ``revoked`` and ``lost`` are called, within :meth:`consume`, when partitions come and go. ``joined``:
+    whether the group has given this member its partitions, perhaps none, and has not taken them back. ``client`` is the
+    client in use, which the next :meth:`consume` may replace.
     """
 
     def __init__(
@@ -55,11 +56,11 @@ class Member:
 
     @property
     def asked(self) -> bool:
-        """Whether this member has asked to be let in."""
+        """Whether this member has asked to join."""
         return self._asked_at is not None
 
     def join(self) -> None:
-        """Ask to be let in."""
+        """Ask to join the group."""
         self.joined, self._asked_at = False, time.monotonic()
         self.client.subscribe(
             self._topics,
@@ -70,7 +71,7 @@ class Member:
 
     def _noting(self, change: Change, *, joined: bool) -> Change:
         def told(consumer: Consumer, places: list[TopicPartition]) -> None:
-            # What a client says that has been let go of is of no interest, and may come from another thread.
+            # A client that was replaced may still call, even from another thread; that is ignored.
             if consumer is self.client:
                 self.joined, self._asked_at = joined, time.monotonic()
                 change(consumer, places)
@@ -78,14 +79,14 @@ class Member:
         return told
 
     def join_anew(self) -> None:
-        """Ask to be let in with a new client, and let go of the old one without waiting for it."""
+        """Ask to join with a new client, and close the old one in the background."""
         old, self.client = self.client, self._make()
-        # It may wait for a broker that does not answer.
+        # Closing may wait for a broker that does not answer.
         threading.Thread(target=_leave, args=(old,), name="deltaplane-leaving", daemon=True).start()
         self.join()
 
     def consume(self, most: int, timeout_seconds: float) -> list[Message]:
-        """Up to so many messages. Raises what the client raises."""
+        """At most ``most`` messages, within ``timeout_seconds``. Raises what the client raises."""
         if not self.joined and self._asked_at is not None and time.monotonic() - self._asked_at > JOIN_SECONDS:
             logger.warning(
                 "%s: not let into the group for %.0f s; asking anew, with a new client", self._topics, JOIN_SECONDS

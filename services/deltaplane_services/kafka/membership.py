@@ -1,7 +1,7 @@
-"""What ends a client for good: a group that has shut it out, and brokers that do not allow what it is there for.
+"""The errors that end a client for good: its group has shut it out, or the brokers do not allow its work.
 
-Neither passes by itself, so neither is tried again: the service ends with a message, and whoever starts it again is
-told at the start what is missing (start.py). A reader that went on would be told once, and then hear nothing for ever.
+Neither passes by itself, so neither is tried again: the service ends with a message, and a start of it says what is
+missing (start.py). A reader that went on would get the error once, and then nothing for ever.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from deltaplane_services.kafka.client_errors import Answer, codes
 __all__ = ["ANYBODY", "REFUSALS", "MembershipLost", "NotAllowed", "Party", "is_refusal", "refuse_fatal"]
 
 REFUSALS = codes(Answer.ENDS_REFUSED)
-"""Codes of the errors by which brokers say that somebody may not do something. The last is what a client hears that
-may write no topic at all."""
+"""The codes of the errors that say that a client has no right to something. The last of them is what a client gets that
+may not write any topic."""
 
 
 class MembershipLost(DeltaplaneError):
-    """The group has shut this member out for good."""
+    """A group that has shut this member out for good."""
 
 
 class NotAllowed(DeltaplaneError):
-    """The brokers do not allow this client what it is there for."""
+    """A client that the brokers do not allow to do its work."""
 
 
 @dataclass(frozen=True)
 class Party:
-    """Whom the brokers take a client for, as far as it knows itself, and its consumer group."""
+    """The principal of a client, as far as the client knows it, and its consumer group."""
 
     who: str = "this client"
     group: str = "(its own)"
 
     @classmethod
     def of(cls, properties: Mapping[str, object]) -> Party:
-        """The party that a client of these properties is. A name is no secret; a password is, and is not looked at."""
+        """The party of a client with these properties; only names are read from them, and no password."""
         group = str(properties.get("group.id", "(none)"))
         if user := properties.get("sasl.username"):
             return cls(f"user {str(user)[:100]!r}", group)
@@ -48,7 +48,7 @@ class Party:
         return cls("this client, which gave no name,", group)
 
     def may_not(self, operation: str, what: str, error: object = None) -> NotAllowed:
-        """What to raise where the brokers refuse an operation on ``what``."""
+        """The error to raise if the brokers refuse an operation on ``what``."""
         said = f" ({error.name()})" if isinstance(error, KafkaError) else ""
         return NotAllowed(
             f"kafka: {self.who} may not {operation} {what}{said}; what each role needs is printed by: deltaplane topics"
@@ -60,15 +60,15 @@ ANYBODY = Party()
 
 
 def is_refusal(error: object) -> bool:
-    """Whether an error says that somebody may not do something."""
+    """Whether an error says that a right is missing."""
     return isinstance(error, KafkaError) and error.code() in REFUSALS
 
 
 def refuse_fatal(errors: Iterable[object], party: Party = ANYBODY) -> None:
-    """Raise :class:`MembershipLost` if one of these is an error after which the client is of no use any more.
+    """Raise :class:`MembershipLost` if after one of these errors the client can do nothing more.
 
-    In a poll such an error comes once, is not marked as fatal, and may stand behind others. :class:`NotAllowed` where
-    the group is closed to ``party``.
+    In a poll such an error comes once, is not marked as fatal, and may stand behind others. Raises :class:`NotAllowed`
+    if ``party`` may not use its group.
     """
     for error in errors:
         if not isinstance(error, KafkaError):

@@ -1,8 +1,8 @@
 """The merger's loop on Kafka: deltas in by offset, models and checkpoints out.
 
-Several mergers may run; membership of a group on the one-partition checkpoints topic elects the one that publishes. The
-others wait. A merger that was paused and still believes itself elected does no harm: checkpoints are compared by
-offset, model versions that are not higher are ignored, and the merger that does know more publishes above it.
+Several mergers may run, and one is elected to publish: the member of their group that has the only partition of the
+checkpoints topic. The others wait. A merger that was paused and still believes itself elected does no harm: checkpoints
+are compared by offset, model versions that are not higher are ignored, and the elected merger publishes a higher one.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ __all__ = ["QUIET_SECONDS", "MergerClients", "MergerPace", "MergerService"]
 
 logger = logging.getLogger(__name__)
 QUIET_SECONDS = 5.0
-"""The end of a log may be the mark of somebody's transaction, which is no record: so long it is waited for."""
+"""How long the last record of a log is waited for; a log may end with the mark of a transaction, which is no record."""
 
 
 @dataclass(frozen=True)
 class MergerClients:
-    """Makes the clients of a merger, all on the central cluster; the consumer is only for the election."""
+    """Functions that make the clients of a merger, all on the central cluster; the consumer is for the election."""
 
     consumer: Callable[[], Consumer]
     publisher: Callable[[], Publisher]
@@ -57,7 +57,7 @@ class MergerClients:
 
 @dataclass(frozen=True)
 class MergerPace:
-    """Models at most every ``refresh_seconds``, checkpoints every ``checkpoint_seconds``."""
+    """The pace of a merger: at most one model every ``refresh_seconds``, checkpoints every ``checkpoint_seconds``."""
 
     refresh_seconds: float = 0.1
     checkpoint_seconds: float = 10.0
@@ -87,15 +87,15 @@ class MergerService(ServiceLoop):
         self._reader = clients.reader()
         self._reader.batch_ends.watch = self._watch
         self._topics = SourceTopics(definition, (clients.watch(),), (DELTAS, CHECKPOINTS, MODELS))
-        # Fails at once where the stream's models are of another definition.
+        # This raises at once if the stream's models are of another definition.
         ModelFollower(self._reader, definition)
         self._clocks = ClockWarnings(definition)
-        # Sources whose newest checkpoint is larger than its topic admits.
+        # Sources whose last checkpoint was larger than its topic admits.
         self._aside = SetAside[Source]()
         self._published_at = self._checkpointed_at = 0.0
         self._left_out = 0
         self._has_place = False
-        # Deltas partition to the end that it had when this merger began, as long as that has not been reached.
+        # Partition of deltas to the end that it had when this merger began, until that end has been read.
         self._ahead: dict[int, int] = {}
         self._heard_at = 0.0
         self._election = Member(
@@ -109,7 +109,7 @@ class MergerService(ServiceLoop):
 
     @property
     def elected(self) -> bool:
-        """Whether this merger publishes."""
+        """Whether this merger is elected and works."""
         return self.processor is not None
 
     # Election --------------------------------------------------------------------------------------------------------
@@ -123,14 +123,14 @@ class MergerService(ServiceLoop):
         if places:
             logger.info("standing by")
             self._has_place, self.processor, self._aside = False, None, SetAside[Source]()
-            # A client reads ahead, and would hold megabytes of deltas for as long as another one is elected.
+            # The client would read ahead, and hold megabytes of deltas for as long as another merger is elected.
             self._reader.follow([])
 
     def _begin(self) -> MergerProcessor:
-        """Go on where the checkpoints leave off.
+        """A processor that goes on from the checkpoints.
 
-        Raises :class:`DeltaGap` where deltas behind them are gone, :class:`LogReplaced` where the newest model has read
-        deltas that are not there.
+        Raises :class:`DeltaGap` if deltas after them are gone, and :class:`LogReplaced` if the newest model has read
+        deltas that the log does not have.
         """
         processor = MergerProcessor(self.definition)
         _, end = self._reader.bounds(CHECKPOINTS, 0)
@@ -154,7 +154,7 @@ class MergerService(ServiceLoop):
                 processor.solver_changed,
             )
         if processor.model is not None:
-            # Its counters go on from here, whichever merger made it.
+            # The counters of the metrics go on from the last model, whichever merger made it.
             self._watch.model(processor.model)
         _, end = self._reader.bounds(MODELS, 0)
         starts, ahead = [], {}
@@ -179,7 +179,7 @@ class MergerService(ServiceLoop):
     # Work ------------------------------------------------------------------------------------------------------------
 
     def _go_on(self, pause_seconds: float) -> None:
-        # What was not acknowledged may have arrived or not: the log says; what is in no checkpoint is read again.
+        # Records without an acknowledgement may have arrived: the next beginning finds that out from the log.
         self.processor = None
         time.sleep(pause_seconds)
 
@@ -193,19 +193,19 @@ class MergerService(ServiceLoop):
                     f"{self.definition.name}: the topics {', '.join(replaced)} were deleted and made again while this"
                     " merger worked on them; it ends here. Started again, it says what to do"
                 )
-            # The group has no place to give while its topic is away, and a client asks for it again in minutes only.
+            # While the topic is away, the group assigns nothing, and a client would ask again only after minutes.
             self._election.join_anew()
         if self._has_place:
             if self.processor is None:
-                # It begins with the topics that there are now. Those that it worked on before it failed may be gone,
-                # and their ids would pass for a change while it works.
+                # The ids of the topics are asked for again: if topics were made anew after a failure, that must not
+                # be taken for a change while this processor works.
                 self._topics.look(ANSWER_SECONDS)
                 self.processor = self._begin()
             self._work(self.processor, most, timeout_seconds)
 
     def _work(self, processor: MergerProcessor, most: int, timeout_seconds: float) -> None:
         records = self._reader.poll(most, timeout_seconds)
-        # Dead letters are safe BEFORE a checkpoint passes over their causes.
+        # Dead letters are acknowledged BEFORE a checkpoint goes on behind their causes.
         self._publish(processor.process([record for record in records if record.topic == DELTAS]))
         for record in records:
             if record.topic == MODELS:
@@ -224,7 +224,7 @@ class MergerService(ServiceLoop):
         self._publishers.then.check()
 
     def _publish_checkpoints(self, processor: MergerProcessor, now: float) -> None:
-        """Publish what has changed. What its topic refuses for its size costs no other, and models go on."""
+        """Publish the checkpoints of sources that have changed; one that is too large for its topic stops no other."""
         waiting = [source for source in self._aside.reasons if not self._aside.may_try(source, now)]
         output = processor.checkpoints(waiting)
         self._publish(Output(output.first))
@@ -260,16 +260,16 @@ class MergerService(ServiceLoop):
             )
 
     def _has_caught_up(self, records: Sequence[Record], now: float) -> bool:
-        """Whether all has been read that was there at the beginning.
+        """Whether all deltas that were there at the beginning have been read.
 
-        Until then no model is published: it must not contain less than one that was there before it, or a row that one
-        was without.
+        Until then no model is published, since it could contain less than the model before it, or a row that was
+        retired there.
         """
         for record in records:
             if record.topic == DELTAS and record.offset + 1 >= self._ahead.get(record.partition, 0):
                 self._ahead.pop(record.partition, None)
             self._heard_at = now
-        # Quiet alone says nothing: a client that meets a batch which it cannot read is quiet, too, and not at the end.
+        # Silence alone is not enough: a client that meets a batch which it cannot read is silent, too.
         at_the_ends = all(self._reader.has_ended(DELTAS, partition) for partition in self._ahead)
         if self._ahead and at_the_ends and now - self._heard_at > QUIET_SECONDS:
             logger.warning("no record came up to the ends %s; what there is has been read", self._ahead)
@@ -277,7 +277,7 @@ class MergerService(ServiceLoop):
         return not self._ahead
 
     def _see_model(self, processor: MergerProcessor, record: Record) -> None:
-        """Its own model comes back, or that of another that believes to be the merger."""
+        """Take note of a model on its topic: this merger's own, or that of another that believes itself elected."""
         try:
             model = readable_model(record, self.definition)
         except DefinitionMismatch as fault:
@@ -291,7 +291,7 @@ class MergerService(ServiceLoop):
                 self._watch.model(model)
 
     def tell(self) -> None:
-        """Tell the metrics where this merger stands; after every turn."""
+        """Give the metrics the state of this merger; called after every turn."""
         processor = self.processor
         self._watch.topics(self._topics.faults())
         self._watch.turn(
@@ -312,7 +312,7 @@ class MergerService(ServiceLoop):
         super()._publish(output)
 
     def _finish(self) -> None:
-        """Leave a last model and checkpoints behind."""
+        """Publish a last model and checkpoints."""
         if self.processor is not None:
             if not self._ahead:
                 self._publish(self.processor.publish(time.time_ns() // 1_000_000))

@@ -1,7 +1,7 @@
-"""Publishing to an ordered log: what is acknowledged, and at which offset.
+"""Publishing to an ordered log, with acknowledgements and offsets.
 
-A delivery that fails is never retried here: what was published behind it may have arrived, so the only safe answer is
-the caller's (claim again, rebuild). Confluent's client is used from one thread.
+A delivery that has failed is never retried here: records published after it may have arrived, so that only the caller
+can recover (claim again, rebuild). Confluent's client is used from one thread.
 """
 
 from __future__ import annotations
@@ -36,30 +36,31 @@ Delivered = Callable[[str, float], None]
 
 MOST_UNACKNOWLEDGED = 256
 MOST_UNACKNOWLEDGED_SAMPLES = 10_000
-"""Of a producer of samples, which are many and small: with fewer it would wait for a round trip to the broker most of
-the time. Bytes have a bound of their own in the client."""
+"""The most unacknowledged records of a producer of samples, which are many and small: with fewer it would mostly wait
+for the broker. The client bounds their bytes."""
 
 
 class Answered(Protocol):
-    """Is told of a record whether its topic admits one so large."""
+    """A function that is called with each record, and whether its topic admits one so large."""
 
     def __call__(self, record: Outgoing, *, fits: bool) -> None:
-        """Called from the thread that publishes."""
+        """Take note of the answer; called from the thread that publishes."""
 
 
 def nobody(topic: str, seconds: float) -> None:
-    """Of each acknowledged record, the topic and the seconds since it was handed over: where nobody wants to know."""
+    """Ignore an acknowledgement: the topic of a record, and the seconds since it was handed over."""
 
 
 class DeliveryFailed(DeltaplaneError):
-    """A record was not acknowledged; whether it arrived is not known."""
+    """A record that was not acknowledged; whether it has arrived is not known."""
 
 
 class Publisher:
-    """An idempotent producer that remembers the first delivery that failed and refuses to go on after it.
+    """An idempotent producer that refuses to go on after the first delivery that has failed.
 
-    It waits for acknowledgements once more than ``most_unacknowledged`` records are without one. ``announcement`` goes
-    along with records that others judge by their definition.
+    ``prefix`` is the stream's name. ``on_delivered`` is called with each acknowledged record's topic, and the seconds
+    that it took. The producer waits for acknowledgements once more than ``most_unacknowledged`` are missing.
+    ``announcement`` is that of the writer's definition, sent as a header of some records.
     """
 
     def __init__(
@@ -80,10 +81,11 @@ class Publisher:
         self._announcements = Announcements(announcement)
 
     def publish(self, records: Iterable[Outgoing], answered: Answered | None = None) -> None:
-        """Hand records over in order.
+        """Hand records over to the client, in order.
 
-        Raises :class:`DeliveryFailed` if any delivery so far has failed, :class:`NotAllowed` if the brokers refuse it.
-        Where ``answered`` is given, it is told whether each record fits its topic, and one that does not is no failure.
+        ``answered``, if given, is called with each record and whether it fits its topic; then a record that does not
+        fit is no failure. Raises :class:`DeliveryFailed` if any delivery so far has failed, and :class:`NotAllowed` if
+        the brokers did not allow one.
         """
         for record in records:
             self._produce(record, answered)
@@ -109,7 +111,7 @@ class Publisher:
                     headers=[*record.headers, *self._announcements.beside(record.topic, record.partition)],
                 )
             except BufferError:
-                # The local queue is full: the network is the limit, so wait for it.
+                # The local queue is full, since the network is slower: wait for it.
                 self._producer.poll(0.1)
                 self.check()
             except KafkaException as fault:
@@ -144,7 +146,7 @@ class Publisher:
         return DeliveryFailed(f"publish to {topic}-{partition}: {error}")
 
     def publish_and_wait(self, record: Outgoing) -> int:
-        """Publish one record and return its offset, once every in-sync replica has it.
+        """The offset of a record that is published, once every in-sync replica has it.
 
         Raises :class:`DeliveryFailed` and :class:`NotAllowed`.
         """
@@ -174,13 +176,13 @@ class Publisher:
         return place[0]
 
     def check(self) -> None:
-        """Serve delivery reports. Raises what has failed of the deliveries so far, as :meth:`publish` does."""
+        """Process the delivery reports that have come. Raises as :meth:`publish` does if a delivery has failed."""
         self._producer.poll(0)
         if self._failure is not None:
             raise self._failure
 
     def flush(self, timeout_seconds: float = REQUEST_TIMEOUT_SECONDS) -> None:
-        """Wait until everything is acknowledged. Raises :class:`DeliveryFailed` if it is not in time."""
+        """Wait until everything is acknowledged. Raises as :meth:`publish` does, also if it takes too long."""
         left = self._producer.flush(timeout_seconds)
         if left and self._failure is None:
             self._failure = DeliveryFailed(
@@ -189,16 +191,16 @@ class Publisher:
         self.check()
 
     def abandon(self) -> None:
-        """Throw away what has not been sent, without waiting."""
+        """Discard all records that have not been acknowledged, without waiting."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._producer.poll(0)
 
 
 @dataclass(frozen=True)
 class Publishers:
-    """Where the output of a service goes: ``first``, what must be safe before the rest, and ``then``, the rest.
+    """The publishers of a service's output: ``first`` for what must be acknowledged before the rest, ``then`` for it.
 
-    Both may be one publisher.
+    Both may be the same publisher.
     """
 
     first: Publisher
@@ -206,14 +208,14 @@ class Publishers:
 
     @classmethod
     def of_one(cls, publisher: Publisher) -> Publishers:
-        """One publisher for both."""
+        """Publishers of which both are the same."""
         return cls(publisher, publisher)
 
     def publish(self, output: Output) -> None:
         """Publish ``output.first``, wait until all of it is acknowledged, and publish ``output.then``.
 
-        Dead letters and receipts are safe before a delta, a checkpoint or a commit passes over their causes. Raises
-        what :meth:`Publisher.publish` does.
+        So dead letters and receipts are acknowledged before a delta, a checkpoint or a commit goes on behind their
+        causes. Raises as :meth:`Publisher.publish` does.
         """
         if output.first:
             self.first.publish(output.first)
@@ -221,7 +223,7 @@ class Publishers:
         self.then.publish(output.then)
 
     def abandon(self) -> None:
-        """Throw away what has not been sent, without waiting."""
+        """Discard all records that have not been acknowledged, without waiting."""
         for publisher in {self.first, self.then}:
             publisher.abandon()
 

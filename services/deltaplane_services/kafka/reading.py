@@ -1,9 +1,9 @@
-"""How far a client has delivered a log since it was last told where to read, and what is odd about what it delivers.
+"""A check that a client delivers a log from the offset at which it was told to read.
 
-A client that is told to read from another place may still hand over what it had fetched for the place before. The first
-record shows it: it lies beyond the place that was asked for. But so does the first record behind a gap, and logs have
-gaps by right. So the place is asked for once more; if the same record comes again, the gap is the log's own. Whatever
-follows the first record comes in order.
+The problem: a client that is told to read from another offset may still deliver what it had fetched for the offset
+before. Then the first record lies beyond the offset that was asked for. But so does the first record behind a gap, and
+logs may have gaps. How it is solved: the offset is asked for once more. If the same record comes again, the log has a
+gap there. All records after the first must come in order.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ __all__ = ["Reading"]
 
 @dataclass
 class Reading:
-    """One log of one source. ``asked_from``: where the client was last told to read; None before it ever was."""
+    """The reading of one log of one source; ``asked_from`` is the offset last asked for, None before there is one."""
 
     asked_from: int | None = None
     _expected: int = 0
     _begun: bool = False
-    # The place that was asked for twice, and the first record that came from there.
+    # (the offset that was asked for a second time, the offset of the first record that had come).
     _gap: tuple[int, int] | None = None
 
     def ask(self, offset: int) -> None:
-        """Note that the client has been told to read from an offset on."""
+        """Take note that the client has been told to read from an offset on."""
         self.asked_from = self._expected = offset
         self._begun = False
 
     def hear(self, records: Sequence[Record], end: int | None) -> bool:
-        """Whether these records, the next that came, are to be taken; otherwise the place is to be asked for again.
+        """Whether to take the next records that came; if not, the offset must be asked for again.
 
-        ``end``: the offset behind the log's last record, if it is known. Raises :class:`LogDisorder` where offsets do
-        not ascend, or lie beyond the end.
+        ``end`` is the offset behind the log's last record, or None if it is not known. Raises :class:`LogDisorder` if
+        offsets do not ascend, or lie beyond the end.
         """
         if not records or self.asked_from is None:
             return True
         log = f"{records[0].topic}-{records[0].partition}"
         offsets = [record.offset for record in records]
         if not self._begun:
-            # What lies before the place was fetched for an earlier one.
+            # Records before the offset were fetched for an earlier one.
             offsets = [offset for offset in offsets if offset >= self._expected]
             if not offsets:
                 return True

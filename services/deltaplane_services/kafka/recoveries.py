@@ -1,4 +1,4 @@
-"""What a service does about failures that may pass: how often it goes on in a row, and how long it waits before."""
+"""Failures in a row that a service goes on after, and the pauses between them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from deltaplane_services.kafka.membership import Party, refuse_fatal
 from deltaplane_services.kafka.publishing import DeliveryFailed
 
 MAY_PASS = (DeliveryFailed, LogUnavailable, KafkaException)
-"""What ends a turn of a service and not the service."""
+"""The errors that end a turn of a service, but not the service."""
 
 FAILURES_IN_A_ROW = 10
-"""Failed turns of a merger or a scorer without a success between them, after which it gives up and exits."""
+"""The most failed turns in a row of a merger or scorer; after one more it exits."""
 
 __all__ = ["CALM_SECONDS", "FAILURES_IN_A_ROW", "MAY_PASS", "RECOVERIES_IN_A_ROW", "Recoveries"]
 
 RECOVERIES_IN_A_ROW = 30
-"""Failures of a worker without a calm minute between them, after which it gives up and exits: about ten minutes."""
+"""The most failures of a worker without a calm minute in between; one more ends it, after about ten minutes."""
 
 CALM_SECONDS = 60.0
-"""Turns of a worker succeed while sources of it do not, so that only time tells that it has recovered."""
+"""Seconds without a failure after which a worker has recovered; turns succeed even while some of its sources fail."""
 
 
 class Recoveries:
-    """Counts failures in a row; all times are of one monotonic clock, in seconds. ``try_at``: when to try again.
+    """The number of failures in a row, and ``try_at``, when to try again.
 
-    ``most`` failures may follow each other. Pauses between them begin at ``shortest_seconds``, are doubled each time,
-    and end at ``longest_seconds``. A failure that comes more than ``calm_seconds`` after the last one begins a new row.
+    All times are of one monotonic clock, in seconds. At most ``most`` failures may follow each other. Pauses begin at
+    ``shortest_seconds``, double each time, and end at ``longest_seconds``. A failure more than ``calm_seconds`` after
+    the last one begins a new row.
     """
 
     def __init__(
@@ -48,14 +49,14 @@ class Recoveries:
 
     @classmethod
     def of_worker(cls, party: Party) -> Recoveries:
-        """Those of a worker."""
+        """The recoveries that a worker is allowed."""
         return cls(party, RECOVERIES_IN_A_ROW, shortest_seconds=0.2, longest_seconds=10.0, calm_seconds=CALM_SECONDS)
 
     def fail(self, fault: DeltaplaneError | KafkaException, now: float, *, counts: bool = True) -> float:
-        """The seconds to wait after one more failure, which may be one that does not count.
+        """The seconds to wait after one more failure; ``counts``: whether it counts as one of the row.
 
-        Raises ``fault`` after too many in a row, as a :class:`LogUnavailable` if it is the client's, and at once what
-        :func:`deltaplane_services.kafka.membership.refuse_fatal` raises.
+        Raises ``fault`` after too many in a row, as a :class:`LogUnavailable` if it is one of the client. Raises at
+        once what :func:`deltaplane_services.kafka.membership.refuse_fatal` raises.
         """
         refuse_fatal(fault.args, self._party)
         if counts:
@@ -69,10 +70,10 @@ class Recoveries:
         return pause
 
     def succeed(self) -> None:
-        """A turn went well, which ends the row of failures; with ``calm_seconds``, only time does."""
+        """Take note that a turn has succeeded, which ends the row of failures unless there are ``calm_seconds``."""
         if self._calm_seconds == math.inf:
             self.count = 0
 
     def __str__(self) -> str:
-        """How many there were, and how many there may be."""
+        """The number of failures in the row, and the most that are allowed."""
         return f"{self.count} of {self._most}"

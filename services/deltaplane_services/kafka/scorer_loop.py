@@ -1,7 +1,7 @@
 """The scorer's loop on Kafka: queries in by consumer group, predictions out, each keyed by its query's place.
 
-A query whose prediction was published but not committed is answered again under the same key: at least once, and who
-reads the predictions by key sees one answer.
+If the prediction of a query was published but the query not committed, it is answered again under the same key. So each
+query is answered at least once, and a reader of predictions by key sees one answer.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ logger = logging.getLogger(__name__)
 
 
 UNREADABLE = "deltaplane-headers-unreadable"
-"""The header of an answer to a query whose own headers are no texts."""
+"""The header of an answer to a query whose own headers cannot be read."""
 
 
 @dataclass(frozen=True)
 class ScorerClients:
-    """Makes the clients of a scorer, all on the central cluster."""
+    """Functions that make the clients of a scorer, all on the central cluster."""
 
     consumer: Callable[[], Consumer]
     publisher: Callable[[], Publisher]
@@ -54,7 +54,7 @@ class ScorerClients:
 class ScorerService(ServiceLoop):
     """One scorer process: ``step`` is one turn of its loop. Queries wait in their topic until there is a plane.
 
-    After a failure it joins its group anew, and goes on behind the last commit.
+    After a failure it joins its group again, and goes on from the last commit.
     """
 
     going_on = "going on behind what was committed"
@@ -89,7 +89,7 @@ class ScorerService(ServiceLoop):
 
     @property
     def _outage(self) -> str | None:
-        """What keeps every scorer from its work: no broker answers, or topics are missing."""
+        """What keeps every scorer from its work, in words: silent brokers, or missing topics; None if nothing."""
         if self._topics.silence is not None:
             return f"no broker answers: {self._topics.silence}"
         if self._topics.missing:
@@ -97,9 +97,9 @@ class ScorerService(ServiceLoop):
         return None
 
     def _turn(self, most: int, timeout_seconds: float) -> None:
-        """A newer model first, then queries, then the commit of what was answered."""
+        """Take a newer model, then answer queries, then commit them."""
         self._models.poll(most, 0.0 if self.processor.ready else timeout_seconds)
-        # The follower knows which is the newest: of a log that began anew even one of a lower version.
+        # The follower knows the newest model; on a topic that was made anew its version may be lower.
         self.processor.model = self._models.model
         if not self.processor.ready:
             return
@@ -121,11 +121,11 @@ class ScorerService(ServiceLoop):
             self._publishers.then.flush()
             self._commit(messages, [behind for _, behind in silent.passed])
         if silent.silence is not Silence.NONE:
-            # A client that has met such a batch is of no use any more; the next one goes on behind what is committed.
+            # A client that has met such a batch delivers nothing more; a new one goes on from the commit.
             self._member.join_anew()
 
     def _silent(self, messages: list[Message]) -> Found:
-        """What is behind it where nothing has come for long of queries, though their log goes on."""
+        """The silence found if no queries have come for long though their log goes on."""
         client, now = self._member.client, time.monotonic()
         self._listening.hear(messages, now)
         places = client.position(client.assignment()) if self._member.joined else []
@@ -135,7 +135,7 @@ class ScorerService(ServiceLoop):
         return self._listening.find(places, self._queries, now)
 
     def _look_at_queries(self) -> None:
-        """Begin at the beginning of a queries topic that was made anew: what was committed is of the one before."""
+        """If the queries topic was made anew, go on at its beginning: the commit is that of the topic before."""
         found = self._topics.ids.get(f"{self._definition.name}.{QUERIES}", "")
         if found and found != self._queries_id:
             known, self._queries_id = self._queries_id, found
@@ -145,7 +145,7 @@ class ScorerService(ServiceLoop):
                 self._member.join_anew()
 
     def _record(self, message: Message) -> Record:
-        """A query. What stands in the place of a batch that does not unpack is one that cannot be answered."""
+        """The query of a message; for a batch that does not unpack, a stand-in that cannot be answered."""
         if not does_not_unpack(message):
             raise_if_error(message, self._clients.party)
             return record_of(message, self._definition.name)._replace(headers=headers_of(message))
@@ -153,14 +153,14 @@ class ScorerService(ServiceLoop):
         return stand_in(record_of(message, self._definition.name))
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Find the places to go on at. What is raised in here would come out of the client as something else."""
+        """Find the places to go on at. The client would turn an error raised here into another, so it is kept."""
         try:
             self._place(consumer, places)
         except (KafkaException, DeltaplaneError) as fault:
             self._not_placed = fault
 
     def _place(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Go on behind the last query that was answered; at the beginning of what there is where none was."""
+        """Go on behind the last query that was answered, or at the beginning of the log if none was."""
         committed = consumer.committed(places, timeout=ATTEMPT_SECONDS)
         for place in committed:
             low, high = self._queries.bounds(QUERIES, place.partition)
@@ -182,7 +182,7 @@ class ScorerService(ServiceLoop):
         consumer.assign(committed)
 
     def _commit(self, messages: list[Message], behind: list[TopicPartition]) -> None:
-        """Commit what was answered, and the places behind batches that no client reads."""
+        """Commit the queries that were answered, and the places behind batches that no client reads."""
         ends: dict[tuple[str, int], int] = {}
         for message in messages:
             record = record_of(message, "")
@@ -194,23 +194,23 @@ class ScorerService(ServiceLoop):
                 asynchronous=False,
             )
         except KafkaException as fault:
-            # The group is moving its partitions, or the broker is away. Whoever goes on answers these queries again.
+            # The group is moving its partitions, or the broker is away. These queries will be answered again.
             logger.info("answered queries were not committed (%s)", fault)
 
     def tell(self) -> None:
-        """Tell the metrics where this scorer stands; after every turn."""
+        """Give the metrics the state of this scorer; called after every turn."""
         self._watch.turn(self.processor, outage=self._outage, stale=self._models.stale)
         client = self._member.client
         self._watch.lags(known_lags(client, client.position(client.assignment()), self._definition.name))
 
     def _leave(self) -> None:
         self._member.close()
-        self._models.close()  # And the watch over the topics.
+        self._models.close()  # This closes the watch over the topics, too.
         self._queries.close()
 
 
 def headers_of(message: Message) -> Headers:
-    """The headers of a query. Where a name is no text, the client makes nothing of any of them, and one says so."""
+    """The headers of a query. If a name is no text, the client returns none of them, and one header says so."""
     try:
         found: Any = message.headers() or ()
     except (UnicodeDecodeError, SystemError):

@@ -1,7 +1,7 @@
-"""The life of a service process: run until told to stop, finish, leave; never hang on the way out.
+"""The life of a service process: it runs until it is told to stop, finishes, and never hangs on the way out.
 
-The signal is heard by a thread of its own. The main thread may sit in a call of the client that comes back only when a
-broker does, and Python runs no handler before that.
+A thread of its own waits for the signal. The main thread may be in a call of the client that returns only when a broker
+answers, and Python runs no signal handler before that.
 """
 
 from __future__ import annotations
@@ -29,20 +29,21 @@ EXIT_BY_FORCE = 3
 
 
 class Service(Protocol):
-    """What can be run: one turn of a loop, and an end."""
+    """A service that can be run: turns of a loop, and an end."""
 
     def step(self, most: int, timeout_seconds: float) -> None:
-        """One turn."""
+        """Do one turn of the loop, with at most ``most`` records."""
 
     def close(self) -> None:
-        """Finish and leave."""
+        """Finish the work, and close all clients."""
 
 
 def run(service: Service, knobs: Knobs, each_turn: Callable[[], None] = lambda: None) -> None:
-    """Turn until SIGTERM or SIGINT, then close. What ``step`` raises is raised, after an attempt to close.
+    """Run a service until SIGTERM or SIGINT, then close it; ``each_turn`` is called after every step.
 
-    From the signal, or from what was raised, on the process has ``shutdown_timeout_seconds`` to end; then it ends
-    itself with code 3. What has not been sent by then is found again in the log.
+    If ``step`` raises, the service is closed, and the error is raised. After the signal or the error the process has
+    ``shutdown_timeout_seconds`` to end; then it exits with code 3. Work that was not sent by then is done again from
+    the log.
     """
     with _Ending(knobs.shutdown_timeout_seconds).when_told() as ending:
         try:
@@ -63,11 +64,11 @@ def run(service: Service, knobs: Knobs, each_turn: Callable[[], None] = lambda: 
 
 
 class _Ending:
-    """Whether the end has begun, and the watchdog that ends the process if it takes too long."""
+    """The end of a service: whether it has begun, and a watchdog that ends the process if it takes too long."""
 
     def __init__(self, timeout_seconds: float) -> None:
         self._begun = threading.Event()
-        # A client that cannot reach its broker may wait for ever in close().
+        # A client that cannot reach its broker may wait in close() for ever.
         self._watchdog = threading.Timer(timeout_seconds, _give_up)
         self._watchdog.daemon = True
         self._lock = threading.Lock()
@@ -84,7 +85,7 @@ class _Ending:
 
     @contextlib.contextmanager
     def when_told(self) -> Iterator[_Ending]:
-        """Begin at a signal. Only the main thread may do this; handlers are put back at the end."""
+        """Begin the end at a signal, within the block. Only the main thread may do this."""
         ears, mouth = socket.socketpair()
         mouth.settimeout(0.0)
         old_handlers = {number: signal.signal(number, _nothing_more) for number in STOP_SIGNALS}
@@ -110,7 +111,7 @@ class _Ending:
 
 
 def _nothing_more(number: int, frame: FrameType | None) -> None:
-    """The listener has heard it already."""
+    """Do nothing, since the listener has got the signal already."""
 
 
 def _give_up() -> None:

@@ -1,7 +1,7 @@
-"""One loop for every service on Kafka: turns, what a failure that may pass is answered by, publishing, and the end.
+"""The loop of every service on Kafka: turns, recovery from failures that may pass, publishing, and the end.
 
-A service says what a turn of it is, and what it does once its publishers have been made anew after a failure. All of
-Kafka is touched from the thread that calls ``step``.
+A subclass defines a turn, and what to do after a failure, once the publishers have been made anew. All clients are used
+from the thread that calls ``step``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ class ServiceLoop(ABC):
     """One service process: ``step`` is one turn of its loop."""
 
     going_on: ClassVar[str]
-    """What the service does after a failure, as its log says it: ``claiming again``."""
+    """What the service does after a failure, as words for its log, such as ``claiming again``."""
 
     left_unsent: ClassVar[str | None] = None
-    """What becomes of records that are not acknowledged at the end, for a service to which that is no failure."""
+    """What becomes of records without an acknowledgement at the end, in words; None if that is a failure."""
 
     def __init__(self, watch: ServiceMetrics, recoveries: Recoveries, publishers: Callable[[], Publishers]) -> None:
         self._watch, self._recoveries, self._make_publishers = watch, recoveries, publishers
@@ -40,29 +40,29 @@ class ServiceLoop(ABC):
 
     @abstractmethod
     def _turn(self, most: int, timeout_seconds: float) -> None:
-        """Poll once for at most so many records, and do what is to be done with what came."""
+        """Poll once for at most ``most`` records, and process what came."""
 
     @abstractmethod
     def _go_on(self, pause_seconds: float) -> None:
-        """Go on after a failure, with new publishers and after such a pause."""
+        """Go on after a failure and a pause of ``pause_seconds``; the publishers are new."""
 
     @abstractmethod
     def _leave(self) -> None:
         """Close all clients."""
 
     def _finish(self) -> None:  # noqa: B027 - most leave nothing.
-        """Publish what is to be left behind at the end."""
+        """Publish the last records, at the end."""
 
     @property
     def _outage(self) -> str | None:
-        """What keeps every process of this role from its work, so that no other could do better; None if nothing."""
+        """What keeps every process of this role from its work, in words; None if nothing. Its failures do not count."""
         return None
 
     def step(self, most: int, timeout_seconds: float) -> None:
-        """Poll once, process what came.
+        """Poll once for at most ``most`` records, and process what came.
 
-        What may pass (a broker away, a failed delivery) is waited out. Raises what has come too often in a row, and at
-        once what never passes: :class:`MembershipLost`, :class:`NotAllowed` and errors of the log itself.
+        Failures that may pass (a broker away, a failed delivery) are waited out, and raised if too many come in a row.
+        Raises at once what never passes: :class:`MembershipLost`, :class:`NotAllowed` and errors of the log itself.
         """
         try:
             self._turn(most, timeout_seconds)
@@ -75,7 +75,7 @@ class ServiceLoop(ABC):
             self._recoveries.succeed()
 
     def _recover(self, fault: DeltaplaneError | KafkaException) -> None:
-        """Go on with new publishers: one that has failed stays failed, and what it has not sent is not to arrive."""
+        """Go on with new publishers: one that has failed stays failed, and its unsent records must not arrive."""
         pause = self._recoveries.fail(fault, time.monotonic(), counts=self._outage is None)
         logger.warning("%s; %s in %.1f s (failure %s)", fault, self.going_on, pause, self._recoveries)
         self._publishers.abandon()
@@ -86,7 +86,10 @@ class ServiceLoop(ABC):
         self._publishers.publish(output)
 
     def close(self) -> None:
-        """Finish: leave behind what is to be, wait until what was published has arrived, and close all clients."""
+        """Publish the last records, wait until all are acknowledged, and close all clients.
+
+        Raises :class:`DeliveryFailed` if some are not, unless ``left_unsent`` says that this is no failure.
+        """
         self._watch.ends()
         try:
             self._finish()

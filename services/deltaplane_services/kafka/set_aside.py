@@ -1,9 +1,9 @@
 """Sources that a service leaves alone for a while, each for a reason of its own, while it serves all others.
 
-What keeps one source from being served (its log has lost rows that it needs, it was removed from the stream, its rows
-do not give the statistics that were accepted) must not keep the others from it. So it is set aside, said in the log, on
-``/readyz`` and in a metric, and tried again after a pause; each pause is twice the one before it. What heals it is done
-from outside, and is then found out at the next try.
+A source may be impossible to serve: its log has lost rows that it needs, it was removed from the stream, or its rows do
+not give the accepted statistics. That must not stop the others. So the source is set aside, which the log, ``/readyz``
+and a metric report, and it is tried again after pauses that double each time. Whatever mends it is done from outside,
+and is noticed at the next try.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from deltaplane.log.delta import Source
 __all__ = ["CALM_SECONDS", "FIRST_PAUSE_SECONDS", "LONGEST_PAUSE_SECONDS", "SHORT_PAUSE_SECONDS", "SetAside"]
 
 Place = TypeVar("Place", int, Source)
-"""What a service knows its sources by: a worker of one site by their partitions, a merger by site and partition."""
+"""The key of a source: its partition for a worker, which serves one site; site and partition for a merger."""
 
 FIRST_PAUSE_SECONDS = 2.0
 LONGEST_PAUSE_SECONDS = 120.0
 SHORT_PAUSE_SECONDS = 10.0
-"""The longest where a broker may be behind it, which comes back by itself."""
+"""The longest pause if a broker may be the cause, which comes back by itself."""
 
 CALM_SECONDS = 60.0
-"""A source that has been served for so long is a new case when it fails again."""
+"""A source that has been served for so long begins with the first pause when it fails again."""
 
 
 @dataclass
@@ -45,18 +45,18 @@ class SetAside(Generic[Place]):
 
     @property
     def reasons(self) -> Mapping[Place, str]:
-        """Why each source that is set aside is, by place."""
+        """Key of each source that is set aside to the reason, sorted by key."""
         return {place: case.reason for place, case in sorted(self._cases.items()) if case.aside}
 
     @property
     def removed(self) -> Collection[Place]:
-        """Those among them that an operator has removed from the stream, which is no fault."""
+        """The keys of those that an operator has removed from the stream, which is no fault."""
         return {place for place, case in self._cases.items() if case.aside and case.removed}
 
     def put(self, place: Place, reason: str, now: float, *, passing: bool = False, removed: bool = False) -> float:
-        """Set a source aside and return the seconds after which it is tried again.
+        """The seconds after which a source that is set aside now is tried again.
 
-        ``passing``: a broker may be behind it. ``removed``: an operator has taken it out of the stream.
+        ``passing``: a broker may be the cause. ``removed``: an operator has removed the source from the stream.
         """
         case = self._cases.get(place)
         pauses = 0 if case is None or (not case.aside and now - case.try_at > CALM_SECONDS) else case.pauses + 1
@@ -71,16 +71,16 @@ class SetAside(Generic[Place]):
         return case is None or not case.aside or now >= case.try_at
 
     def try_now(self, place: Place) -> None:
-        """Let a source be tried at once: something has been done about it."""
+        """Let a source be tried at once, since something has been done about it."""
         case = self._cases.get(place)
         if case is not None and case.aside:
             case.try_at = float("-inf")
 
     def take(self, place: Place, now: float) -> None:
-        """Note that a source is served again. If it fails soon, its pauses go on from where they were."""
+        """Take note that a source is served again; if it fails soon, its pauses go on from where they were."""
         if place in self._cases:
             self._cases[place].aside, self._cases[place].try_at = False, now
 
     def keep_only(self, places: Collection[Place]) -> None:
-        """Forget the sources that others have now."""
+        """Forget all sources but these: other processes have them now."""
         self._cases = {place: case for place, case in self._cases.items() if place in places}

@@ -1,12 +1,13 @@
-"""Batches at which a client goes silent: told by a log that goes on, and got past by finding where the batch ends.
+"""Batches at which a client goes silent: how they are noticed, and how reading goes on behind them.
 
-A record with a length below zero, a frame of a codec with bytes behind it: brokers take such batches, and a client of
-librdkafka that meets one hands over nothing more of that partition, and says nothing. Nothing of it can be read, so it
-is treated as a batch that does not unpack (unpacking.py): one record that nobody can read stands in its place, is
-refused, counted and dead-lettered, and every reading of the log finds the same.
+Brokers take batches that are broken inside: with a record of negative length, or bytes behind a frame of a codec. A
+client of librdkafka that meets one delivers nothing more of that partition, and reports no error. It is noticed by a
+log that goes on while nothing comes. Such a batch is treated like one that does not unpack (unpacking.py): one stand-in
+record that nobody can read takes its place, and is refused, counted and dead-lettered, so that every reading of the log
+gives the same.
 
-Whoever reads a log goes by the one rule of :class:`Listening`: the sources of workers, readers by offset (audits,
-mergers, followers of models), and scorers.
+All readers of logs use :class:`Listening` for this: the sources of workers, readers by offset (audits, mergers,
+followers of models), and scorers.
 """
 
 from __future__ import annotations
@@ -41,33 +42,33 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 SILENCE_SECONDS = 20.0
-"""How long a client may hand over nothing of a partition before the end of its log is asked for."""
+"""How long a client may deliver nothing of a partition before the brokers are asked where its log ends."""
 
 READING_SECONDS = 30.0
-"""The same, on the way to an end of the log that is known."""
+"""How long a client may deliver nothing if the log is known to go on."""
 
 PROBE_SECONDS = 6.0
-"""How long a new client may take to hand over the first record of a place, or to say that there is none."""
+"""How long a new client may take to deliver the first record at an offset, or to report the end of the log."""
 
 PROBES_AT_ONCE = 32
-"""Clients that try places at the same time."""
+"""The number of clients that try offsets at the same time."""
 
 LOOKED_THROUGH = 512
-"""Offsets behind a silent one that are tried one by one, so that no row between two such batches is lost. A longer
-batch is got past by doubling steps and halves, as if nothing could be read before its end."""
+"""Offsets behind a silent one that are tried one by one, so that no row between two such batches is lost. The end of a
+longer batch is found by doubling steps and halving, as if nothing before it could be read."""
 
 ENDS_ASKED_FOR = 20
-"""Ends of logs that are asked for in one go; where more have been quiet for long, the others come next."""
+"""The most ends of logs that are asked for at a time; if more partitions are silent, the others come next."""
 
 
 Place = tuple[str, int]
 
 _HEARD = frozenset({"_PARTITION_EOF", "_BAD_COMPRESSION", "_BAD_MSG"})
-"""Errors of a client that is not silent: it says where it is."""
+"""The errors that show that a client is not silent, since they say at which offset it is."""
 
 
 class Silence(Enum):
-    """What was found where nothing has come for long."""
+    """The cause found if nothing has come for long."""
 
     NONE = "the log has no more"
     AT_A_BATCH = "no client reads the next batch"
@@ -75,33 +76,33 @@ class Silence(Enum):
 
 
 class Logs(Protocol):
-    """Answers where logs begin and end, and where batches end that no client reads."""
+    """The beginnings and ends of logs, and the ends of batches that no client can read."""
 
     def bounds_at(self, place: TopicPartition) -> tuple[int, int]:
-        """The first offset of a partition, and the one that its next record will get."""
+        """(the first offset of a partition, the offset that its next record will get)."""
 
     def behind_silence(self, place: TopicPartition, end: int) -> TopicPartition | None:
-        """The first place behind the batch at a place; None where a new client reads it."""
+        """The first place behind the batch at a place; None if a new client can read it."""
 
     def known_behind(self, place: TopicPartition) -> int | None:
         """The offset behind the batch at a place, if clients are known to go silent there."""
 
 
 class SilenceWatch(Protocol):
-    """Whoever wants to know of silence: the metrics of a service."""
+    """An observer of silence, such as the metrics of a service."""
 
     def silent(self, why: str | None) -> None:
-        """Nothing has come for too long, and why that is is being looked for; None: it is found out."""
+        """Take note that nothing has come for too long and the cause is searched for; None once it is found."""
 
     def passed_over(self, topic: str) -> None:
-        """A batch of a topic (with the stream's prefix) is passed over, since no client reads it."""
+        """Take note that a batch of a topic (with the stream's prefix) is skipped, since no client can read it."""
 
 
 @dataclass
 class Found:
-    """Of places where nothing has come for long: the worst that is behind it, and the batches that no client reads.
+    """The worst cause of silence found at some places, and the batches that no client can read.
 
-    ``passed``: the place of each of these batches, and the first place behind it.
+    ``passed``: (place of the batch, first place behind it) for each of these batches.
     """
 
     silence: Silence = Silence.NONE
@@ -109,7 +110,7 @@ class Found:
 
 
 class Listening:
-    """When something of each partition was last heard, and where it was heard that its log ends.
+    """When something last came for each partition, and the ends of logs that have come.
 
     All times are of one monotonic clock, in seconds.
     """
@@ -120,11 +121,11 @@ class Listening:
         self._since = now
 
     def heard(self, place: Place, now: float) -> None:
-        """Note that a partition has been heard of."""
+        """Take note that something has come for a partition."""
         self._heard_at[place] = now
 
     def hear(self, messages: Iterable[Message], now: float) -> None:
-        """Note what has come with a poll: records, ends of logs, and batches that do not unpack."""
+        """Take note of what a poll has brought: records, ends of logs, and batches that do not unpack."""
         for message in messages:
             topic, partition, error = message.topic(), message.partition(), message.error()
             if topic is None or partition is None or (error is not None and error.name() not in _HEARD):
@@ -134,13 +135,13 @@ class Listening:
                 self._ends[topic, partition] = offset
 
     def has_ended(self, place: Place) -> bool:
-        """Whether it has been heard that the log of a partition ends."""
+        """Whether the end of a partition has ever come."""
         return place in self._ends
 
     def find(self, places: Iterable[TopicPartition], logs: Logs, now: float) -> Found:
-        """What is behind the silence at the places that a client reads from, where it has lasted for long.
+        """The cause of silence at the places that a client reads from, for those that have been silent for long.
 
-        A place without an offset is the beginning of its log. Looking for the end of a batch takes a minute or so.
+        A place without an offset is the beginning of its log. Finding the end of a batch takes about a minute.
         """
         found, asked = Found(), 0
         for place in places:
@@ -151,7 +152,7 @@ class Listening:
             asked += 1
             self.heard(log, now)
             begin, end = logs.bounds_at(place)
-            # A log may end with marks of transactions, which are no records: a client is at its end before them.
+            # A log may end with marks of transactions, which are no records; a client reports the end before them.
             at = TopicPartition(place.topic, place.partition, max(begin, place.offset, self._ends.get(log, 0)))
             if at.offset >= end:
                 continue
@@ -167,11 +168,12 @@ class Listening:
 def behind_silence(
     properties: Mapping[str, object], place: TopicPartition, end: int, alive: Callable[[], object]
 ) -> int | None:
-    """The offset behind the batch at a place that no client can read; None where there is no such batch.
+    """The offset behind the batch at a place, if no client can read the batch; None if one can.
 
-    ``end``: the end of the log. Each offset is tried by a client of its own, since one that has met such a batch is of
-    no use any more. A broker that is away or slow is silent everywhere, so a batch is passed over only between two
-    silences at its beginning, with an answer from behind it. ``alive`` is called again and again meanwhile.
+    ``end`` is the end of the log. Each offset is tried by a client of its own, since one that has met such a batch
+    delivers nothing more. A broker that is away or slow is silent everywhere. So a batch is skipped only if its
+    beginning is silent at the start of the search and again at its end, while an offset behind the batch answers.
+    ``alive`` is called again and again meanwhile.
     """
 
     def first_heard(offsets: Sequence[int]) -> int | None:
@@ -207,7 +209,7 @@ def behind_silence(
 
 
 def _heard(properties: Mapping[str, object], place: TopicPartition, offsets: Sequence[int]) -> set[int]:
-    """The offsets at which a client that begins there hands over a record, or says that the log ends there."""
+    """The offsets at which a client that begins there delivers a record, or reports the end of the log."""
     probes, heard = {offset: Consumer(dict(properties)) for offset in offsets}, set[int]()
     try:
         for offset, probe in probes.items():
@@ -223,6 +225,6 @@ def _heard(properties: Mapping[str, object], place: TopicPartition, offsets: Seq
 
 
 def _has_come(probe: Consumer) -> bool:
-    """Whether a record has come, or word of the end of the log, or of a batch that does not unpack."""
+    """Whether a record has come, or the end of the log, or a batch that does not unpack."""
     errors = [message.error() for message in probe.consume(1, timeout=0.0)]
     return any(error is None or error.name() in _HEARD for error in errors)

@@ -1,8 +1,8 @@
-"""The topics that a worker or a merger depends on: whether they are still those that it began with, and as wide.
+"""A check that the topics of a worker or a merger are still those that it began with, with as many partitions.
 
-A topic that is deleted and made again goes by the same name, and a client goes on reading at the offset where it was:
-the first rows of the new log would be passed over without a word. And partitions that are added to a topic take ids
-away from those that hold their rows.
+If a topic is deleted and made again under the same name, a client goes on reading at its old offset, and silently skips
+the first rows of the new log. And if partitions are added to a topic, ids move away from the partitions that hold their
+rows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["SourceTopics"]
 
 
 class SourceTopics:
-    """Topics of one stream, seen through ``watches``, one a cluster; ``topics`` are their names without the prefix."""
+    """Topics of one stream, watched by ``watches``, one for each cluster; ``topics`` are names without the prefix."""
 
     def __init__(self, definition: StreamDefinition, watches: Sequence[TopicWatch], topics: Iterable[str]) -> None:
         self._definition = definition
@@ -28,13 +28,14 @@ class SourceTopics:
 
     @property
     def ids(self) -> TopicIds:
-        """The identifiers of samples and retirements, where they are known."""
+        """The identifiers of samples and retirements, empty if they are not known."""
         return TopicIds(self._known.get(SAMPLES, ""), self._known.get(RETIREMENTS, ""))
 
     def look(self, answer_within_seconds: float = 0.0) -> list[str]:
-        """The topics that are found to be others than they were; asks now and then, and never waits longer than said.
+        """The topics that were made anew since the last call.
 
-        With ``answer_within_seconds`` it asks now.
+        Brokers are asked now and then, and their answers not waited for. With ``answer_within_seconds`` they are asked
+        now, and waited for that long.
         """
         changed = []
         for watch in self._watches:
@@ -50,7 +51,7 @@ class SourceTopics:
         return changed
 
     def faults(self) -> list[str]:
-        """What keeps services from all or some of their work, and what to do: brokers, and topics that do not fit."""
+        """What keeps services from their work, in words, and what to do: silent brokers, missing or changed topics."""
         found = []
         for watch in self._watches:
             if watch.silence is not None:

@@ -1,7 +1,7 @@
-"""What must be so before a command begins: brokers that answer, topics and rights that are there, models that fit.
+"""Checks before a command begins: brokers answer, topics and rights are there, and models are of the same definition.
 
-Asked once, at the start, so that a mistake in the configuration is one message, and not a service that waits for ever.
-Which rights a command needs is written in :mod:`access`; which it has, the brokers say themselves.
+They are made once, at the start, so that a mistake in the configuration gives one message, and not a service that waits
+for ever. The rights that a command needs are in access.py; the brokers report those that it has.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["ANSWER_SECONDS", "ATTEMPTS", "CLUSTERS", "check_stream", "check_topi
 
 ANSWER_SECONDS = 4.0
 ATTEMPTS = 5
-"""How long a broker may take to answer the first question, and how often it is asked. The client may put it to a broker
-that has just died, and goes on waiting for that one; asked anew, it chooses again. A supervisor that starts brokers and
-services together starts a service again that came too early."""
+"""How long a broker may take to answer the first question, and how often it is asked. The client may ask a broker that
+has just died, and wait for it; a new attempt chooses again. A supervisor that starts brokers and services together
+restarts a service that came too early."""
 
 _PASSING = codes(Answer.PASSES)
 
@@ -39,11 +39,11 @@ CLUSTERS: tuple[ClusterName, ...] = ("site", "central")
 
 
 def check_stream(settings: ServiceSettings, role: str) -> None:
-    """Raise what keeps a command of a role from beginning.
+    """Raise the first thing that keeps a command of a role from beginning.
 
-    :class:`LogUnavailable` for brokers that do not answer and topics that are missing, :class:`NotAllowed` where rights
-    are missing, all of them by name, :class:`DeltaplaneError` for topics of another number of partitions,
-    :class:`DefinitionMismatch` where the stream's models are of another definition.
+    That is :class:`LogUnavailable` if brokers do not answer or topics are missing, :class:`NotAllowed`, with all of
+    their names, if rights are missing, :class:`DeltaplaneError` if a topic has another number of partitions, and
+    :class:`DefinitionMismatch` if the stream's models are of another definition.
     """
     for cluster in CLUSTERS:
         check_topics(settings, cluster, ROLES[role].topics(cluster), role)
@@ -58,7 +58,7 @@ def check_stream(settings: ServiceSettings, role: str) -> None:
 def check_topics(
     settings: ServiceSettings, cluster: ClusterName, wanted: Mapping[str, tuple[Operation, ...]], role: str
 ) -> None:
-    """Raise where one of these topics of a cluster is missing, or is not to be used as wanted."""
+    """Raise if a topic of a cluster is missing, or an operation ``wanted`` on it is not allowed; see check_stream."""
     if not wanted:
         return
     missing: list[str] = []
@@ -74,7 +74,7 @@ def check_topics(
                 f"kafka: topic {name} has {len(described.partitions)} partitions, expected {expected};"
                 " use the definition that the stream was made with, or see: deltaplane topics check"
             )
-        # A broker that does not tell leaves it to the first record.
+        # If a broker does not report rights, the first record will show whether they are there.
         allowed = None if not described.authorized_operations else {a.name for a in described.authorized_operations}
         missing += [f"{o} topic {name}" for o in wanted[topic] if allowed is not None and o.upper() not in allowed]
     if missing:
@@ -85,7 +85,10 @@ def check_topics(
 
 
 class _Described:
-    """Topics as a cluster describes them to this client; None where it may not know. Raises :class:`LogUnavailable`."""
+    """Descriptions of topics by a cluster; None for a topic that this client may not see.
+
+    Raises :class:`LogUnavailable` if brokers do not answer, or a topic is missing.
+    """
 
     def __init__(self, settings: ServiceSettings, cluster: ClusterName, topics: Mapping[str, object]) -> None:
         self._properties = settings.admin_properties(cluster)
@@ -98,7 +101,7 @@ class _Described:
             self._ask(cluster, {name: of_name[name] for name in waiting}, last=attempt == ATTEMPTS)
 
     def _ask(self, cluster: ClusterName, of_name: Mapping[str, str], *, last: bool) -> None:
-        """Ask for topics by name. Those that no broker tells of in time are left for the next attempt, if any."""
+        """Ask for topics by name. Those without an answer in time are left for the next attempt, if there is one."""
         if not of_name:
             return
         try:
@@ -124,11 +127,11 @@ class _Described:
         # "All brokers are down" says less than the error before it.
         if error.name() != "_ALL_BROKERS_DOWN" or not self._last_error:
             self._last_error = error.str()
-        # What a password or a certificate is refused for does not pass by itself.
+        # If a password or a certificate is refused, that does not pass by itself.
         self._turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
 
     def _refuse(self, fault: KafkaException | TimeoutError, name: str) -> None:
-        """Raise what is behind a fault, unless it is that this client may not know."""
+        """Raise :class:`LogUnavailable` with the cause of a fault, unless it is a missing right."""
         error = fault.args[0] if fault.args else None
         if is_refusal(error):
             return
@@ -146,6 +149,6 @@ class _Described:
 
 
 def _may_pass(fault: KafkaException | TimeoutError) -> bool:
-    """Whether a broker that is gone may be behind a fault: another one may answer."""
+    """Whether a fault may come from a broker that is gone, so that another one may answer."""
     error = fault.args[0] if fault.args else None
     return isinstance(error, KafkaError) and error.code() in _PASSING

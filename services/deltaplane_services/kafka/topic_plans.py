@@ -1,33 +1,33 @@
-"""What each topic of a stream must be: on which cluster, with how many partitions, kept how long.
+"""The settings that each topic of a stream must have: its cluster, its number of partitions, its retention.
 
-A cluster's own defaults suit none of them. Time-based retention of a week would eat rows that are still in the window:
-the samples topic is not a queue, it IS the state, and a worker that starts reads the window back from it. So the
-samples of a stream are kept, by the brokers' own retention,
+A cluster's own defaults suit none of them. Retention of a week would delete rows that are still in the window: the
+samples topic is not a queue, it IS the state, and a worker that starts reads the window back from it. So brokers must
+keep the samples of a stream
 
-- without limit where a window is of a count of rows or over everything: no span of time says how old the oldest row is;
-- for the longest window + ``max_skew`` + ``worst_lag_seconds`` where all windows end with time. Retention goes by the
-  time of the log, a window by event time, and a row may be ``max_skew`` ahead of the log. A stream whose event time
-  stands still (its producers are silent) keeps its rows live while the log's clock runs on: ``worst_lag_seconds`` is
-  also the longest such silence that can be survived.
+- without limit if a window is of a count of rows, or over everything: no span of time bounds the age of the oldest row;
+- for the longest window + ``max_skew`` + ``worst_lag_seconds`` if all windows are of time. Retention goes by the time
+  of the log, a window by event time, and a row may be ``max_skew`` ahead of the log. If event time stands still, since
+  producers are silent, rows stay live while the clock of the log runs on: ``worst_lag_seconds`` is also the longest
+  such silence that a stream survives.
 
 Retirements are always kept without limit. A worker remembers a number of them, not those of a span of time, so that a
 retired id stays retired however late its sample comes, and a worker that starts must find them all again.
 
-What no window needs any more is let go of by offset, which is exact (``deltaplane topics trim``, and the merger by
-itself). A broker deletes whole files, so those of the samples of a count window are made no longer than an eighth of
-the window.
+Rows that no window needs any more are deleted by offset, which is exact (``deltaplane topics trim``, and the merger by
+itself). A broker deletes whole files, so that the files of samples of a count window must not be longer than an eighth
+of the window.
 
-Retention by size is switched off: a burst would push live rows out. All records bear the time at which the broker
-appended them, so that neither retention nor the judgement of bogus dates rests on a client's clock.
+Retention by size is switched off, since a burst would push live rows out. All records bear the time at which the broker
+appended them, so that neither retention nor the check of bogus dates depends on a client's clock.
 
-Input topics have a codec of their own. A broker believes the offsets inside a batch that it has no need to unpack, and
-clients hand them on; a batch that is packed, or that the topic wants packed, it numbers itself. With zstd, what our own
-producers send stays as it is, and what others send becomes a batch of which a client can bound the memory. Elsewhere
-bytes stay packed as they were sent.
+Input topics have a codec of their own. A broker numbers the records of a batch itself if the batch is compressed, or if
+the topic wants it compressed; otherwise it believes the offsets in the batch, and clients pass them on. With zstd,
+batches of our own producers stay as they are, and batches of others become ones whose memory a client can bound. On
+other topics batches stay compressed as they were sent.
 
-A setting is *vital* where a stream that lacks it may lose or miscount rows, or stand still; the others are wishes.
+A setting is *vital* if a stream without it may lose or miscount rows, or stand still; the others are wishes.
 
-On the cluster of a site are samples, retirements, receipts and dead letters; on the central one deltas, checkpoints,
+The cluster of a site has samples, retirements, receipts and dead letters. The central one has deltas, checkpoints,
 models, queries, predictions, and the dead letters of these. No sample leaves its site.
 """
 
@@ -65,24 +65,24 @@ __all__ = [
 ]
 
 SMALL_RECORD_BYTES = 1_048_588
-"""Bytes of one batch of small records: Kafka's own default."""
+"""The largest batch of small records, in bytes: Kafka's own default."""
 
 LARGEST_BATCH_BYTES = limits.MESSAGE_BYTES + 2 * MEGABYTE
-"""No topic may admit more: it is what every reader is ready to receive."""
+"""The largest batch that any topic may admit, in bytes: every reader is ready to receive so much."""
 
 SEGMENT_BYTES = 32 * MEGABYTE
-"""Bytes of one file of checkpoints or models, more where records are large. Compaction leaves the newest file alone,
-and whoever starts reads it whole: with Kafka's default of 1 GiB a merger's restart would be slow."""
+"""Bytes of one file of checkpoints or models, and more if records are large. Compaction leaves the newest file alone,
+and every start reads it whole: with Kafka's default of 1 GiB, a merger would start slowly."""
 
 LEAST_SEGMENT_BYTES = 16 * MEGABYTE
-"""Bytes of one file of samples, at least: more than the largest batch, and few files for a long window."""
+"""The least bytes of one file of samples: more than the largest batch, and few files for a long window."""
 
 LONGEST_SEGMENT_BYTES = 2**30
 """Kafka's own default."""
 
 INPUT_CODEC = "zstd"
 OTHER_CODECS = ("lz4", "gzip", "snappy")
-"""As exact; but a batch of theirs may unpack to far more than a reader can bound."""
+"""Codecs that are as exact, but whose batches may unpack to far more than a reader can bound."""
 
 KAFKA_DEFAULTS: Mapping[str, str] = {
     "cleanup.policy": "delete",
@@ -96,7 +96,7 @@ KAFKA_DEFAULTS: Mapping[str, str] = {
     "segment.bytes": "1073741824",
     "unclean.leader.election.enable": "false",
 }
-"""What a topic has that nothing was said of, by Kafka's documentation."""
+"""The settings of a topic without any of its own, by Kafka's documentation."""
 
 BROKER_SETTINGS: Mapping[str, str] = {
     "cleanup.policy": "log.cleanup.policy",
@@ -114,24 +114,25 @@ BROKER_SETTINGS: Mapping[str, str] = {
 
 UNLIMITED = "-1"
 LONGEST = str(2**63 - 1)
-"""Milliseconds of retention that come to the same."""
+"""Milliseconds of retention that mean no limit, too."""
 
 RECORD_BYTES_BESIDE = 64 * 2**10
-"""Bytes of a record of statistics beside these: its key, its framing, and in a model the positions of its sources."""
+"""Bytes of a record of statistics beside the statistics: its key, its framing, and a model's positions of sources."""
 
 ROW_BYTES_BESIDE = 64
-"""Bytes of a row in the log beside its values, about: its id, its time, its label."""
+"""Bytes of a row in the log beside its values, approximately: its id, its time, its label."""
 
 assert 2 * limits.DEAD_LETTER_BYTES < SMALL_RECORD_BYTES, "a dead letter must fit its topic"
 
 
 @dataclass(frozen=True)
 class Rule:
-    """What one setting of a topic is made as, and what else of it will do.
+    """The value with which one setting of a topic is made, and the other values that are allowed.
 
-    ``choices``: other texts that are as good. ``least`` and ``most``: bounds of a number, where -1 is without limit.
-    ``risk``: what comes of it where it is otherwise, and ``vital``: whether that is a loss, or only worse service; a
-    number from ``enough`` on is none.
+    - ``choices``: other texts that are allowed.
+    - ``least``, ``most``: the bounds of a number; -1 stands for no limit.
+    - ``risk``: what happens with a value that is not allowed, in words.
+    - ``vital``: whether that may lose or miscount rows, or stop the stream; it does not from the number ``enough`` on.
     """
 
     value: str
@@ -143,7 +144,7 @@ class Rule:
     enough: int | None = None
 
     def allows(self, found: str | None) -> bool:
-        """Whether a topic that has ``found`` will do."""
+        """Whether the value ``found`` of a topic is allowed; None if the topic has none."""
         if found == self.value or found in self.choices:
             return True
         if found is None or (self.least is None and self.most is None):
@@ -154,12 +155,12 @@ class Rule:
         return (self.least is None or number >= self.least) and (self.most is None or number <= self.most)
 
     def is_vital(self, found: str | None) -> bool:
-        """Whether a topic that has ``found``, which is not allowed, may lose or miscount rows, or stop the stream."""
+        """Whether the value ``found``, which is not allowed, may lose or miscount rows, or stop the stream."""
         number = None if found is None or self.enough is None else _number(found)
         return self.vital and not (number is not None and self.enough is not None and number >= self.enough)
 
     def __str__(self) -> str:
-        """What is expected, in words."""
+        """The values that are allowed, in words."""
         if self.least is None and self.most is None:
             return " or ".join((self.value, *self.choices))
         words = [f"at least {self.least}"] if self.least is not None else []
@@ -176,7 +177,7 @@ def _number(found: str) -> float | None:
 
 @dataclass(frozen=True)
 class TopicPlan:
-    """A topic as it must be; ``rules`` are settings by name, ``tuning`` others that it is made with and may differ."""
+    """One topic as it must be: ``rules`` by setting, and ``tuning``, settings that it is made with but may change."""
 
     name: str
     partitions: int
@@ -187,11 +188,11 @@ class TopicPlan:
 
     @property
     def config(self) -> dict[str, str]:
-        """Every setting that a topic would have to be made with if its cluster had no defaults."""
+        """Every setting with which the topic would be made if its cluster had no defaults."""
         return {**{name: rule.value for name, rule in self.rules.items()}, **self.tuning}
 
     def config_beside(self, defaults: Mapping[str, str]) -> dict[str, str]:
-        """The settings that a topic has to be made with where a cluster's defaults would not do."""
+        """The settings with which the topic must be made on a cluster with these defaults."""
         wanted = {name: rule.value for name, rule in self.rules.items() if not rule.allows(defaults.get(name))}
         return wanted | {name: value for name, value in self.tuning.items() if defaults.get(name) != value}
 
@@ -202,7 +203,7 @@ def topic_name(definition: StreamDefinition, topic: str) -> str:
 
 
 def plan_topics(settings: ServiceSettings, cluster: Cluster) -> tuple[TopicPlan, ...]:
-    """Every topic that a cluster must hold; all of them where the site's cluster is the central one too."""
+    """Every topic that a cluster must have; all of them if the site's cluster is also the central one."""
     topics: tuple[str, ...] = SITE_TOPICS if cluster.name == "site" else CENTRAL_TOPICS
     if len(settings.clusters) == 1:
         topics = tuple(TOPICS)
@@ -225,7 +226,7 @@ def _plan(settings: ServiceSettings, topic: str) -> TopicPlan:
 
 
 def _rules(settings: ServiceSettings, topic: Topic) -> dict[str, Rule]:
-    """What the settings of a topic must be, and why."""
+    """Setting to its rule, for one topic."""
     definition, vital = settings.definition, topic.state
     record_bytes = {
         "input": kafka.INPUT_BYTES,
@@ -244,7 +245,7 @@ def _rules(settings: ServiceSettings, topic: Topic) -> dict[str, Rule]:
         "message.timestamp.type": Rule(
             "LogAppendTime",
             risk="what is kept, and which dates are believed, would go by the clocks of clients",
-            # Nothing is deleted by time where a topic is compacted, or kept without limit.
+            # Nothing is deleted by time if a topic is compacted, or kept without limit.
             vital=vital and (topic.kept == "lag" or (topic.kept == "window" and definition.ladder.timed)),
         ),
         "unclean.leader.election.enable": Rule(
@@ -285,7 +286,7 @@ def _rules(settings: ServiceSettings, topic: Topic) -> dict[str, Rule]:
 
 
 def _enough_bytes(definition: StreamDefinition, topic: Topic) -> int:
-    """Bytes of a record with which a stream goes on, if less well: without large batches, and without spare room."""
+    """The bytes of a record with which a stream still works: without large batches, and without spare room."""
     if topic.records != "statistics":
         return SMALL_RECORD_BYTES
     return kafka.delta_bytes(definition) + RECORD_BYTES_BESIDE
@@ -303,7 +304,7 @@ def _sample_segment_bytes(definition: StreamDefinition) -> int | None:
 
 
 def _retention_milliseconds(settings: ServiceSettings, topic: Topic) -> int | None:
-    """How long a record must stay, or None for ever."""
+    """The milliseconds for which a record must be kept; None for ever."""
     lag = int(settings.knobs.worst_lag_seconds * 1000)
     if topic.kept == "for ever":
         return None
@@ -311,10 +312,10 @@ def _retention_milliseconds(settings: ServiceSettings, topic: Topic) -> int | No
         return lag
     longest = settings.definition.ladder.longest_milliseconds
     retention = None if longest is None else longest + settings.definition.max_skew_milliseconds + lag
-    # A window of so many years is one over everything to a log that counts milliseconds in int64.
+    # To a log that counts milliseconds in int64, so many years are for ever.
     return None if retention is None or retention >= 2**62 else retention
 
 
 def least_in_sync(replicas: int) -> int:
-    """How many replicas must have a record before it counts: two of three, so that either of the two may be lost."""
+    """The number of replicas that must have a record before it counts: two of three, so that one may be lost."""
     return 2 if replicas >= 3 else 1

@@ -1,8 +1,9 @@
-"""Whether brokers answer, and whether the topics are still the ones they were: asked now and then, never waited for.
+"""A watch over brokers and topics: whether brokers answer, and whether topics are still the ones that they were.
 
-A client that reads a partition hears little of what befalls it. While no broker answers it says nothing at all. A topic
-that was deleted and made again has its old name, and under the old offsets other records: whoever goes on behind the
-last one that it read has missed all that came before, and nothing says so. But the topic has another id.
+A client that reads a partition learns little of this. While no broker answers, it reports nothing. A topic that was
+deleted and made again has its old name, and other records under the old offsets: a reader that goes on behind the last
+one that it read silently misses all before it. But the topic has another id. So brokers are asked for it now and then,
+without waiting for the answer.
 """
 
 from __future__ import annotations
@@ -19,26 +20,25 @@ from deltaplane_services.kafka.client_errors import Answer, codes
 __all__ = ["ANSWER_SECONDS", "ASK_SECONDS", "TopicWatch"]
 
 ASK_SECONDS = 2.0
-"""From an answer to the next question."""
+"""Seconds from an answer to the next question."""
 
 ANSWER_SECONDS = 4.0
-"""How long a broker may take."""
+"""How long a broker may take to answer."""
 
 _NOT_THERE = "UNKNOWN_TOPIC_OR_PART"
 _NO_ANSWER = codes(Answer.PASSES) | {KafkaError._DESTROY}  # noqa: SLF001 - public all the same.
 
 _NO_ID = {"None", "A" * 22}
-"""What a broker tells that has none to tell."""
+"""The ids that a broker reports if it knows none."""
 
 _Descriptions = Mapping[str, "Future[TopicDescription]"]
 
 
 class TopicWatch:
-    """Watches topics by their full names, through clients from ``make``.
+    """A watch over topics, given by their full names, through clients from ``make``.
 
-    ``ids``: the id of each topic that there is, as far as brokers tell ids, and ``partitions``: how many it has;
-    ``missing``: the topics that there are not. These are what the last answer said. ``silence`` is why there was none
-    since, or None.
+    The last answer gave: ``ids``, topic to id, as far as brokers report ids; ``partitions``, topic to their number; and
+    ``missing``, the topics that do not exist. ``silence`` is why there was no answer since, in words, or None.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class TopicWatch:
         self._ask_at = clock()
 
     def turn(self) -> None:
-        """Take in what has been answered, and ask again if it is time to. Never waits."""
+        """Process an answer that has come, and ask again if it is time to; never waits."""
         if self._asked is None and self._clock() >= self._ask_at:
             self._client = self._client or self._make()
             self._asked = self._client.describe_topics(TopicCollection(self._topics), request_timeout=ANSWER_SECONDS)
@@ -66,7 +66,7 @@ class TopicWatch:
             self._take(answered)
 
     def ask_now(self, seconds: float) -> None:
-        """Ask, and wait so long for an answer; what is not answered by then is what it was."""
+        """Ask now, and wait for the answer for so long; without one, nothing changes."""
         until = time.monotonic() + seconds
         self._ask_at = self._clock()
         self.turn()
@@ -94,9 +94,9 @@ class TopicWatch:
         if silence is None:
             self.ids, self.partitions, self.missing = ids, partitions, frozenset(missing)
         else:
-            # A client that has lost its brokers may not find back to them: see LogReader.
+            # A client that has lost its brokers may not find them again: see LogReader.
             self._client, self._ask_at = None, self._clock()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop asking."""
         self._client = self._asked = None

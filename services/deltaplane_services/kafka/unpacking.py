@@ -1,11 +1,13 @@
-"""Getting past a batch of the log that does not unpack.
+"""Reading on behind a batch of the log that does not unpack.
 
-Brokers weigh a batch as it is compressed, and look no further. So anyone who may write can publish a few kilobytes that
-unpack to gigabytes; a client that unpacks no more than it may receive (librdkafka does so for zstd, not for gzip, lz4
-and snappy: see SECURITY.md) says so, and then stands before that batch for ever: whatever offset inside of it is asked
-for, the batch comes. Its records have offsets and no contents. Here the end of the batch is found, so that a reader can
-go on behind it, and one record that nobody can read is put in its place, so that it is refused, counted and
-dead-lettered as any other, and every reading of the log finds the same.
+The problem: brokers limit only the compressed size of a batch. So anyone who may write can publish a few kilobytes that
+unpack to gigabytes. A client that unpacks no more than it may receive (librdkafka does so for zstd, not for gzip, lz4
+and snappy: see SECURITY.md) reports an error, and then cannot pass that batch: whatever offset inside of it is asked
+for, the batch comes again.
+
+How it is solved: the end of the batch is searched for, so that a reader can go on behind it. One stand-in record that
+nobody can read takes the place of the batch. It is refused, counted and dead-lettered like any other, so that every
+reading of the log gives the same.
 """
 
 from __future__ import annotations
@@ -37,35 +39,35 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_SECONDS = 30.0
 STAND_IN = b"(a batch that does not unpack, or is too large unpacked)"
-"""The value of the record that is put in the place of such a batch."""
+"""The value of the stand-in record of such a batch."""
 
 NOT_READ = b"(a batch that no client can read)"
-"""The value of the record that is put in the place of a batch at which clients go silent."""
+"""The value of the stand-in record of a batch at which clients go silent."""
 
 MOST_REMEMBERED = 1000
-"""Batches of one partition, the last, at which clients are known to go silent."""
+"""The number of batches at which clients go silent that are remembered for each partition."""
 
 Place = tuple[str, int]
 
 
 def does_not_unpack(message: Message) -> bool:
-    """Whether a message says that the batch which begins at its offset does not unpack."""
+    """Whether a message is the error that the batch at its offset does not unpack."""
     error = message.error()
     return error is not None and error.name() in {"_BAD_COMPRESSION", "_BAD_MSG"}
 
 
 def stand_in(record: Record) -> Record:
-    """The record that is put in the place of a batch, made of the message that says so."""
+    """The stand-in record of a batch that does not unpack, made from the record of the error's message."""
     return record._replace(log_time=0, key=None, content=STAND_IN)
 
 
 def not_read(topic: str, place: TopicPartition) -> Record:
-    """The record that is put in the place of a batch at which clients go silent; ``topic`` is without the prefix."""
+    """The stand-in record of a batch at which clients go silent; ``topic`` is without the prefix."""
     return Record(topic, place.partition, place.offset, 0, None, NOT_READ)
 
 
 def once(messages: Iterable[Message]) -> Iterator[Message]:
-    """The messages without repetitions: a client that stands before such a batch says so again and again."""
+    """The messages without repeated errors: a client before a batch that does not unpack reports it again and again."""
     before: dict[tuple[str | None, int | None], int | None] = {}
     for message in messages:
         place = message.topic(), message.partition()
@@ -77,9 +79,9 @@ def once(messages: Iterable[Message]) -> Iterator[Message]:
 
 
 class BatchEnds:
-    """Finds the ends of such batches, and remembers the last of each partition. ``properties``: of a consumer.
+    """The ends of batches that do not unpack, or at which clients go silent; found ones are remembered.
 
-    ``watch`` is told of batches at which clients go silent.
+    ``properties`` are those of a consumer. ``watch``, if it is set, is told of batches at which clients go silent.
     """
 
     def __init__(self, properties: Mapping[str, object]) -> None:
@@ -89,7 +91,7 @@ class BatchEnds:
         self._silent: dict[Place, dict[int, int]] = {}
 
     def behind(self, message: Message) -> TopicPartition:
-        """The first place behind the batch of a message. Raises KafkaException where no broker answers."""
+        """The first place behind the batch of a message. Raises KafkaException if no broker answers."""
         topic, partition, begin = message.topic(), message.partition(), message.offset()
         assert topic is not None, "a batch has a topic"
         assert partition is not None, "and a partition"
@@ -99,9 +101,9 @@ class BatchEnds:
         return TopicPartition(topic, partition, self._last[topic, partition].stop)
 
     def behind_silence(self, place: TopicPartition, end: int) -> TopicPartition | None:
-        """The first place behind the batch at a place, at which a client went silent; None where a new client reads it.
+        """The first place behind the batch at a place where a client went silent; None if a new client can read it.
 
-        ``end``: the end of the log.
+        ``end`` is the end of the log.
         """
         behind = self.known_behind(place)
         if behind is None:
@@ -116,7 +118,7 @@ class BatchEnds:
         return TopicPartition(place.topic, place.partition, behind)
 
     def _looked_for(self, place: TopicPartition, end: int) -> int | None:
-        """Tell whoever watches that nothing comes, look for the end of the batch, and tell what was found."""
+        """The offset behind the batch at a place, as :func:`behind_silence` finds it; ``watch`` is told meanwhile."""
         why = (
             f"{place.topic}-{place.partition}: nothing has come from offset {place.offset} on for"
             f" {silence.SILENCE_SECONDS:g} s, though the log goes on to {end}"
@@ -139,15 +141,15 @@ class BatchEnds:
         return self._silent.get((place.topic, place.partition), {}).get(place.offset)
 
     def from_there(self, place: TopicPartition) -> TopicPartition:
-        """A place to read from; behind the batch where it lies inside of one.
+        """The place to read from: ``place``, or the place behind the batch if ``place`` lies inside of one.
 
-        Whoever asks for the beginning of a batch has not had the record that stands in its place, or threw it away.
+        The beginning of a batch is not inside: a reader that asks for it still needs the batch's stand-in record.
         """
         passed = self._last.get((place.topic, place.partition), range(0))[1:]
         return TopicPartition(place.topic, place.partition, passed.stop) if place.offset in passed else place
 
     def _end(self, topic: str, partition: int, begin: int) -> int:
-        """By doubling steps, then by halves. Most batches that are sent to do harm have one record."""
+        """The offset behind a batch, searched for in doubling steps, then by halving; most have one record."""
         inside, step = begin, 1
         with Consumer(self._properties) as probe:
             while _is_inside(probe, TopicPartition(topic, partition, inside + step), begin):
@@ -163,7 +165,7 @@ class BatchEnds:
 
 
 def _is_inside(probe: Consumer, place: TopicPartition, begin: int) -> bool:
-    """Whether a place lies in the batch that begins at an offset: asking for it brings the same error."""
+    """Whether a place lies in the batch that begins at offset ``begin``: asking for it brings the same error."""
     probe.assign([place])
     until = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < until:

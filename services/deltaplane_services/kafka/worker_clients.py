@@ -1,4 +1,4 @@
-"""What a worker talks to Kafka through."""
+"""The clients through which a worker talks to Kafka."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["WorkerClients"]
 
 @dataclass(frozen=True)
 class WorkerClients:
-    """Makes the clients of a worker: the site's consumer and publisher, the central publisher and reader.
+    """Functions that make the clients of a worker, on the site's cluster and on the central one.
 
     Publishers are made anew after a failed delivery, since an idempotent producer that has failed stays failed.
     """

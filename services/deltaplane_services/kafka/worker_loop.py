@@ -1,13 +1,13 @@
 """The worker's loop on Kafka: samples and retirements in by consumer group, deltas out by log order.
 
-The group only decides who *should* own a partition; who *does* is decided by claims in the deltas topic, so a member
-that was paused past its session and wakes up can publish what it likes: nobody accepts it. Every failed delivery,
-every lost partition and every claim of somebody else's is answered in one way: claim again, and let the log say what
-was accepted. If that is exactly what this process has in memory, it goes on with that; otherwise it rebuilds.
+The group decides only who *should* own a partition. Claims in the deltas topic decide who *does*: if a member wakes up
+after its session has ended, nobody accepts what it publishes. A failed delivery, a lost partition and a claim by
+another worker all have the same answer: claim again, and read from the log what was accepted. If that is exactly the
+state in memory, the worker goes on with it; otherwise it rebuilds.
 
-The group's callbacks only take note. Claims and rebuilds are made between polls, one source at a time, so that a
-failure among them never leaves the client with an assignment of its own making, and the group is not kept waiting.
-What keeps one source from being served keeps no other from it: it is set aside, and tried again (set_aside.py).
+The callbacks of the group only take note. Claims and rebuilds are made between polls, one source at a time, so that a
+failure among them never leaves the client with an assignment that the group did not make, and the group does not wait.
+If one source cannot be served, the others still are: it is set aside, and tried again (set_aside.py).
 """
 
 from __future__ import annotations
@@ -49,19 +49,20 @@ __all__ = ["BYTES_AT_ONCE", "REVOCATION_FLUSH_SECONDS", "SLEPT_SECONDS", "Worker
 
 logger = logging.getLogger(__name__)
 REVOCATION_FLUSH_SECONDS = 3.0
-"""The whole group waits for a member that gives partitions up. What has not arrived by then, the next owner makes."""
+"""How long a member that gives partitions up waits for its deliveries, while the whole group waits for it. Deltas that
+have not arrived by then are made again by the next owner."""
 SLEPT_SECONDS = 2.0
-"""A poll that took so much longer than it should was no poll: the process was frozen, and may own nothing any more."""
+"""If a poll took so much longer than it should, the process was frozen, and may own nothing any more."""
 BYTES_AT_ONCE = 2 * 2**20
-"""About so many bytes are taken from the log at once: waiting for more only makes deltas later, and takes memory."""
+"""Bytes that are taken from the log at once, approximately: more would only make deltas later, and take memory."""
 
 
 class Worker(ServiceLoop):
-    """One worker process: ``step`` is one turn of its loop. A source that cannot be served is set aside.
+    """One worker process: ``step`` is one turn of its loop.
 
-    A partition that the group has assigned is either being worked on, or waits to be claimed; it may have to wait, set
-    aside. The state of one that was taken away is kept until the group has said who gets it. After a failure, which is
-    waited out for ten minutes, every source is claimed again.
+    A partition that the group has assigned is either worked on, or waits to be claimed; if it cannot be served, it
+    waits set aside. The state of a partition that was taken away is kept until the group has assigned it again. After
+    a failure every source is claimed again; failures are waited out for about ten minutes.
     """
 
     going_on = "claiming again"
@@ -92,9 +93,9 @@ class Worker(ServiceLoop):
         self._central_watch = clients.central_watch()
         watches = clients.site_watch(), self._central_watch
         self._topics = SourceTopics(definition, watches, (SAMPLES, RETIREMENTS, DELTAS))
-        # Whether the client is to be told anew where to read before it is polled again; tiles of sources in the model.
+        # Whether the client must be told anew where to read before the next poll; partition to tiles in the model.
         self._must_read_on, self._sequences = False, dict[int, int]()
-        # Bytes of a record lately; large until known otherwise.
+        # Average bytes of a record in the last poll that brought any; a large guess before that.
         self._record_bytes = BYTES_AT_ONCE / 16
         self._models: ModelFollower | None = None
         self._open_readers()
@@ -118,13 +119,13 @@ class Worker(ServiceLoop):
     # What the group says: called by the client in the course of a poll -----------------------------------------------
 
     def _assigned(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        # Nothing is read before its source has been claimed; and without this call the client would begin anywhere.
+        # Nothing is read before its source is claimed. Without this call the client would begin at offsets of its own.
         consumer.assign([])
         of = {
             topic: {place.partition for place in places if place.topic == self._topic(topic)}
             for topic in (SAMPLES, RETIREMENTS)
         }
-        # Partitions that were added to the topics of a running stream are none of its own.
+        # Partitions that were added to the topics of a running stream do not belong to it.
         self._waiting = sorted(of[SAMPLES] & of[RETIREMENTS] & set(range(self.definition.partitions)))
         self._keep_only(self._waiting)
         self._aside.keep_only(self._waiting)
@@ -137,7 +138,7 @@ class Worker(ServiceLoop):
             )
 
     def _revoked(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Give partitions up: what was published is left to arrive, so that the next owner finds it."""
+        """Give partitions up, and wait a little for published records to arrive, so that the next owner has them."""
         del consumer
         self._give_up(places)
         try:
@@ -146,7 +147,7 @@ class Worker(ServiceLoop):
             logger.warning("on revocation: %s; the next owner goes on from what has arrived", fault)
 
     def _lost(self, consumer: Consumer, places: list[TopicPartition]) -> None:
-        """Another worker may own these partitions already; what is still unsent would be dropped by every reader."""
+        """Give partitions up without waiting: others may own them already, and readers drop what is still unsent."""
         del consumer
         logger.warning("the group gave this worker up: it was silent for longer than its session")
         self._give_up(places)
@@ -157,13 +158,13 @@ class Worker(ServiceLoop):
         self._waiting = [partition for partition in self._waiting if partition not in partitions]
 
     def _stop_work_on(self, partitions: Iterable[int]) -> None:
-        """Stop work on some sources. Their states are kept: whether they still hold, the next claim finds out."""
+        """Stop work on some sources, and keep their states; the next claim shows whether these are still valid."""
         for partition in partitions:
             if partition in self._sources:
                 self._kept[partition] = self._sources.pop(partition)
 
     def _keep_only(self, partitions: Sequence[int]) -> None:
-        """Let go of the states of sources that others have now, and of the memory of their windows."""
+        """Drop the kept states of all sources but these, and give their memory back."""
         others = self._kept.keys() - set(partitions)
         for partition in others:
             del self._kept[partition]
@@ -173,13 +174,13 @@ class Worker(ServiceLoop):
     # Taking a source over --------------------------------------------------------------------------------------------
 
     def _take(self, partition: int) -> None:
-        """Claim a source and put it to work where the log says that it stands."""
+        """Claim a source, and work on it from the state that the log gives."""
         kept = self._kept.get(partition)
         if kept is not None:
             _, before = self._claims.claim(kept.processor, self._model)
             del self._kept[partition]
             if (before.owner, before.sequence) == (kept.processor.writer, kept.next_tile):
-                # Nobody else's delta was accepted since, and all of its own were: the state in memory is the state.
+                # All of its own deltas were accepted, and no others since: the state in memory is the accepted one.
                 logger.info("claimed %s again as %s, its state still holds", kept.processor.source, before.owner)
                 self._work_on(partition, kept)
                 return
@@ -197,7 +198,7 @@ class Worker(ServiceLoop):
         self._read_on()
 
     def _put_aside(self, partition: int, fault: Exception) -> None:
-        """Leave a source alone for a while. Its state in memory is not to be trusted any more."""
+        """Leave a source alone for a while, and drop its state, which may be wrong."""
         self._sources.pop(partition, None)
         self._kept.pop(partition, None)
         self._waiting = sorted({*self._waiting, partition})
@@ -220,7 +221,8 @@ class Worker(ServiceLoop):
         may_take = due is not None and began >= self._recoveries.try_at
         most = max(1, min(most, int(BYTES_AT_ONCE / self._record_bytes)))
         messages = self._member.consume(most, 0.0 if may_take else timeout_seconds)
-        # Sorted before anything else can fail: that the group has shut this member out is said once, and never again.
+        # Messages are sorted before anything else can fail: the error that the group has shut this member out, which
+        # is among them, comes only once.
         poll = sorted_poll(messages, self.definition.name, self._site_log.batch_ends, self._clients.party)
         self._record_bytes = poll.record_bytes or self._record_bytes
         self._see_models()
@@ -236,13 +238,13 @@ class Worker(ServiceLoop):
         if poll.go_on:
             self._read_on()
         if may_take and due is not None and due in self._waiting:
-            # One at a time, and a poll in between: the group may have thought better of it.
+            # One source is claimed at a time, with a poll in between, since the group may change the assignment.
             with self._alone(due):
                 self._take(due)
 
     @contextlib.contextmanager
     def _alone(self, partition: int) -> Iterator[None]:
-        """Set a source aside for what is its own fault. What concerns all of this process is raised."""
+        """Set a source aside for an error of its own within the block; errors that concern the whole process pass."""
         try:
             yield
         except (DeliveryFailed, MembershipLost, NotAllowed, KafkaException):
@@ -254,7 +256,7 @@ class Worker(ServiceLoop):
             self._put_aside(partition, fault)
 
     def _work(self, source: SourceAtWork, came: Arrivals) -> None:
-        """Put what came through a source, and publish what it makes of it. Raises what is wrong with the source."""
+        """Process what came for a source, and publish its output. Raises errors of the source."""
         if came.fault is not None:
             raise came.fault
         silence = source.pass_over(self._places(source), came, self._site_log)
@@ -269,7 +271,8 @@ class Worker(ServiceLoop):
             return
         for output in source.processor.steps(samples, retirements):
             self._watch.delta(source.processor, source.next_tile, samples, output)
-            # Counted BEFORE it is published: a state whose delta may not have arrived must not be taken to hold.
+            # Deltas are counted BEFORE they are published: otherwise, if publishing fails, the state in memory would
+            # be taken for the accepted one, although it is ahead of it.
             source.next_tile += len(output.then)
             self._publish(output)
         if came.ends:
@@ -278,28 +281,28 @@ class Worker(ServiceLoop):
             self._read_on()
 
     def _end(self, source: SourceAtWork, topic: str) -> int | None:
-        """Where a log ends, as far as the client has heard; None where it has not. It asks no broker."""
+        """The end of a log, as far as the client knows it without asking; None if it does not."""
         place = TopicPartition(self._topic(topic), source.processor.source.partition)
         return end if (end := self._member.client.get_watermark_offsets(place, cached=True)[1]) >= 0 else None
 
     def _watch_topics(self) -> None:
-        """Set every source aside that is read from a topic which is another one now."""
+        """Set every source aside if a topic was made anew."""
         replaced = self._topics.look()
         if replaced and not self._sources and not self._waiting:
-            # The group has nothing to give while topics are away, and a client asks for them again in minutes only.
+            # While topics are away, the group assigns nothing, and a client would ask again only after minutes.
             self._member.join_anew()
         for partition in list(self._sources) if replaced else ():
             self._put_aside(partition, LogReplaced(f"{', '.join(replaced)}: deleted and made again while in use"))
             self._aside.try_now(partition)
 
     def _read_on(self) -> None:
-        """Read every source from its position, from the next poll on."""
+        """Have every source read from its position, from the next poll on."""
         self._must_read_on = True
 
     def _assign(self) -> None:
-        """Tell the client where to read every source that is worked on; this drops what it has fetched ahead."""
+        """Tell the client from where to read every source; this drops what it has fetched ahead."""
         self._must_read_on = False
-        # Outside its group a worker has no sources, and the client is busy getting back into it.
+        # Outside its group a worker has no sources, and the client is joining again.
         if not self._member.joined:
             return
         places = []
@@ -310,7 +313,7 @@ class Worker(ServiceLoop):
         self._member.client.assign(places)
 
     def _places(self, source: SourceAtWork) -> dict[str, TopicPartition]:
-        """Where to read on, by topic; topics that are held back are left out."""
+        """Topic to the place to read on from, without the topics that are held back."""
         partition, (samples, retirements) = source.processor.source.partition, source.processor.position
         return {
             topic: self._site_log.batch_ends.from_there(TopicPartition(self._topic(topic), partition, position))
@@ -319,9 +322,9 @@ class Worker(ServiceLoop):
         }
 
     def _go_on(self, pause_seconds: float) -> None:
-        """Claim every source again, with new readers, after a pause in which the group is polled.
+        """Have every source claimed again, with new readers, after a pause during which the group is still polled.
 
-        A reader may hold on for minutes to what it once was told of a topic, among it that a partition does not exist.
+        Old readers may remember for minutes what they were once told of a topic, even that a partition does not exist.
         """
         del pause_seconds
         self._close_readers()
@@ -338,11 +341,11 @@ class Worker(ServiceLoop):
 
     @property
     def _model(self) -> Model | None:
-        """The newest model of the models topic; None where there is none, or the topic is not what it was."""
+        """The newest model; None if there is none, or the models topic is not followed at the moment."""
         return None if self._models is None or self._models.stale is not None else self._models.model
 
     def _see_models(self) -> None:
-        """Show the newest model to every source, and claim again what somebody else has claimed since."""
+        """Show the newest model to every source, and claim those again that another writer has claimed since."""
         if self._models is None:
             (reader := self._clients.central_reader()).batch_ends.watch = self._watch
             try:
@@ -365,13 +368,13 @@ class Worker(ServiceLoop):
             self._wait_for_claim(stolen)
 
     def _show_model(self, sources: Iterable[SourceAtWork]) -> None:
-        """Show some sources the newest model, if there is one, and when it was appended to its topic."""
+        """Show some sources the newest model, if there is one."""
         if self._models is not None and self._models.model is not None and self._models.newest is not None:
             for source in sources:
                 source.processor.see_model(self._models.model, self._models.newest.log_time, newest=True)
 
     def _see_orders(self, model: Model) -> None:
-        """Try a source that is set aside at once, where a model shows that something was done about it."""
+        """Try a source that is set aside at once if a model shows a change of its deltas, such as an order."""
         before = self._sequences
         self._sequences = {at.source.partition: at.sequence for at in model.positions if at.source.site == self._site}
         for partition, sequence in self._sequences.items():
@@ -382,7 +385,7 @@ class Worker(ServiceLoop):
 
     @property
     def sources(self) -> dict[int, WorkerProcessor]:
-        """Partition to the state of each source that is worked on."""
+        """Partition to the processor of each source that is worked on."""
         return {partition: source.processor for partition, source in self._sources.items()}
 
     @property
@@ -391,7 +394,7 @@ class Worker(ServiceLoop):
         return not self._waiting and all(source.processor.serving for source in self._sources.values())
 
     def tell(self) -> None:
-        """Tell the metrics where every source stands; after every turn."""
+        """Give the metrics the state of every source; called after every turn."""
         self._watch.turn(
             self.sources,
             set(self._waiting) - self._aside.reasons.keys(),
@@ -405,7 +408,7 @@ class Worker(ServiceLoop):
         self._watch.lags(known_lags(self._member.client, places, self.definition.name))
 
     def commit_positions(self) -> None:
-        """Tell the group how far each source is: for lag metrics only, correctness never looks at it."""
+        """Commit the position of each source to the group, for lag metrics only; nothing else uses it."""
         places = [place for source in self._sources.values() for place in self._places(source).values()]
         if places:
             try:
