@@ -1,7 +1,7 @@
 """The embedded broker: Kafka's ordered logs, offsets, compaction and retention, in process and without a clock.
 
-It has just what the runner and the processors rely on, and behaves as Kafka does where they could tell: offsets grow
-by one, are never reused, and survive compaction and trimming; a fetch below the beginning of a log is refused.
+It has what the runner and the processors need, and for them behaves as Kafka does: offsets grow by one, are never
+reused, and survive compaction and trimming, and a fetch below the beginning of a log is refused.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from deltaplane_services.processors.messages import TOPICS, Content, Headers, Ou
 __all__ = ["COMPACT_ABOVE", "COMPACT_ABOVE_BYTES", "EmbeddedBroker", "OffsetOutOfRange"]
 
 COMPACT_ABOVE = 64
-"""Records beyond the number of keys after which a compacted log is compacted again."""
+"""Records that a compacted log may hold beyond twice the number of its keys, before it is compacted again."""
 
 COMPACT_ABOVE_BYTES = 2**22
-"""Bytes that a compacted log may take beyond twice those it had when it was compacted, before it is again."""
+"""Bytes that a compacted log may take beyond twice its bytes after the last compaction, before the next."""
 
 
 class OffsetOutOfRange(DeltaplaneError):
-    """A fetch from an offset that a log no longer, or not yet, has."""
+    """A fetch from an offset that a log no longer has, or does not have yet."""
 
 
 class _Log:
-    """One partition of one topic."""
+    """One partition of one topic: the records from offset ``begin`` to before ``end`` that it still has."""
 
     def __init__(self, topic: str, partition: int, *, compacted: bool) -> None:
         self.topic = topic
@@ -60,7 +60,7 @@ class _Log:
         self._compacted_bytes = self.nbytes
 
     def _count_bytes(self) -> None:
-        """Count anew, since a record takes more once its bytes have been asked for."""
+        """Count the bytes anew, since a record takes more memory once it has been encoded."""
         self.nbytes = sum(record.nbytes for record in self._records)
 
     def fetch(self, offset: int, most: int) -> list[Record]:
@@ -75,7 +75,7 @@ class _Log:
         return self._records[first : first + most]
 
     def _place(self, offset: int) -> int:
-        """The place of the first record at an offset or beyond."""
+        """The place among the records of the first one at an offset or beyond."""
         return bisect_left(self._records, offset, key=attrgetter("offset")) if self._compacted else offset - self.begin
 
     def take_over(self, begin: int, end: int, records: Sequence[Record]) -> None:
@@ -99,10 +99,9 @@ class _Log:
 
 
 class EmbeddedBroker:
-    """The topics of one stream on one site.
+    """All topics of one stream with one site.
 
-    With ``keep_meaning`` records carry what they are encoded from, and are encoded only where somebody asks for their
-    bytes.
+    With ``keep_meaning``, records carry the values that they encode, and are encoded only if somebody asks for bytes.
     """
 
     def __init__(self, partitions: int, *, keep_meaning: bool = False) -> None:
@@ -115,7 +114,7 @@ class EmbeddedBroker:
         }
 
     def append(self, outgoing: Outgoing, log_time: int) -> int:
-        """Append a record at ``log_time`` (milliseconds since the epoch); its offset is the acknowledgement."""
+        """The offset of a record that is appended at ``log_time``, in milliseconds since the epoch."""
         log = self._logs[outgoing.topic, outgoing.partition]
         if self._keep_meaning:
             return log.append(outgoing.key, outgoing.content, log_time, outgoing.meaning, outgoing.headers)
@@ -127,7 +126,7 @@ class EmbeddedBroker:
             self.append(record, log_time)
 
     def fetch(self, topic: str, partition: int, offset: int, most: int = 2**31) -> list[Record]:
-        """At most ``most`` records from ``offset`` on. Raises :class:`OffsetOutOfRange`."""
+        """At most ``most`` records from ``offset`` on. Raises :class:`OffsetOutOfRange` if the log lacks the offset."""
         return self._logs[topic, partition].fetch(offset, most)
 
     def fetch_topic(self, topic: str) -> list[Record]:
@@ -144,7 +143,7 @@ class EmbeddedBroker:
         return self._logs[topic, partition].end
 
     def nbytes(self, topic: str, partition: int) -> int:
-        """What the records of a log take in memory, in bytes."""
+        """The memory that the records of a log take, in bytes."""
         return self._logs[topic, partition].nbytes
 
     def partitions_of(self, topic: str) -> range:
@@ -152,8 +151,10 @@ class EmbeddedBroker:
         return range(1 if TOPICS[topic].single else self.partitions)
 
     def take_over(self, topic: str, partition: int, begin: int, end: int, records: Sequence[Record]) -> None:
-        """Fill an empty log with what another one held. Raises KeyError where there is none, and ValueError where the
-        records are not those of a log from ``begin`` to ``end``.
+        """Fill an empty log with the records of another one.
+
+        Raises KeyError if there is no such log, and ValueError if it is not empty, or if the records cannot be those of
+        a log from ``begin`` to ``end``.
         """
         self._logs[topic, partition].take_over(begin, end, records)
 

@@ -1,8 +1,8 @@
 """Drives the processors over the embedded broker, in one thread, in a seeded order.
 
-One round polls every source once, lets the merger catch up, and shows its model to the workers and the scorer, so that
-a chunk published before a round is scored by the model that existed before it. There is no service logic here: what
-a worker does with its input, and what survives a crash, is the processors' business.
+One round polls every source once, lets the merger read all deltas, and shows its model to the workers and the scorer.
+So a chunk that is published before a round is scored by the model that existed before it. There is no service logic
+here: the processors decide what a worker does with its input, and what survives a crash.
 """
 
 from __future__ import annotations
@@ -44,18 +44,21 @@ __all__ = [
 
 MERGERS_CHECKPOINT_EVERY_ROUNDS = 256
 DELTAS_BYTES = 2**23
-"""Deltas that take more than this, and more than the statistics themselves, are let go of at once, by a checkpoint."""
+"""Bytes of deltas from which a checkpoint is written at once to drop them, unless the statistics take more."""
 
 
 @dataclass(frozen=True)
 class RunnerOptions:
-    """``records_per_poll`` bounds a poll of a source; ``keep_log`` keeps consumed records, for rebuilds and audits;
-    ``keep_window`` those that whoever takes a source over must read.
+    """Options of an embedded runner.
 
-    ``decode``: readers decode every record, as they must where a broker lies between; without it they are handed what
-    the bytes were encoded from, which is the same.
-
-    ``keep_scored`` keeps what was predicted of each row until it is taken (:meth:`EmbeddedRunner.take_scored`).
+    - ``site``: the name of its site.
+    - ``records_per_poll``: the most records of one poll of a source.
+    - ``keep_log``: whether to keep records that have been read, for rebuilds and audits.
+    - ``keep_window``: whether to keep those records that a worker must read that takes a source over.
+    - ``decode``: whether readers decode the bytes of every record, as they must on Kafka; if not, they get the value
+      that was encoded, which is the same.
+    - ``seed``: that of the order in which sources are polled.
+    - ``keep_scored``: whether to keep the prediction of each row, until :meth:`EmbeddedRunner.take_scored`.
     """
 
     site: str = "local"
@@ -81,16 +84,16 @@ def take_source(
     now: int,
     topics: TopicIds = UNKNOWN_TOPICS,
 ) -> WorkerProcessor:
-    """A worker that has claimed a source and knows where to read on.
+    """A processor that has claimed a source, at time ``now``, and knows where to read on.
 
-    Raises :class:`DeltaGap`, :class:`LogReplaced` and :class:`OffsetOutOfRange`.
+    Raises :class:`SourceBarred`, :class:`DeltaGap`, :class:`LogReplaced` and :class:`OffsetOutOfRange`.
     """
     processor = WorkerProcessor(definition, source, writer, topics)
     claimed_at = broker.append(processor.claim(), now)
     checkpoint, offset = newest_checkpoint(
         definition, source, broker.fetch_topic(CHECKPOINTS), broker.end(DELTAS, source.partition)
     )
-    # No later than the checkpoint: a delta that retention has eaten cannot be made up for.
+    # This raises if retention has deleted deltas after the checkpoint, which nothing can replace.
     deltas = broker.fetch(DELTAS, source.partition, offset)
     resume = processor.restore(accepted_state(definition, checkpoint, deltas, claimed_at), claimed_at)
     processor.check_ends(broker.end(SAMPLES, source.partition), broker.end(RETIREMENTS, source.partition))
@@ -104,14 +107,14 @@ def take_source(
 
 
 def start_merger(definition: StreamDefinition, broker: EmbeddedBroker) -> tuple[MergerProcessor, dict[int, int]]:
-    """A merger that has read the checkpoints, and the offset of each deltas partition to read on from."""
+    """(a merger that has read the checkpoints, partition of deltas to the offset to read on from)."""
     merger = MergerProcessor(definition)
     resume = merger.restore(broker.fetch_topic(CHECKPOINTS), broker.fetch_topic(MODELS))
     return merger, {partition: resume.get(partition, 0) for partition in range(definition.partitions)}
 
 
 class EmbeddedRunner:
-    """A whole pipeline in one process; on a ``broker`` that another one has filled it goes on, at its time ``now``."""
+    """A whole pipeline in one process; it goes on from what a ``broker`` holds, at time ``now`` in milliseconds."""
 
     def __init__(
         self,
@@ -132,14 +135,14 @@ class EmbeddedRunner:
         self._model_position = self.broker.begin(MODELS, 0)
         self._rounds = 0
         self._scored: list[tuple[int, ScoredRows]] = []
-        # A writer's name is never used twice, whatever workers come and go: each life has put a claim on a log.
+        # No writer's name is ever used twice: each life has appended a claim, so that no more lives than deltas exist.
         self._lives = sum(self.broker.end(DELTAS, p) for p in range(definition.partitions))
         self.rebalance(now)
 
     # Assignment ------------------------------------------------------------------------------------------------------
 
     def rebalance(self, now: int, workers: int | None = None) -> None:
-        """Spread the partitions over the workers by range; a source that moves is dropped and claimed anew."""
+        """Spread the partitions over ``workers`` workers by range; a source that moves is dropped and claimed anew."""
         if workers is not None:
             self._workers = self._workers[:workers] + [
                 _Worker(f"worker-{index}") for index in range(len(self._workers), workers)
@@ -160,20 +163,20 @@ class EmbeddedRunner:
         return processor
 
     def take_scored(self) -> list[tuple[int, ScoredRows]]:
-        """Partition and rows of what was scored since the last call, if that is kept."""
+        """(partition, scored rows) of all that was scored since the last call; empty unless ``keep_scored``."""
         scored, self._scored = self._scored, []
         return scored
 
     @property
     def rounding_error(self) -> Floats:
-        """Largest distance between a feature's values and the grid so far, float64[d], in the features' own units."""
+        """The largest distance of a value from the grid so far, float64[d], in the features' own units."""
         errors = [processor.rounding_error for worker in self._workers for processor in worker.sources.values()]
         return np.asarray(np.max(errors, axis=0), dtype=np.float64)
 
     # Rounds ----------------------------------------------------------------------------------------------------------
 
     def round(self, now: int) -> bool:
-        """Poll everything once; ``now`` in milliseconds since the epoch. False when there was nothing to do."""
+        """Whether there was anything to do, in a poll of everything at ``now``, in milliseconds since the epoch."""
         self._rounds += 1
         busy = False
         sources = [processor for worker in self._workers for processor in worker.sources.values()]
@@ -186,7 +189,7 @@ class EmbeddedRunner:
         return busy
 
     def drain(self, now: int) -> None:
-        """Go on until every input is consumed and every partition has heard the last watermark."""
+        """Do rounds until every input is consumed and every partition knows the last watermark."""
         while self.round(now):
             pass
 
@@ -218,7 +221,7 @@ class EmbeddedRunner:
         models = self.broker.fetch(MODELS, 0, self._model_position)
         if models:
             self._model_position = models[-1].offset + 1
-            # Readers take what the topic carries, not what the merger meant.
+            # Readers take the model from its topic, as they do on Kafka, and not from the merger.
             model = read_published_model(models[-1])
             self.scorer.see_model(model)
             for worker in self._workers:
@@ -227,12 +230,12 @@ class EmbeddedRunner:
         return bool(deltas)
 
     def _deltas_take_too_much(self) -> bool:
-        """Whether deltas that a checkpoint would spare take so much that it is worth its while."""
+        """Whether the deltas that a checkpoint would drop take so much memory that it is worth writing one."""
         held = sum(self.broker.nbytes(DELTAS, partition) for partition in self._delta_positions)
         return not self.options.keep_log and held > max(DELTAS_BYTES, self.merger.merger.statistics.nbytes)
 
     def checkpoint(self, now: int) -> None:
-        """Have the merger write its checkpoints; deltas below them are then no longer needed."""
+        """Write the merger's checkpoints, and drop the deltas before them unless the log is kept."""
         self._publish(self.merger.checkpoints(), now)
         if not self.options.keep_log:
             for partition, position in self._delta_positions.items():

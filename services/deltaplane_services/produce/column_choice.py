@@ -1,4 +1,4 @@
-"""Rules for the columns of a file of which nothing is said: decided from its first rows, as ``inspect`` does."""
+"""Rules for the columns of a file that nobody has declared: decided from its first rows, as ``inspect`` does."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["ColumnChoice"]
 
 
 class ColumnChoice:
-    """The rules that are decided on for the columns of a file, if it is for the file to show them.
+    """The rules that are decided for the columns of a file, if none are declared.
 
-    ``inferred`` is what was decided, None before that and for a file that holds numbers only.
+    ``inferred`` are the decisions; None before there are any, and for a file that holds numbers only.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
@@ -29,14 +29,14 @@ class ColumnChoice:
 
     @property
     def reader_options(self) -> ReaderOptions:
-        """How the file is to be read."""
+        """The options for the reader, which call :meth:`decide` if rules must be decided."""
         tables = self._options.tables
         said = tables.get("columns") or tables.get("features") or tables.get("feature_map", {}).get("centers")
         asked = not said and "steps" not in tables.get("grid", {}) and not self._options.continues
         return reader_options(self._options, self.decide if asked else None)
 
     def decide(self, columns: Mapping[str, Cells], labels: Sequence[str]) -> Encoder:
-        """Rules for the columns of the first rows, of which those without a label say nothing."""
+        """The rules for the columns of the first rows; rows without a label are left out."""
         labelled = [row for row, label in enumerate(labels) if label]
         table = {name: _only(cells, labelled) for name, cells in columns.items()}
         features = tuple(columns) if self._options.input.get("features") else ()
@@ -52,11 +52,11 @@ class ColumnChoice:
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """What was decided of each column; nothing if nothing was to be."""
+        """The decision on each column; empty if there was nothing to decide."""
         return () if self.inferred is None else self.inferred.decisions
 
     def completed(self, options: ReplayOptions) -> ReplayOptions:
-        """The options with the rules that were decided on as those of the definition."""
+        """``options`` with the decided rules in its tables, as if the definition had them."""
         if self.inferred is None:
             return options
         return replace(options, tables=lay_over(options.tables, "columns", **encoder_table(self.inferred.encoder)))

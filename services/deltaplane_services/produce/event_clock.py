@@ -1,14 +1,13 @@
-"""The event clock of a replay: which event times of a file are credible.
+"""The check of event times in a file: a bogus date is refused, and a real gap is not.
 
-A live producer has a wall clock to hold an event time against; a file has only its own order. One bogus date (a year
-mistyped) must not carry the watermark away and empty the window, while a real gap in the data (a weekend, a month
-without readings) must not be taken for one. So a row more than ``max_skew`` ahead of all before it is believed only if
-most of the rows right behind it are there, too, or at least half the way. The verdict depends on the file alone, not on
-how it is chunked.
+A live producer can compare an event time with a clock; a file has only its own order. One bogus date (a mistyped year)
+must not carry the watermark away and empty the window. But a real gap in the data (a weekend, a month without readings)
+must not be taken for one. So a row more than ``max_skew`` ahead of all rows before it is believed only if most of the
+rows right behind it have moved, too, at least half as far. The verdict depends on the file alone, not on its chunks.
 
-``max_skew`` as it follows from the windows is about clocks and the log, and there is no log here: a file whose rows are
-an hour apart must not be asked for witnesses at every row. So where a definition has the ``max_skew`` that fits its
-windows, a file may be a day ahead of itself.
+The ``max_skew`` that follows from the windows is about clocks and the log, and there is no log here: in a file whose
+rows are an hour apart, not every row should need such witnesses. So if a definition has the ``max_skew`` that fits its
+windows, a row may be a day ahead of all before it.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ from deltaplane_services.readers import RefusedRow, RowBlock
 __all__ = ["WITNESSES", "longest_step", "refuse_bogus_times", "select"]
 
 WITNESSES = 10
-"""Rows behind a jump that are asked whether time has really moved."""
+"""The number of rows behind a jump that are looked at, to see whether time has really moved."""
 
 
 def longest_step(definition: StreamDefinition) -> int:
-    """How far ahead of all rows before it a row of a file is believed without witnesses, in milliseconds."""
+    """How far ahead of all rows before it a row is believed without witnesses, in milliseconds."""
     skew = definition.max_skew_milliseconds
     return limits.LONGEST_SKEW_MILLISECONDS if skew == definition.ladder.fitting_skew_milliseconds else skew
 
@@ -39,9 +38,10 @@ def longest_step(definition: StreamDefinition) -> int:
 def refuse_bogus_times(
     blocks: Iterable[RowBlock], max_skew_milliseconds: int, clock: int | None = None
 ) -> Iterator[RowBlock]:
-    """The same blocks with rows of bogus event times moved to the refused ones. Blocks must have event times.
+    """The blocks, with rows of bogus event times among their refused rows. All blocks must have event times.
 
-    ``clock``: how far the rows before these had come, in milliseconds since the epoch, None where there were none.
+    ``clock`` is the largest event time of the rows before these, in milliseconds since the epoch; None if there were
+    none.
     """
     for block, following in pairwise(chain(blocks, (None,))):
         assert block is not None, "only the last of a chain with an end mark is the mark"
@@ -63,7 +63,7 @@ def _times(block: RowBlock) -> Int64s:
 
 
 def _judge(times: Int64s, ahead: Int64s, clock: int, max_skew: int) -> tuple[list[int], int]:
-    """Rows of ``times`` that are bogus, and the clock after them; ``ahead`` are the times that follow."""
+    """(rows of ``times`` that are bogus, the clock after them); ``ahead`` are the times that follow."""
     latest = np.maximum.accumulate(np.concatenate(([clock], times)))
     if (times - latest[:-1] <= max_skew).all():
         return [], int(latest[-1])
@@ -72,7 +72,7 @@ def _judge(times: Int64s, ahead: Int64s, clock: int, max_skew: int) -> tuple[lis
     for row, time in enumerate(times.tolist()):
         if time - clock > max_skew:
             witnesses = every[row + 1 : row + 1 + WITNESSES]
-            # There is where the row is, or at least half the way: in a file whose rows are days apart all are ahead.
+            # A witness must have moved at least half as far: in a file whose rows are days apart, all are ahead.
             there = witnesses - clock > max(max_skew, (time - clock) // 2)
             if 2 * np.count_nonzero(there) <= len(witnesses):
                 bogus.append(row)
@@ -98,7 +98,7 @@ def _without(block: RowBlock, bogus: list[int], max_skew: int) -> RowBlock:
 
 
 def select(block: RowBlock, rows: Positions) -> RowBlock:
-    """Some rows of a block, with all of its refused ones."""
+    """The block with only some of its rows, and all of its refused ones."""
     times = block.event_times_milliseconds
     return RowBlock(
         features=block.features[rows],

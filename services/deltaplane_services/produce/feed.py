@@ -1,6 +1,6 @@
 """The producer of a replay: chunks of a file in, records of samples and retirements out.
 
-Its clock is the stream's own: the largest event time published so far stands for the time of the log.
+The largest event time published so far is used as the time of the log.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LATEST_RETIREMENT_ROWS = 10_000
 
 @dataclass(frozen=True)
 class PublishedBatch:
-    """One record of samples, as the worker will see it, and the line of the file that each row came from."""
+    """One record of samples, as the worker gets it, and the lines of its rows in the file, int64[n]."""
 
     partition: int
     samples: Samples
@@ -37,7 +37,10 @@ class PublishedBatch:
 
 @dataclass(frozen=True)
 class Published:
-    """What was published of one chunk, at most one record a partition, and the ids retired before it."""
+    """What was published for one chunk: at most one batch for each partition, and the ids that were retired before it.
+
+    ``now`` is the time of the log, in milliseconds since the epoch.
+    """
 
     batches: list[PublishedBatch]
     retired: list[str]
@@ -45,7 +48,7 @@ class Published:
 
 
 class Feed:
-    """Turns blocks of rows into records; one seeded generator decides what is thinned out and retired."""
+    """Turns blocks of rows into records; a seeded generator chooses the rows to thin out and to retire."""
 
     def __init__(self, definition: StreamDefinition, options: ReplayOptions) -> None:
         self.definition = definition
@@ -57,14 +60,14 @@ class Feed:
         self._random = np.random.default_rng(options.seed)
         self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, definition)
         self.line_offset = 0
-        """What is added to the line numbers that stand for ids: the lines of the files before this one."""
+        """The lines of earlier files, added to line numbers that serve as ids."""
         self._due: list[tuple[int, int, str]] = []
         longest = definition.ladder.windows[definition.ladder.longest]
         latest = longest.length if longest.counted else LATEST_RETIREMENT_ROWS
         self._latest = latest if len(definition.ladder.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
 
     def publish(self, block: RowBlock) -> tuple[list[Outgoing], Published]:
-        """The records of one chunk, retirements that have come due before it first."""
+        """(records of one chunk, what was published); retirements that are due come first."""
         if self._thinning is not None:
             kept = self._thinning.keep(block.labels, self._random)
             self.thinned += len(block) - int(np.count_nonzero(kept))
@@ -81,7 +84,7 @@ class Feed:
         return records, Published(batches, retired, self.now)
 
     def finish(self) -> tuple[list[Outgoing], Published]:
-        """The retirements that are still to come, once the file is at its end."""
+        """(records of all retirements that are not published yet, what was published), at the end of the file."""
         records, retired = self._retire(2**62)
         return records, Published([], retired, self.now)
 
@@ -136,17 +139,17 @@ class Feed:
 
 
 class _Thinning:
-    """Drops rows at random so that negatives : positives follows a schedule."""
+    """Drops rows at random, so that the ratio of negatives to positives follows a schedule."""
 
     def __init__(self, schedule: ImbalanceSchedule, definition: StreamDefinition) -> None:
         self._schedule = schedule
         self._positive = definition.classes.positive
         self._rows = 0
-        # One imagined row of each class keeps the estimate defined before both have been seen.
+        # One imagined row of each class makes the estimate defined before both have been seen.
         self._seen = np.ones(2)
 
     def keep(self, labels: list[str], random: np.random.Generator) -> Flags:
-        """bool[n]: rows to keep. The ratio that the file itself has is estimated from the rows seen so far."""
+        """bool[n]: the rows to keep; the ratio of the file itself is estimated from the rows seen so far."""
         positive = np.fromiter((label == self._positive for label in labels), dtype=np.bool_, count=len(labels))
         self._seen += (np.count_nonzero(~positive), np.count_nonzero(positive))
         at = np.arange(self._rows, self._rows + len(labels))

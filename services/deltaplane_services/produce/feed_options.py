@@ -1,4 +1,4 @@
-"""How a file is fed to a stream, and the stream definition that its first rows complete."""
+"""The options of feeding a file to a stream, and the stream definition that the file's first rows complete."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ __all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_f
 
 @dataclass(frozen=True)
 class ImbalanceSchedule:
-    """Rows of the stream and the majority : positive ratio wanted there; between them it moves geometrically."""
+    """The ratios of negatives to positives that are wanted at some rows; between these they change geometrically."""
 
     rows: tuple[int, ...]
     ratios: tuple[float, ...]
 
     @classmethod
     def parse(cls, text: str) -> ImbalanceSchedule:
-        """``0:1,20000:20,40000:1`` begins balanced, is 20 negatives to a positive at row 20,000, and returns."""
+        """The schedule of a text ``ROW:RATIO,...``; a ratio alone holds from row 0 on. Raises :class:`DefinitionError`.
+
+        ``0:1,20000:20,40000:1`` begins balanced, has 20 negatives to a positive at row 20,000, and returns.
+        """
         pairs: list[tuple[int, float]] = []
         for part in text.split(","):
             row, colon, ratio = part.strip().partition(":")
@@ -49,12 +52,16 @@ class ImbalanceSchedule:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a file is fed to the stream; the stream itself is in the tables.
+    """The options of feeding a file to a stream; ``tables`` hold the definition of the stream itself.
 
-    ``blas_threads``: those of BLAS while the replay lasts, 0 for all that it would take. ``shuffle``: the seed of the
-    order in which rows are taken, None for that of the file. ``save``: where to put what another replay can go on from;
-    ``continues``: whether this one goes on from such a file. ``content``: the bytes of the source, where it is no file
-    but called so. ``keep_predictions``: whether to keep what was predicted of each row.
+    - ``blas_threads``: the threads of BLAS during the replay; 0 for as many as it takes by itself.
+    - ``shuffle``: the seed of the order in which rows are taken; None for the order of the file.
+    - ``save``: the file to write from which another replay can go on.
+    - ``continues``: whether this replay goes on from such a file.
+    - ``content``: the bytes of the source, if ``source`` is only its name and no path.
+    - ``keep_predictions``: whether to keep the prediction of each row.
+
+    Raises :class:`DefinitionError` for options that are out of range, or do not go together.
     """
 
     source: str
@@ -93,7 +100,7 @@ class ReplayOptions:
             )
 
     def _refuse_what_cannot_go_on(self) -> None:
-        """Raise DefinitionError for what has a state of its own beside the stream, which is not saved."""
+        """Raise :class:`DefinitionError` for options with a state that is not saved."""
         found = {
             "--chunk 1 (use another one)": self.chunk == 1,
             "--retire-fraction": bool(self.retire_fraction),
@@ -109,15 +116,15 @@ class ReplayOptions:
 
     @property
     def input(self) -> Mapping[str, Any]:
-        """The table that says which columns of the file are what."""
+        """The table ``[input]``, which gives the roles of the file's columns."""
         table: Mapping[str, Any] = self.tables.get("input", {})
         return table
 
 
 def reader_options(options: ReplayOptions, decide: Decide | None = None) -> ReaderOptions:
-    """How the file is to be read; with ``decide``, its first rows may decide on rules for its columns.
+    """The options for the reader of the file; ``decide``, if given, decides rules for its columns from the first rows.
 
-    Raises :class:`DefinitionError` if the table says two things at once.
+    Raises :class:`DefinitionError` if the tables contradict each other.
     """
     table, tables = options.input, options.tables
     names = strings(tables.get("features", {}).get("names", ()), "features.names")
@@ -155,7 +162,7 @@ _TEXTS = (
 
 
 def _texts(value: Any) -> tuple[str, ...]:
-    """A list of texts, one text being a list of one."""
+    """The texts of a value: those of a list, a single one, or none."""
     if value is None:
         return ()
     return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
@@ -170,7 +177,7 @@ def _renamed(pair: str) -> tuple[str, str]:
 
 
 def needs_first_rows(options: ReplayOptions) -> bool:
-    """Whether the grid or the feature map is to be fitted."""
+    """Whether the grid or the feature map must be fitted on the first rows."""
     table = options.tables.get("feature_map", {})
     complete = table.get("kind", "none") == "none" or {"centers", "scales"} <= table.keys()
     return "steps" not in options.tables.get("grid", {}) or not complete
@@ -184,9 +191,10 @@ def _fitted(tables: Tables, first: Floats) -> Tables:
 
 
 def complete_definition(options: ReplayOptions, features: tuple[str, ...], first: Floats | None) -> StreamDefinition:
-    """The stream definition of a replay: what the tables leave open is taken from the file.
+    """The stream definition of a replay; what the tables leave open is taken from the file.
 
-    ``first`` are its first rows float64[n, d], where :func:`needs_first_rows`: what is missing is fitted on them.
+    ``first`` are its first rows float64[n, d] if :func:`needs_first_rows`; a missing grid or map is fitted on them.
+    Raises :class:`DefinitionError` if the definition, the file and the options do not go together.
     """
     tables: Tables = dict(options.tables)
     names = strings(tables.get("features", {}).get("names", list(features)), "features.names")
@@ -195,7 +203,7 @@ def complete_definition(options: ReplayOptions, features: tuple[str, ...], first
         tables = _fitted(tables, first)
     window = tables.get("window", {})
     if "keep_rows" not in window and window.get("length") == "all":
-        # Without ids of the file's own no id comes twice, and without retirements none is asked for.
+        # If the file has no ids, no id comes twice; without retirements either, no row is ever looked up.
         needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
         tables = lay_over(tables, "window", keep_rows=needs_rows)
     definition = StreamDefinition.from_tables(tables)

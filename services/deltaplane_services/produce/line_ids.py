@@ -1,9 +1,9 @@
-"""Ids for rows that bring none: where a row stood, and what stood there and before.
+"""Ids for rows without any, made of the row's place and a hash of all rows up to it.
 
-A line number alone is an id that the next file has, too, and a row under an id that is there replaces it. So an id here
-is ``NAME:LINE:HASH``. The hash goes over the file's name and every row up to this one, so that the same file sent again
-has the same ids (its rows are duplicates), a file that has grown has new ids for its new rows alone, and other rows
-have other ids, whatever their lines. A pipe has no name; two that begin with the same rows share the ids of these.
+A line number alone would come again in the next file, and a row under a known id replaces the older row. So an id is
+``NAME:LINE:HASH``, and the hash is over the file's name and every row up to this one. The same file sent again has the
+same ids, so that its rows are duplicates. A file that has grown has new ids for its new rows only. Other rows have
+other ids, whatever their lines. A pipe has no name: two pipes that begin with the same rows share the ids of these.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["HASH_BYTES", "NAME_CHARACTERS", "LineIds"]
 
 HASH_BYTES = 8
 NAME_CHARACTERS = 60
-"""More of a long name is in the hash alone."""
+"""The last characters of a file's name that are in an id; the hash is over the whole name."""
 
 
 class LineIds:
-    """Names the rows of one source, block after block, in the order of the source."""
+    """Gives ids to the rows of one source, block after block, in the order of the source."""
 
     def __init__(self, source: str) -> None:
         name = "" if source == "-" else PurePath(source).name
@@ -31,7 +31,7 @@ class LineIds:
         self._rows = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES)
 
     def named(self, block: RowBlock) -> RowBlock:
-        """The block with an id for each row; as it is where its rows have ids."""
+        """The block with an id for each row; unchanged if its rows have ids."""
         if block.ids is not None:
             return block
         features = block.features.astype("<f8", copy=False)

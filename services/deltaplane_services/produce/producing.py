@@ -1,4 +1,4 @@
-"""``deltaplane produce``: the rows of a file, or of a pipe as they come, onto a stream's samples topic."""
+"""``deltaplane produce``: publishes the rows of a file, or of a pipe as they come, to a stream's samples topic."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from deltaplane_services.system.interrupts import Interrupts
 __all__ = ["LEAVE_SECONDS", "TURN_SECONDS", "Produced", "produce"]
 
 TURN_SECONDS = 0.1
-"""How often a command that waits for rows looks whether it was interrupted, and whether a delivery has failed."""
+"""Seconds between checks, while a command waits for rows, whether it was interrupted or a delivery has failed."""
 
 LEAVE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
 class Produced:
-    """What was published, and the first rows that could not be; ``interrupted``: before the end."""
+    """The numbers of rows and retirements published and of rows refused, and the first refused rows.
+
+    ``interrupted``: whether an interrupt ended the command before the end of the source.
+    """
 
     rows: int
     retirements: int
@@ -40,14 +43,14 @@ class Produced:
 
 
 def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: float = 0.5) -> Produced:
-    """Publish a file in batches of ``options.chunk`` rows, or a pipe as it is written.
+    """What was published of a file, in batches of ``options.chunk`` rows, or of a pipe as it is written.
 
-    Rows of a pipe go out at the latest ``within_seconds`` after they were read, in a batch that is not full then. The
-    first interrupt ends the reading; what was read is sent, and only a second one ends that. Raises
-    :class:`DeliveryFailed` if a batch does not arrive, and :class:`ReaderError` where the file is damaged: the rows
-    before the damage are published then.
+    Rows of a pipe are sent at the latest ``within_seconds`` after they were read, if necessary in a batch that is not
+    full. The first interrupt ends the reading, and rows that were read are still sent; a second one ends that, too.
+    Raises :class:`DeliveryFailed` if a batch does not arrive, and :class:`ReaderError` if the file is damaged, once the
+    rows before the damage have been published.
     """
-    # Says what is missing for these options, such as a column with the time.
+    # This raises if something is missing for these options, such as a column with the time.
     complete_definition(options, settings.definition.features, None)
     rows = _Rows(sample_publisher(settings), Feed(settings.definition, options), LineIds(options.source))
     started = time.monotonic()
@@ -57,13 +60,13 @@ def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: f
         arriving = _Arriving(ahead, pipe, lambda: interrupts.heard, rows.out.check)
         blocks: Iterator[RowBlock | None] = arriving.blocks(math.inf if pipe is None else within_seconds)
         if settings.definition.ladder.timed and pipe is None:
-            # What a pipe brings is of now, and workers hold it against the time of the log.
+            # Rows of a pipe are new, and workers compare their times with the time of the log.
             of_file = (block for block in blocks if block is not None)
             blocks = refuse_bogus_times(of_file, longest_step(settings.definition))
         whole = False
         try:
             with interrupts.held():
-                # Nothing is read before: an interrupt that comes with the first row is held, too.
+                # Reading begins here, so that an interrupt that comes with the first row is held, too.
                 stack.enter_context(ahead)
                 if pipe is not None:
                     stack.callback(pipe.stop)
@@ -77,7 +80,7 @@ def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: f
                     rows.finish()
                 whole = True
         except KeyboardInterrupt:
-            # The first is raised once all is done, the second wherever it comes.
+            # The first interrupt is raised at the end of the work, a second one at once.
             if not whole:
                 raise
         rows.out.flush()
@@ -88,7 +91,7 @@ def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: f
 
 @dataclass
 class _Rows:
-    """What is done with rows, and the account of it."""
+    """Publishes blocks of rows, and counts what was published and refused."""
 
     out: Publisher
     feed: Feed
@@ -102,7 +105,7 @@ class _Rows:
         self.out.publish(records)
 
     def finish(self) -> None:
-        """Retirements that are still to come."""
+        """Publish the retirements that are still to come."""
         records, _ = self.feed.finish()
         self.out.publish(records)
 
@@ -112,7 +115,7 @@ class _Rows:
 
 
 def _read(pipe: LivePipe | None, options: ReplayOptions) -> Iterator[RowBlock]:
-    """The blocks of the source. Opened when the first is asked for, since a pipe may keep whoever opens it waiting."""
+    """The blocks of the source, which is opened when the first is asked for: opening a pipe may have to wait."""
     with open_rows(options.source if pipe is None else pipe, reader_options(options)) as reader:
         yield from reader
 
@@ -131,9 +134,9 @@ class _Arriving:
         self._each_turn = each_turn
 
     def blocks(self, within_seconds: float) -> Iterator[RowBlock | None]:
-        """The blocks, and a None wherever what came before it has waited for ``within_seconds``.
+        """The blocks, and a None whenever the rows before it have waited for ``within_seconds``.
 
-        After an interrupt the whole lines that a pipe had brought by then, and of a file nothing more.
+        After an interrupt, the whole lines that a pipe had brought by then still come, and nothing more of a file.
         """
         due = math.inf
         while True:
@@ -146,7 +149,7 @@ class _Arriving:
                 except StopIteration:
                     return
                 except ReaderError as fault:
-                    # An interrupted pipe ends with one. The rows before any other are published first.
+                    # An interrupted pipe ends with this error. Other errors are raised after the rows before them.
                     self.fault = None if self.interrupted else fault
                     return
                 due = min(due, time.monotonic() + within_seconds)
@@ -156,7 +159,7 @@ class _Arriving:
                 yield None
 
     def _wait(self, due: float) -> None:
-        """Wait until there is a block, an interrupt, or it is ``due``."""
+        """Wait until there is a block or an interrupt, or the time is ``due``."""
         self._look()
         while not self._ahead.wait(min(TURN_SECONDS, max(0.0, due - time.monotonic()))):
             self._each_turn()
@@ -171,7 +174,7 @@ class _Arriving:
             self._look()
 
     def is_over(self) -> bool:
-        """Whether to stop amid the rows at hand: a file that was interrupted keeps the rest of them."""
+        """Whether to stop before the rows at hand are published: after an interrupt, for a file."""
         self._look()
         return self.interrupted and self._pipe is None
 

@@ -1,4 +1,4 @@
-"""What was refused in a replay: counted by kind, and by reason and column with examples and what to do about them."""
+"""The refused rows of a replay: counted by kind, and grouped by reason, with examples and what to do."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from deltaplane_services.readers import RefusedRow, cure_of
 __all__ = ["EXAMPLES", "LISTED", "MOST_REASONS", "Listed", "Refusals", "RefusedFor", "general_reason"]
 
 LISTED = 20
-"""Refused rows listed in a summary; all are counted."""
+"""The most refused rows that a summary lists; all are counted."""
 
 
 @dataclass(frozen=True)
 class Listed:
-    """One refused row: its line in the file (0 where it is not known), what kind of fault, and the reason."""
+    """One refused row: its line in the file (0 if not known), the kind of fault, and the reason."""
 
     line_number: int
     kind: str
@@ -27,10 +27,10 @@ class Listed:
 
 
 EXAMPLES = 3
-"""Rows shown of each reason."""
+"""The most rows that are shown for each reason."""
 
 MOST_REASONS = 100
-"""Reasons told apart; a file of noise has as many as rows."""
+"""The most reasons that have a group of their own; a file of noise has as many reasons as rows."""
 
 _COLUMN = re.compile(r"(?:the )?(?:feature|column) (?:`[^`]*`|'[^']*')")
 _VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w`])[-+]?[0-9][0-9,.]*(?:e[-+]?[0-9]+)?""", re.DOTALL)
@@ -38,7 +38,7 @@ _VALUE = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w`])[-+]?[0-9]
 
 @dataclass
 class RefusedFor:
-    """Rows that were refused for one reason: how many, the first of them, and what to do, empty where nothing helps."""
+    """Rows that were refused for one reason: their ``count``, the first of them, and a ``cure``, which may be empty."""
 
     reason: str
     cure: str
@@ -46,7 +46,7 @@ class RefusedFor:
     examples: list[Listed] = field(default_factory=list)
 
     def told(self) -> str:
-        """All of it in a sentence's part."""
+        """Count, reason, an example and the cure, as a part of a sentence."""
         first = self.examples[0]
         line = f"line {first.line_number:,}: " if first.line_number else ""
         cure = f"; {self.cure}" if self.cure else ""
@@ -55,7 +55,7 @@ class RefusedFor:
 
 @dataclass
 class Refusals:
-    """Rows refused by the reader (they cannot be read) and by the stream (dead letters)."""
+    """Rows that were refused by the reader, since they cannot be read, or by the stream, with dead letters."""
 
     counts: Counter[str] = field(default_factory=Counter)
     listed: list[Listed] = field(default_factory=list)
@@ -64,11 +64,11 @@ class Refusals:
 
     @property
     def total(self) -> int:
-        """Rows refused."""
+        """The number of refused rows."""
         return self.counts.total()
 
     def add_unreadable(self, refused: RefusedRow) -> None:
-        """A row that the reader refused."""
+        """Add a row that the reader refused."""
         self._add(Listed(refused.line_number, "unreadable", refused.reason), self.counts.total())
 
     def told(self, at_most: int = 3) -> str:
@@ -79,10 +79,10 @@ class Refusals:
         return "; ".join(parts)
 
     def add_dead_letter(self, letter: DeadLetter, line_number: int) -> None:
-        """A row that the stream refused, or several of one batch."""
+        """Add a row that the stream refused, or several for which one dead letter stands."""
         before = self.counts.total()
         if letter.kind == MORE_RECORDS:
-            # It counts on from the one before it.
+            # Such a letter counts all since the beginning, so that the count of the one before it is subtracted.
             for kind, count in letter.rest.items():
                 self.counts[kind] -= self._shared.get((letter.topic, letter.partition, kind), 0)
                 self._shared[letter.topic, letter.partition, kind] = count
@@ -102,7 +102,7 @@ class Refusals:
 
 
 def general_reason(reason: str) -> str:
-    """A reason without what differs from row to row: its values, but not the name of its column."""
+    """The reason without its values, which differ from row to row; the name of its column stays."""
     column = _COLUMN.match(reason)
     kept = column.end() if column else 0
     return reason[:kept] + _VALUE.sub("…", reason[kept:])

@@ -1,10 +1,10 @@
-"""How much memory a service keeps that it does not use.
+"""Limits on the memory that a service keeps without using it.
 
-The broker's client has a thread for every broker and every client, and glibc gives each thread an arena of its own, up
-to eight a core. What is freed in an arena stays there, so each keeps the most that it ever held, and a service grows
-with every takeover until all have had theirs: 40 MB in 15 arenas after an hour of restarts. Two arenas serve as well,
-since Python lets one thread run at a time. And what is freed in the midst of an arena stays there, too, until it is
-asked for: the window of a source that another worker has taken.
+The problem: the broker's client has a thread for every broker and every client, and glibc gives each thread an arena of
+its own, up to eight for each core. Memory that is freed in an arena stays there, so that each arena keeps the most that
+it ever held. A service grows with every takeover until all arenas have grown: 40 MB in 15 arenas after an hour of
+restarts. How it is solved: two arenas serve as well, since Python lets one thread run at a time. And memory that is
+freed in the middle of an arena, such as the window of a source that another worker has taken, is given back explicitly.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ ARENAS = 2
 
 
 def keep_few_arenas() -> bool:
-    """Limit this process to :data:`ARENAS` arenas, before its threads begin; False where the C library has none."""
+    """Whether this process is limited to :data:`ARENAS` arenas now; to call before its threads begin.
+
+    It is False if the C library has no arenas.
+    """
     mallopt = _of_glibc("mallopt")
     return mallopt is not None and bool(mallopt(_M_ARENA_MAX, ARENAS))
 
 
 def give_back_what_is_free() -> bool:
-    """Give the system back all pages on which nothing is held; False where the C library cannot."""
+    """Whether all unused pages have been given back to the system; False if the C library cannot do that."""
     malloc_trim = _of_glibc("malloc_trim")
     if malloc_trim is None:
         return False
@@ -36,7 +39,7 @@ def give_back_what_is_free() -> bool:
 
 
 def _of_glibc(name: str) -> Callable[..., int] | None:
-    """A function that other C libraries do not have."""
+    """A function of glibc by its name, or None if the C library does not have it."""
     try:
         function: Callable[..., int] = getattr(ctypes.CDLL(None), name)
     except (AttributeError, OSError, TypeError):

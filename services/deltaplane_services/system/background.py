@@ -1,4 +1,4 @@
-"""What a service does beside its work, again and again, in a thread of its own: it delays nothing and ends nothing."""
+"""Jobs that a service repeats beside its work, in a thread of their own: they delay nothing, and end nothing."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["LEAVE_SECONDS", "again_and_again"]
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 2.0
-"""How long an end waits for a job under way. Then it is left behind; none of them writes what would be half done."""
+"""How long the end waits for a running job, which is then abandoned; no job writes anything that could be half done."""
 
 
 @contextlib.contextmanager
 def again_and_again(name: str, seconds: float, job: Callable[[], None]) -> Iterator[None]:
-    """Run a job at once and so many seconds after each end of it, until the block ends.
+    """Run a job at once, and again ``seconds`` after each end of it, until the block ends.
 
-    What it raises is logged, and the next turn comes all the same; the same words are said only once.
+    Errors of the job are logged, and it is run again all the same; the same message is logged only once in a row.
     """
     ended = threading.Event()
 

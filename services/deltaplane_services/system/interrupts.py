@@ -1,8 +1,8 @@
-"""Being told to stop, by Ctrl-C or SIGTERM, without leaving anything half done.
+"""Interrupts, by Ctrl-C or SIGTERM, that leave nothing half done.
 
 Python raises an interrupt wherever the program happens to be: between a row's id and its sums, or in a client that has
-taken a record from its queue and has not handed it over yet, which is then lost. So pieces of work that must be whole
-are done with interrupts held.
+taken a record from its queue but not delivered it yet, so that the record is lost. So work that must be whole is done
+while interrupts are held.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 class Interrupts:
     """A context manager in which both signals raise :class:`KeyboardInterrupt` in the main thread.
 
-    A signal that the process was started to ignore, as a shell starts what it puts in the background, stays ignored. In
-    a thread other than the main one, which cannot hear signals, nothing is done.
+    A signal that the process ignored from its start, as one in a shell's background does, stays ignored. In a thread
+    other than the main one, which gets no signals, nothing is done.
     """
 
     def __init__(self) -> None:
@@ -45,12 +45,12 @@ class Interrupts:
 
     @property
     def heard(self) -> bool:
-        """Whether a signal has come since interrupts are held."""
+        """Whether a signal has come since interrupts have been held."""
         return self._heard
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Do a piece of work that must be whole: an interrupt is raised at its end, only a second one at once."""
+        """Hold interrupts within the block: the first is raised at its end, and a second one at once."""
         self._held, self._heard = True, False
         try:
             yield

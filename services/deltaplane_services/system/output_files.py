@@ -1,7 +1,7 @@
-"""Files that commands write: asked for before the work begins, whole or not there, private where they must be.
+"""Files that commands write: checked before the work begins, either whole or absent, and private if they must be.
 
-A file is written beside its place under another name, and takes its place when all of it is on the disk. So what was
-there before stays until then, and a full disk leaves nothing half written behind.
+A file is written under another name in the same directory, and renamed when all of it is on the disk. So an older file
+stays until then, and a full disk leaves nothing half written behind.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from deltaplane.errors import DeltaplaneError
 __all__ = ["NO_ROOM", "PRIVATE", "OutputFile", "OutputRefused", "check_output", "mode_of", "write_text"]
 
 PRIVATE = 0o600
-"""Mode of files with raw rows, ids or secrets."""
+"""The mode of files with raw rows, ids or secrets."""
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
-"""Errors of a write that no program can help."""
+"""The errors of a write that only the user can mend, such as a full disk."""
 
 
 class OutputRefused(DeltaplaneError):
@@ -31,16 +31,16 @@ class OutputRefused(DeltaplaneError):
 
 
 class OutputFile:
-    """A file that is being written, as a context manager; it is there once :meth:`keep` has been called.
+    """A file that is being written, as a context manager; it exists under its name once :meth:`keep` has been called.
 
-    ``what`` names the option that asked for it. ``mode``: of a new file; None is what everybody's new files have, and
-    an old file's mode stays unless it is given. Raises :class:`OutputRefused`, at once where the file cannot be there,
-    and at the end of the block where the disk was full.
+    ``what`` names the option that asked for it. ``mode`` is that of the file; if it is None, an older file's mode
+    stays, and a new file has the usual one. Raises :class:`OutputRefused` at once if the file cannot be created, and at
+    the end of the block if the disk was full.
     """
 
     def __init__(self, path: Path, what: str, mode: int | None = None) -> None:
         self._what, self._named = what, path
-        # Whoever writes to a link means what it leads to.
+        # A link is followed, and what it leads to is replaced.
         self._path = Path(os.path.realpath(path))
         self._partial: Path | None = None
         self._opened: IO[bytes] | None = None
@@ -49,7 +49,7 @@ class OutputFile:
             if found is not None and stat.S_ISDIR(found.st_mode):
                 raise OutputRefused(f"{what}: expected a file, got the directory {str(path)!r}; name a file in it")
             if found is not None and not stat.S_ISREG(found.st_mode):
-                # A device or a pipe: nothing can take its place.
+                # A device or a pipe cannot be replaced, and is written to directly.
                 self._opened = self._path.open("wb")
                 return
             if found is not None and not os.access(self._path, os.W_OK):
@@ -66,12 +66,12 @@ class OutputFile:
 
     @property
     def file(self) -> IO[bytes]:
-        """What to write to."""
+        """The open file to write to."""
         assert self._opened is not None, "it is open from the beginning"
         return self._opened
 
     def keep(self) -> None:
-        """Put the file in its place, all of it on the disk."""
+        """Write all of the file to the disk, and give it its name."""
         self.file.flush()
         if self._partial is not None:
             os.fsync(self.file.fileno())
@@ -91,7 +91,7 @@ class OutputFile:
 
     def _clear(self) -> None:
         if self._opened is not None:
-            # What could not be written is on its way out.
+            # An error of the last write has been raised already.
             with contextlib.suppress(OSError):
                 self._opened.close()
         if self._partial is not None:
@@ -117,19 +117,19 @@ def _mode(found: os.stat_result | None, mode: int | None) -> int:
 
 
 def check_output(path: Path | None, what: str) -> None:
-    """Raise :class:`OutputRefused` where a file could not be written: before the work, not after."""
+    """Raise :class:`OutputRefused` if a file cannot be written; called before the work, so that none is lost."""
     if path is not None and not (path.exists() and not path.is_file() and not path.is_dir()):
         with OutputFile(path, what):
             pass
 
 
 def write_text(path: Path, text: str, what: str, mode: int | None = None) -> None:
-    """Write a text as a file, whole. Raises :class:`OutputRefused`."""
+    """Write a text as a file, whole or not at all. Raises :class:`OutputRefused`."""
     with OutputFile(path, what, mode) as output:
         output.file.write(text.encode())
         output.keep()
 
 
 def mode_of(path: Path) -> int:
-    """The mode of a file, for one that is made from it."""
+    """The mode of a file, to be given to a file that is made from it."""
     return stat.S_IMODE(path.stat().st_mode)

@@ -1,9 +1,9 @@
-"""Text of strangers, made harmless before it is shown.
+"""Text from untrusted sources, made harmless before it is shown.
 
-Labels, ids, site names, reasons and whatever stood in a file come from people that nobody has vetted. A terminal takes
-some characters for commands (it changes its title, its colours, what it has shown, or answers as if somebody typed), a
-line break forges a line of a log, and a mark of direction turns a text around. None of that is left in what is printed;
-what cannot be printed is shown as �, or in JSON as the escape that means the same.
+Labels, ids, site names, reasons and the contents of files come from people that nobody has vetted. A terminal takes
+some characters for commands: it changes its title, its colours or what it has shown, or answers as if somebody typed. A
+line break forges a line of a log, and a mark of direction reverses a text. So every character that cannot be printed is
+shown as �, or in JSON as its escape.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ STRANGE = "\N{REPLACEMENT CHARACTER}"
 
 
 def plain(text: str, keep: str = "") -> str:
-    """The text with every character that cannot be printed, but for those to keep, shown as �."""
+    """The text with � for every character that cannot be printed and is not one of ``keep``."""
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in keep else STRANGE for char in text)
 
 
 def echo(line: str, color: str | None = None, *, err: bool = False) -> None:
-    """Print one line, whatever is in it."""
+    """Print one line, made harmless by :func:`plain`."""
     typer.secho(plain(line), fg=color, err=err)
 
 
 def sayable(value: Any) -> Any:
-    """The value with what JSON cannot say (not a number, infinite) as null, which is what readers of JSON expect."""
+    """The value with None for numbers that JSON does not have (NaN, infinite), as readers of JSON expect."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
@@ -44,7 +44,7 @@ def sayable(value: Any) -> Any:
 
 
 def json_text(value: Any) -> str:
-    """The value as JSON in lines, letters as they are and all that cannot be printed as an escape."""
+    """The value as indented JSON; characters that cannot be printed are written as escapes, letters as they are."""
     text = json.dumps(value, indent=2, ensure_ascii=False)
     return text if text.isprintable() else re.sub(r"[^ -~\n]", _escaped, text)
 
@@ -55,7 +55,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class PlainFormatter(logging.Formatter):
-    """One line a message, whatever is in it; only the lines of a traceback are lines of their own."""
+    """A formatter that writes each message in one line, whatever is in it; only tracebacks have lines of their own."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name that the standard library has.
         """The line of a record."""
