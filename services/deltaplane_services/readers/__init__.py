@@ -1,8 +1,9 @@
 """Data files as blocks of rows: CSV, Parquet, LIBSVM, ARFF, KEEL and JSON Lines, packed or not, from a path or a pipe.
 
-Order of the modules: bounds, values (``rows``), single cells (``cells``, ``times``), bytes and lines (``live``,
-``sources``, ``lines``), columns and rows of text tables (``layout``, ``screen``, ``columns``, ``rowwise``, ``table``),
-the formats, and ``reader``, which chooses among them. ``rechunk`` regroups what they yield, ``shuffle`` mixes it.
+Where to begin: ``row_blocks`` has the values that readers yield, and their options; ``bounds`` has the limits. Bytes
+and lines come from ``byte_sources``, ``live`` and ``lines``; single cells are read by ``cells`` and the modules of
+times. Text tables are read by ``table``, by columns (``columns``, ``screen``) or row by row (``row_by_row_path``). Each
+format has a module, and ``reader`` chooses among them. ``rechunk`` regroups blocks, and ``shuffle`` mixes rows.
 """
 
 from __future__ import annotations

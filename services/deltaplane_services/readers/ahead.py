@@ -1,8 +1,8 @@
-"""Read a file a few blocks ahead, in a thread of its own.
+"""Blocks of a file that are read a few blocks ahead, in a thread of their own.
 
-Parsing text takes as long as everything that a pipeline does with the rows, and it happens in the code of Arrow and
-NumPy, which lets other threads run meanwhile. So one block is parsed while the one before it is learned. Order, blocks
-and faults are those of the reader itself: a fault comes after the blocks before it.
+Parsing text takes as long as all that a pipeline does with the rows, and it happens in code of Arrow and NumPy, which
+lets other threads run. So one block is parsed while the one before it is learned. Blocks, their order and errors are
+those of the reader itself: an error comes after the blocks before it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from deltaplane_services.readers.row_blocks import RowBlock
 __all__ = ["BLOCKS_AHEAD", "ReadAhead"]
 
 BLOCKS_AHEAD = 2
-"""More would only take memory: both sides are busy with fewer."""
+"""The number of blocks that are read ahead; more would only take memory, since two keep both threads busy."""
 
 
 class ReadAhead(Iterator[RowBlock]):
-    """The same blocks, read while the caller works on earlier ones. A context manager, which ends the thread.
+    """The blocks of an iterable, read while the caller works on earlier ones; a context manager, which ends the thread.
 
-    Leaving waits for the block in work. Where that may take for ever, since it waits for somebody who is to open a
-    pipe, say how long to wait with ``leave_seconds``; the thread then ends with the process.
+    Leaving waits for the block that is being read. That may take for ever if nobody opens the other end of a pipe; then
+    ``leave_seconds`` says how long to wait, and the thread ends with the process.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ReadAhead(Iterator[RowBlock]):
         self._thread.join(self._leave_seconds)
 
     def wait(self, timeout_seconds: float) -> bool:
-        """Whether the next block, the end or a fault is there, or comes in time."""
+        """Whether the next block, the end or an error has come, or comes within ``timeout_seconds``."""
         with self._changed:
             return bool(self._changed.wait_for(lambda: self._ready or self._ended, timeout_seconds))
 

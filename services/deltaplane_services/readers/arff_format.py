@@ -1,9 +1,9 @@
 """ARFF (Weka, KEEL): a header that declares each attribute, then rows.
 
-A nominal attribute that is used as a feature becomes a feature for each of its values (:mod:`.arff_indicators`).
-Without ``--label`` the label is KEEL's ``@outputs``, else the last attribute, as in Weka. In a sparse row what is left
-out is 0, of a nominal attribute the first declared value. Lines that start with ``%`` are comments; ``?`` is a missing
-value, also of the label.
+A nominal attribute that is used as a feature becomes one feature for each of its values (:mod:`.arff_indicators`).
+Without ``--label`` the label is KEEL's ``@outputs``, else the last attribute, as in Weka. A value that a sparse row
+leaves out is 0, or the first declared value of a nominal attribute. Lines that start with ``%`` are comments. ``?`` is
+a missing value, also of the label.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from deltaplane_services.readers.time_rule import declared_rule
 __all__ = ["MOST_NUMERIC_CLASSES", "ArffDialect", "open_arff"]
 
 MOST_NUMERIC_CLASSES = 50
-"""Different values in the first rows up to which a numeric attribute may be a label without being nominal."""
+"""The most different values in the first rows with which a numeric attribute may be the label."""
 
 _WEIGHT = re.compile(r"\{\s*([^{}\s]+)\s*\}")
 _COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")
@@ -35,16 +35,14 @@ _COMMENT_OR_SPARSE = re.compile(rb"(?:\A|\n)[ \t]*[%{]")
 
 @dataclass(frozen=True, slots=True)
 class ArffDialect:
-    """Rows of an ARFF file, all of them lines; ``left_out`` holds the value of each attribute a sparse row leaves
-    out.
-    """
+    """The rows of an ARFF file, one in each line; ``left_out`` are each attribute's value in sparse rows without it."""
 
     left_out: tuple[str, ...]
     delimiter: str = ","
     quote: str = "'"
 
     def is_plain(self, data: bytes) -> bool:
-        """Whether there is nothing but values between commas, quoted as in CSV or not at all."""
+        """Whether the lines hold only values between commas, quoted as in CSV or not at all."""
         if b'"' in data or b"\\" in data:
             return False
         if (b"%" in data or b"{" in data) and _COMMENT_OR_SPARSE.search(data):
@@ -56,7 +54,7 @@ class ArffDialect:
         return data
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record:  # noqa: ARG002 - no row goes on behind its line
-        """The row in the line at ``at``."""
+        """The record in the line at ``at``; blank for a comment, and with a reason if it cannot be read."""
         end = data.find(b"\n", at) + 1 or len(data)
         line = data[at:end].strip()
         if not line or line.startswith(b"%"):
@@ -77,7 +75,7 @@ class ArffDialect:
         weight = _WEIGHT.fullmatch(cells[-1]) if len(cells) == len(self.left_out) + 1 else None
         if weight is None:
             return Record(end, cells)
-        # Every row counts once here: a weight of 1 says just that.
+        # Every row counts once here, and so a weight of 1 changes nothing.
         if _number(weight[1]) == 1:
             return Record(end, cells[:-1])
         return Record(
@@ -102,7 +100,7 @@ class ArffDialect:
 
 
 def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where header and options do not go together."""
+    """(names of the features, row blocks). Raises ReaderError if header and options do not go together."""
     cutter = LineCutter(source)
     attributes = read_header(cutter, source.name)
     names = renamed([attribute.name for attribute in attributes], options, source.name)
@@ -148,7 +146,7 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
 
 
 def _codes(values: Sequence[str]) -> dict[str, float]:
-    """The place of each declared value, and NaN for what stands for a missing one: ``?``, or another not declared."""
+    """Text to its place among the declared values, and to NaN for ``?`` and other texts of a missing value."""
     codes = dict.fromkeys(MISSING, math.nan)
     codes.update({value: float(place) for place, value in enumerate(values)})
     codes["?"] = math.nan
@@ -167,7 +165,7 @@ def _refuse_features_without_numbers(attributes: Sequence[Attribute], layout: La
 def _refuse_measurements_as_labels(
     cells: Sequence[str], attributes: Sequence[Attribute], layout: Layout, where: str
 ) -> None:
-    """Raise ReaderError where a numeric label is measured, not counted: it would be a class for each value."""
+    """Raise ReaderError if a numeric label is a measurement, of which each value would be a class."""
     different = {number for number in map(_number, cells) if not math.isnan(number)}
     if len(different) <= MOST_NUMERIC_CLASSES:
         return

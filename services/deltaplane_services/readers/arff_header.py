@@ -1,4 +1,4 @@
-"""The grammar of ARFF: the header's declarations, and how a row is cut into values."""
+"""The grammar of ARFF: the declarations of the header, and the values of a row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ _BETWEEN_SPACES = re.compile(rf"(?:(?:{_QUOTED})|(?P<bare>\S+))(?:\s+|\Z)")
 _PAIR = re.compile(rf"\s*(?P<number>[^\s,]+)\s+(?:(?:{_QUOTED})\s*|(?P<bare>[^,]*))(?:,|\Z)")
 _LISTED = r"""(?>\s*(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\s*(?=[,}])|[^,}]*)"""
 _LIST = re.compile(rf"\{{(?P<inside>{_LISTED}(?:,{_LISTED})*)\}}")
-"""Braces and commas inside quotes belong to a value, and what stands behind the closing brace is a comment."""
+"""A list of values in braces. Braces and commas inside quotes belong to a value; text behind the closing brace is a
+comment."""
 
 _TYPE = re.compile(r"[A-Za-z]+")
 _FORM = re.compile(rf"(?i:date)\s+(?:{_QUOTED}|(?P<bare>[^%\s]\S*))")
@@ -55,8 +56,10 @@ _CONTROL = {"n": "\n", "r": "\r", "t": "\t"}
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A declared attribute; ``values`` are those of a nominal one, None of any other; ``form`` is that of dates, in the
-    directives of :mod:`.time_format`.
+    """A declared attribute.
+
+    ``values`` are those of a nominal attribute, None for any other. ``form`` is that of dates, in the directives of
+    :mod:`.time_format`.
     """
 
     name: str
@@ -64,23 +67,23 @@ class Attribute:
     values: tuple[str, ...] | None = None
     form: str | None = None
     role: str = ""
-    """``input`` or ``output`` if the header says so, as KEEL's does."""
+    """``input`` or ``output`` if the header says so, as KEEL's does; else empty."""
 
     @property
     def is_a_feature(self) -> bool:
-        """Whether its values are numbers or can be coded as such."""
+        """Whether its values are numbers, or can be coded as numbers."""
         return self.kind in ("numeric", "nominal")
 
     @property
     def left_out(self) -> str:
-        """The value that a sparse row means by leaving the attribute out."""
+        """The value of the attribute in a sparse row that leaves it out."""
         if self.values is not None:
             return self.values[0]
         return "0" if self.kind == "numeric" else ""
 
 
 def read_header(cutter: LineCutter, where: str) -> list[Attribute]:
-    """The declared attributes; the cutter stands behind ``@data`` afterwards. Raises ReaderError for anything else."""
+    """The declared attributes; the cutter stands behind ``@data`` afterwards. Raises ReaderError for another header."""
     attributes: list[Attribute] = []
     roles: dict[str, str] = {}
     while (piece := cutter.next_piece()) is not None:
@@ -124,14 +127,14 @@ def _attribute(text: str, where: str) -> Attribute:
     name, kind = _unquoted(match).strip(), text[match.end() :]
     if kind.startswith("{"):
         listed = _LIST.match(kind)
-        # Blanks around a value count no more in the list than they do in a row.
+        # Blanks around a value are ignored in the list, as they are in a row.
         values = () if listed is None else tuple(dict.fromkeys(v.strip() for v in split_values(listed["inside"])))
         if not any(values):
             raise ReaderError(
                 f"The nominal attribute `{name}` in {where} lists no values; `{{a, b, ...}}` was expected."
             )
         return Attribute(name, "nominal", values)
-    # A range may stand behind the type: `integer [0, 10]`.
+    # A range may follow the type: `integer [0, 10]`.
     found = _TYPE.match(kind)
     word = found[0].casefold() if found else kind.split(maxsplit=1)[0] if kind else "no type"
     if word in ("numeric", "real", "integer"):
@@ -147,8 +150,9 @@ def _attribute(text: str, where: str) -> Attribute:
 
 
 def _date_form(java: str, where: str) -> str | None:
-    """The form of dates that a pattern of Java's ``SimpleDateFormat`` means; raises ReaderError for one that has no
-    meaning here.
+    """The form of dates, in directives of ``strptime``, that a pattern of Java's ``SimpleDateFormat`` means.
+
+    Raises ReaderError for a pattern with letters that are not known here.
     """
     pieces = []
     for match in _JAVA.finditer(java):
@@ -168,7 +172,7 @@ def _date_form(java: str, where: str) -> str | None:
 
 
 def split_values(text: str) -> list[str]:
-    """The values of a row: between commas, or between spaces where there is no comma outside quotes."""
+    """The values of a row: between commas, or between spaces if there is no comma outside quotes."""
     if "'" not in text and '"' not in text:
         return [value.strip() for value in text.split(",")] if "," in text else text.split()
     values = [_unquoted(match) for match in _matches(_BETWEEN_COMMAS, text)]
@@ -179,7 +183,7 @@ def _matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     at = 0
     while match := pattern.match(text, at):
         yield match
-        # A comma at the very end has an empty value behind it.
+        # A comma at the very end is followed by an empty value.
         if match.end() == len(text) and not match.group().endswith(","):
             return
         at = match.end()
@@ -193,7 +197,7 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 def words_of_sparse_row(text: str) -> Iterator[tuple[str, str]]:
-    """Number and value of each attribute of a row in braces; raises ValueError where they are not pairs."""
+    """(number of the attribute, value) for each pair of a row in braces. Raises ValueError if they are no pairs."""
     if not text.endswith("}"):
         raise ValueError("the sparse row does not end with a brace")
     inside = text[1:-1].strip()

@@ -1,7 +1,7 @@
-"""Nominal features of an ARFF file: one feature for each declared value, named ``colour=red``, that is 1 or 0.
+"""Nominal attributes of an ARFF file as features: one for each declared value, named ``colour=red``, that is 1 or 0.
 
-The order in which values are declared says nothing about them, so that a plane must be able to weigh each by itself. A
-missing value, where one is kept, is none of them: all of its features are 0, and it differs from every value.
+The order in which values are declared means nothing, so that a plane must be able to weigh each value by itself. If
+missing values are kept, all features of a missing one are 0, so that it differs from every value.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ __all__ = ["Indicators", "MadeFeatures"]
 
 @dataclass(frozen=True)
 class MadeFeatures:
-    """``names`` of d features made of e attributes: by feature the column it comes from, and the place of the value
-    that it stands for, -1 for a number that is taken as it is.
+    """d features made from e attributes.
+
+    For each feature: its name, the column of the attribute that it is made from, and the place of the value that it
+    stands for; -1 for a number that is taken as it is.
     """
 
     names: tuple[str, ...]
@@ -32,7 +34,7 @@ class MadeFeatures:
     places: tuple[int, ...]
 
     def blocks(self, blocks: Iterable[RowBlock]) -> Iterator[RowBlock]:
-        """Blocks of float64[n, d] features made of float64[n, e] values, no larger than blocks of features may be."""
+        """Blocks with features float64[n, d], made from blocks of values float64[n, e]; large blocks are cut."""
         most = rows_of_a_block(len(self.names))
         for block in blocks:
             if all(place < 0 for place in self.places) and self.columns == tuple(range(block.features.shape[1])):
@@ -41,7 +43,7 @@ class MadeFeatures:
             refused_from = 0
             for start in range(0, max(1, len(block)), most):
                 stop = min(start + most, len(block))
-                # Refused rows go with the rows before them.
+                # Refused rows stay with the rows before them.
                 last = stop == len(block)
                 line = 0 if last else int(block.line_numbers[stop])
                 refused_to = len(block.refused) if last else bisect_left(block.refused, line, key=_line_number)
@@ -52,7 +54,7 @@ class MadeFeatures:
         places = np.array(self.places)
         features = block.features[:, self.columns]
         made = places >= 0
-        # What is missing equals no place.
+        # A missing value is NaN, which equals no place.
         features[:, made] = features[:, made] == places[made]
         return replace(block, features=np.ascontiguousarray(features))
 
@@ -62,9 +64,9 @@ def _line_number(refused: RefusedRow) -> int:
 
 
 class Indicators:
-    """The features that the attributes of a file can be, by name.
+    """The features that can be made from the attributes of a file, by name.
 
-    ``by_place``: nominal ones are the number of the value's place in the declaration, as early versions had them.
+    ``by_place``: a nominal attribute is one feature, the place of the value in its declaration, as in early versions.
     """
 
     def __init__(self, attributes: Sequence[Attribute], *, by_place: bool) -> None:
@@ -74,11 +76,11 @@ class Indicators:
         for position, attribute in enumerate(attributes):
             for place, value in enumerate(() if by_place else attribute.values or ()):
                 self._of_name.setdefault(f"{attribute.name}={value}", (position, place))
-        # An attribute's own name goes before that of another one's value.
+        # If an attribute's own name is also the name of another attribute's value, it means the attribute.
         self._of_name |= {attribute.name: (position, -1) for position, attribute in enumerate(attributes)}
 
     def attributes_of(self, wanted: Sequence[str], where: str) -> tuple[str, ...]:
-        """The attributes that the wanted features are made of; raises ReaderError for a nominal one by its own name."""
+        """The attributes from which the wanted features are made; raises ReaderError for a nominal one's own name."""
         names: dict[str, None] = {}
         for name in wanted:
             position, place = self._of_name.get(name, (None, -1))
@@ -98,9 +100,9 @@ class Indicators:
         return tuple(names)
 
     def chosen(self, layout: Layout, wanted: Sequence[str] | None, where: str) -> MadeFeatures:
-        """The features of a layout, those ``wanted`` in that order.
+        """The features of a layout: those ``wanted``, in that order, or all if it is None.
 
-        Raises ReaderError for too many, and for two of one name.
+        Raises ReaderError if there are too many, or two have the same name.
         """
         column_of = {position: column for column, position in enumerate(layout.features)}
         if wanted is not None:

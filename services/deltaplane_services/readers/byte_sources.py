@@ -1,4 +1,4 @@
-"""Where bytes come from: a file or standard input, packed or not, in any encoding, read once and forward."""
+"""Sources of bytes: a file or standard input, packed or not, in any encoding, read once from front to back."""
 
 from __future__ import annotations
 
@@ -36,11 +36,15 @@ _OTHER_ARCHIVES = (
     (re.compile(rb"(?=[^\0]{1,100}\0)[\s\S]{257}ustar"), "a tar archive", "tar xf"),
 )
 _LOOK_AT_BYTES = 263
-"""A tar archive says what it is behind the name and the rights of its first file."""
+"""Bytes that are read to recognise an archive; the mark of a tar archive lies behind its first file's name and rights.
+"""
 
 
 class ByteSource:
-    """The bytes of one file or pipe after unpacking, with a look ahead, and how far the packed file has been read."""
+    """The unpacked bytes of one file or pipe, with a look ahead, and how far the packed file has been read.
+
+    ``bytes_total`` is the size of the file itself, None for a pipe. ``close``: whether to close ``stream`` at the end.
+    """
 
     def __init__(self, stream: BinaryIO | LivePipe, name: str, *, close: bool) -> None:
         self.name = name
@@ -48,7 +52,6 @@ class ByteSource:
         self.is_live = isinstance(stream, LivePipe)
         self.bytes_total = _size(stream)
         self._start = 0 if isinstance(stream, LivePipe) or not stream.seekable() else stream.tell()
-        """Bytes of the file itself, None where it is a pipe."""
         self._close = close
         self._copy: IO[bytes] | None = None
         self._packed_copy: IO[bytes] | None = None
@@ -57,9 +60,9 @@ class ByteSource:
         self._ahead = b""
         self.packed_as = next((kind for magic, kind in _PACKED if magic.match(self.peek(16))), None)
         self.inner_name = name
-        """The name by which to tell the format: that of the file without what it is packed by, or of a zip's member."""
+        """The name from which to tell the format: the file's without the suffix of its packing, or a zip member's."""
         self.notes: list[str] = []
-        """What a reader has found out about the file, or taken for granted, in words for its user."""
+        """What a reader has recognised or assumed about the file, in words for its user."""
         if self.packed_as is not None:
             self._unpack(self.packed_as)
         self.refuse_other_archives()
@@ -84,7 +87,7 @@ class ByteSource:
             self._bytes = Unpacked(self._counted, kind, self.name)
 
     def decode(self, encoding: str | None) -> None:
-        """Read text in this encoding, or in the one that is recognised, as UTF-8 from here on."""
+        """Convert the bytes from this encoding, or the one that is recognised, to UTF-8 from here on."""
         beginning = self.peek(SNIFF_BYTES)
         found = encoding or recognised_encoding(beginning)
         if is_utf8(found):
@@ -95,24 +98,24 @@ class ByteSource:
         self._bytes, self._ahead = Decoded(_Ahead(self._ahead, self._bytes), found), b""
 
     def again(self) -> ByteSource | None:
-        """The same bytes from the start, to be read before going on here; None of what can be read but once."""
+        """The same bytes from the start, to be read before this source is read on; None for a pipe."""
         if (stream := self._seekable()) is None:
             return None
         return ByteSource(cast("BinaryIO", _SecondReader(stream, self._start)), self.name, close=False)
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the file itself, packed or not, read so far."""
+        """The bytes of the file itself, packed or not, that have been read so far."""
         return self._counted.bytes_read
 
     def note_share_read(self, share: float) -> None:
-        """Let :attr:`bytes_read` be a share of the whole, where the file is not read from front to back."""
+        """Set :attr:`bytes_read` to a share of the whole, for a file that is not read from front to back."""
         self._counted.bytes_read = round((self.bytes_total or 0) * share)
 
     def peek(self, size: int) -> bytes:
-        """The next ``size`` bytes, fewer at the end, left where they are; a fault waits until it is read up to.
+        """The next ``size`` bytes, or fewer at the end, which are not consumed; an error waits until it is read up to.
 
-        Of a live pipe fewer where they hold a whole line: more may not come for hours.
+        Of a live pipe there may be fewer if they hold a whole line, since more may not come for hours.
         """
         with suppress(ReaderError):
             while len(self._ahead) < size and not (self.is_live and b"\n" in self._ahead):
@@ -123,25 +126,23 @@ class ByteSource:
         return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` of the next bytes, none at the end."""
+        """At most ``size`` of the next bytes; none at the end."""
         if not self._ahead:
             return self._bytes.read(size)
-        # The first block must not be as short as the look ahead: readers infer from it what the rows are like.
+        # The first block must not be as short as the look ahead, since readers infer from it what rows look like.
         taken = self.peek(size)
         self._ahead = self._ahead[len(taken) :]
         return taken
 
     def seekable_stream(self) -> IO[bytes]:
-        """The unpacked bytes from the start, to be read in any order: the file itself, or a temporary copy of a
-        pipe.
-        """
+        """The unpacked bytes from the start, to be read in any order: the file itself, or a temporary copy."""
         if self.packed_as is None and (stream := self._seekable()) is not None:
             stream.seek(0)
             return stream
         return self._copied()
 
     def _seekable(self) -> BinaryIO | None:
-        """The file itself, None where it is a pipe."""
+        """The file itself, or None if it is a pipe."""
         return None if isinstance(self.stream, LivePipe) or not self.stream.seekable() else self.stream
 
     def _copied(self) -> IO[bytes]:
@@ -153,7 +154,7 @@ class ByteSource:
         return self._copy
 
     def refuse_other_archives(self) -> None:
-        """Raise ReaderError where the bytes are an archive of another kind, naming the tool that unpacks it."""
+        """Raise ReaderError, with the tool that unpacks it, if the bytes are an archive of a kind not read here."""
         beginning = self.peek(_LOOK_AT_BYTES)
         for magic, what, tool in _OTHER_ARCHIVES:
             if magic.match(beginning):
@@ -181,7 +182,7 @@ def _size(stream: BinaryIO | LivePipe) -> int | None:
 
 
 class _Ahead:
-    """Bytes that were looked at, and those behind them."""
+    """The bytes that have been looked at already, followed by the rest."""
 
     def __init__(self, looked_at: bytes, rest: Bytes) -> None:
         self._looked_at = looked_at
@@ -195,7 +196,7 @@ class _Ahead:
 
 
 class _SecondReader:
-    """A file read from a place on, its first reader being left where that is."""
+    """A file that is read from a position on, while another reader keeps its own position in it."""
 
     def __init__(self, stream: BinaryIO, at: int) -> None:
         self._stream = stream
@@ -224,7 +225,7 @@ class _SecondReader:
 
 
 class _CountedFile:
-    """A file that is read in any order, as far as it was read last."""
+    """A file that is read in any order; the position of the last read counts as the bytes read."""
 
     def __init__(self, stream: BinaryIO, counted: _CountedBytes) -> None:
         self._stream = stream
@@ -245,7 +246,7 @@ class _CountedFile:
         return True
 
     def close(self) -> None:
-        """Nothing: the file is closed with its source."""
+        """Do nothing, since the file is closed with its source."""
 
 
 class _CountedBytes:
@@ -275,8 +276,8 @@ class _CountedBytes:
 def open_source(source: str | os.PathLike[str] | BinaryIO | LivePipe) -> ByteSource:
     """The bytes of a path, of standard input (``-``), of an open binary stream or of a live pipe.
 
-    Raises ReaderError where there is no such file, it is a directory, may not be read, or is an archive other than
-    gzip.
+    Raises ReaderError if there is no such file, or it is a directory, may not be read, is an archive of a kind that is
+    not unpacked here, or is not packed as its name says.
     """
     if not isinstance(source, str | os.PathLike):
         return ByteSource(source, str(getattr(source, "name", "the stream")), close=False)

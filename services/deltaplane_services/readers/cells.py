@@ -1,7 +1,7 @@
-"""The text of one cell: numbers, what stands for a missing one, labels, and the excerpt of a refused row.
+"""The meaning of one cell's text: numbers, missing values, labels; and the excerpt of a refused row.
 
-These are the rules that decide. The fast path over whole columns (:mod:`.columns`) may accept only what they accept,
-with the same values; whatever it does not accept comes here.
+The rules here decide. The fast path over whole columns (:mod:`.columns`) may accept only what they accept, with the
+same values, and leaves all other cells to them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "NULL", "null", "<null>", "None")
-"""Cells that stand for a missing number or label, unless others are declared; NaN in any spelling always does."""
+"""Texts that stand for a missing number or label, unless others are declared; NaN in any spelling always does."""
 
 _MISSING = frozenset(MISSING)
 _NAN = re.compile(r"[+-]?nan", re.IGNORECASE)
@@ -37,7 +37,7 @@ _NAN_WITH_PAYLOAD = re.compile(r"[+-]?nan\(\w*\)", re.ASCII | re.IGNORECASE)
 
 
 AFFIXES = "$€£¥%"
-"""Signs that may stand before or behind every number of a column."""
+"""Signs of which one may stand before or behind every number of a column."""
 
 _FORTRAN = re.compile(r"[+-]?[0-9]*\.[0-9]*[dD][+-][0-9]+")
 _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
@@ -45,8 +45,10 @@ _EXPONENT = r"(?:[eE][+-]?[0-9]+)?"
 
 @dataclass(frozen=True, slots=True)
 class NumberForm:
-    """How the numbers of a column are written: the decimal sign, what separates thousands, a sign on each of them, and
-    the texts that stand for a missing one.
+    """How the numbers of a column are written.
+
+    ``decimal`` is the decimal sign, ``thousands`` separates thousands, ``affix`` is a sign on each number, and
+    ``missing`` are the texts that stand for a missing one.
     """
 
     decimal: str = "."
@@ -56,21 +58,21 @@ class NumberForm:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a number is what ``float`` takes for one."""
+        """Whether exactly the texts that ``float`` takes for numbers are numbers."""
         return self.decimal == "." and not self.thousands and not self.affix and not self.numbers_may_be_missing
 
     @property
     def is_as_python_writes(self) -> bool:
-        """Whether a number that is not missing is written as Python writes it."""
+        """Whether numbers that are not missing are written as Python writes them."""
         return self.decimal == "." and not self.thousands and not self.affix
 
     @property
     def numbers_may_be_missing(self) -> bool:
-        """Whether a text that is a number stands for a missing one."""
+        """Whether one of the texts for a missing number is itself a number, such as -999."""
         return any(_is_float(text) for text in self.missing)
 
     def read(self, text: str) -> float:
-        """The number in a cell, NaN where it is missing. Raises ValueError where it is written in another way."""
+        """The number in a cell; NaN if it is missing. Raises ValueError if it is not written in this form."""
         text = text.strip()
         if text in self.missing:
             return math.nan
@@ -103,7 +105,7 @@ class NumberForm:
         grouped = rf"[0-9]{{1,3}}(?:{thousands}[0-9]{{3}})+|" if self.thousands else ""
         shape = rf"[+-]?(?:(?:{grouped}[0-9]+)(?:{decimal}[0-9]*)?|{decimal}[0-9]+){_EXPONENT}"
         if re.fullmatch(shape, text) is None:
-            # What has neither sign is written alike everywhere: inf, nan.
+            # Texts with neither sign, such as inf and nan, are written alike everywhere.
             if self.decimal in text or "." in text or (self.thousands and self.thousands in text):
                 raise ValueError(text)
             return text
@@ -121,10 +123,10 @@ PLAIN = NumberForm()
 
 
 def read_number(text: str) -> float:
-    """The float64 nearest to a decimal number, NaN for a missing one; an infinity passes, for the core to refuse.
+    """The float64 nearest to a decimal number, or NaN for a missing one.
 
-    Raises ValueError for anything else. Python's ``float`` takes more than a data file should hold: ``1_000`` and
-    digits of other scripts are text here.
+    Infinities are returned, for the core to refuse. Raises ValueError for anything else. Python's ``float`` accepts
+    more than a data file should hold: ``1_000`` and digits of other scripts are no numbers here.
     """
     return PLAIN.read(text)
 
@@ -134,9 +136,9 @@ _DECIMAL = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]{0,299})(?:\.[0-9]*)?|\.[0-9]+)(?
 
 
 def canonical_label(value: float | str) -> str:
-    """A numeric label in one spelling: ``1`` for 1, 1.0 and +1.
+    """The one spelling of a numeric label: ``1`` for 1, 1.0 and +1.
 
-    Raises ValueError for text that is no number, and for NaN, which names no class.
+    Raises ValueError for a text that is no number, and for NaN, which names no class.
     """
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return str(int(value))
@@ -148,10 +150,11 @@ def canonical_label(value: float | str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LabelSpelling:
-    """What a text names as a label: one class for ``1``, ``1.0`` and ``+1``, none for what stands for a missing one.
+    """A function from a text to the label that it names; ``1``, ``1.0`` and ``+1`` name one class.
 
-    A text with leading zeros is a code and stays as it is. ``declared`` labels are names as they are written, and give
-    theirs to every other spelling of the same number. With ``as_written`` numbers are texts like any other.
+    A text with leading zeros is a code, and stays as it is. ``declared`` labels are spelled as declared, and so is
+    every other spelling of the same number. ``as_written``: numbers are texts like any other. ``missing`` are the texts
+    of a missing label.
     """
 
     missing: frozenset[str] = _MISSING
@@ -159,7 +162,7 @@ class LabelSpelling:
     as_written: bool = False
 
     def __call__(self, text: str) -> str:
-        """The label, ``""`` where it is missing."""
+        """The label; ``""`` if it is missing."""
         text = text.strip()
         if text in self.declared and text:
             return text
@@ -171,7 +174,7 @@ class LabelSpelling:
         return next((label for label in sorted(self.declared) if number_as_label(label) == name), name)
 
     def declaring(self, labels: Collection[str]) -> LabelSpelling:
-        """The same with more declared labels."""
+        """The same spelling with more declared labels."""
         return LabelSpelling(self.missing, self.declared.union(labels), self.as_written)
 
 
@@ -179,22 +182,22 @@ AS_NUMBERS = LabelSpelling()
 
 
 def number_as_label(text: str) -> str:
-    """The one spelling of a decimal number, and any other text as it is."""
+    """The one spelling of a decimal number; any other text as it is."""
     return canonical_label(text) if _DECIMAL.fullmatch(text) else text
 
 
 def clip(text: str, length: int = REFUSED_TEXT) -> str:
-    """The beginning of ``text``, at most ``length`` characters long, an ellipsis standing for the rest."""
+    """The beginning of ``text`` in at most ``length`` characters, with an ellipsis if there is more."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def excerpt(raw: bytes) -> str:
-    """How a row of text begins, fit for a terminal."""
+    """The beginning of a row of text, made printable."""
     return printable(raw[: 4 * REFUSED_TEXT].decode("utf-8", errors="backslashreplace").rstrip("\r\n"))
 
 
 def printable(text: str) -> str:
-    """The beginning of ``text`` with what cannot be printed (line ends, control characters) written as escapes."""
+    """The beginning of ``text``, with escapes for characters that cannot be printed (line ends, control characters)."""
     if not text.isprintable():
         text = "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
     return clip(text)

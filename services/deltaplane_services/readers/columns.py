@@ -1,10 +1,9 @@
-"""The fast path: a block of text to columns by Arrow's CSV parser, or without one (:mod:`.whole_numbers`), all rows at
-once.
+"""The fast path: a block of text read by columns, with Arrow's CSV parser or without a parser (:mod:`.whole_numbers`).
 
-It must never accept a cell that the row-by-row path (:mod:`.rowwise`) refuses, nor give another value, for the rules
-of that one decide. Arrow's and Python's parsers both round correctly, and a test holds the two paths against each
-other. Where a cell needs a closer look the typed parse gives up, the block is parsed again as text, columns are
-converted one by one, and the rows with cells that cannot be are left to the row-by-row path as odd.
+The row-by-row path (:mod:`.row_by_row_path`) decides what a cell means: this one must never accept a cell that it
+refuses, nor give another value. Arrow's and Python's parsers both round correctly, and a test compares the two paths.
+If a cell needs a closer look, the typed parse gives up. Then the block is parsed again as text, and columns are
+converted one by one; rows with cells that cannot be converted are *odd*, and are left to the row-by-row path.
 """
 
 from __future__ import annotations
@@ -35,16 +34,16 @@ _Scalar = TypeVar("_Scalar", np.int64, np.float64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MostRows:
-    """The rows of a block without odd ones, and the lines of those."""
+    """The block of all rows that are not odd, and the line numbers of the odd ones."""
 
     block: RowBlock
     odd_lines: list[int]
 
 
 class ColumnParser:
-    """Blocks of whole lines to row blocks, for one layout, delimiter and quote.
+    """A parser from blocks of whole lines to row blocks, for one layout, delimiter and quote.
 
-    The lines given must be UTF-8 and hold no quoted cell that runs over a line end.
+    The lines must be UTF-8, and no quoted cell may run over a line end.
     """
 
     def __init__(self, layout: Layout, options: ReaderOptions, delimiter: str, quote: str) -> None:
@@ -56,7 +55,7 @@ class ColumnParser:
         self._refuse_nan = options.missing == "refuse"
         self._delimiter, self._quote = delimiter, quote
         self._csv = pa.csv
-        # The system's allocator gives freed memory back; Arrow's own keeps it, and nothing here is allocated often.
+        # The system's allocator gives freed memory back, and Arrow's own does not; nothing here is allocated often.
         self._pool = pa.system_memory_pool()
         self._names = [str(position) for position in range(len(layout.names))]
         text = {position for position in (layout.label, layout.id, layout.time) if position is not None}
@@ -73,7 +72,7 @@ class ColumnParser:
             self._whole_numbers = WholeNumberParser(layout, delimiter)
 
     def _is_typed(self, position: int) -> bool:
-        """Whether Arrow reads the numbers of a column as they are written."""
+        """Whether Arrow can read the numbers of a column in the form in which they are written."""
         form = self._layout.form_of(position)
         return not form.thousands and not form.affix
 
@@ -87,7 +86,7 @@ class ColumnParser:
         )
 
     def _read(self, data: bytes, convert_options: Any, on_odd_row: Callable[[Any], str] | None) -> Any:
-        """An Arrow table of the lines; ``on_odd_row`` is told of rows with another number of cells."""
+        """An Arrow table of the lines; ``on_odd_row`` is called with each row that has another number of cells."""
         import pyarrow as pa
 
         return self._csv.read_csv(
@@ -104,12 +103,12 @@ class ColumnParser:
         )
 
     def parse(self, data: bytes, first_line_number: int) -> RowBlock | None:
-        """All rows of the lines, or None where some are odd."""
+        """All rows of the lines, or None if some are odd."""
         if self._whole_numbers is not None and not (self._quote and self._quote.encode() in data):
             numbers = self._whole_numbers.parse(data)
             if numbers is not None:
                 return self._of_whole_numbers(numbers, data, first_line_number)
-            # Where other cells come once there will be more, and every attempt at them would be in vain.
+            # Once there are other cells, there will be more, so that this is not tried again.
             self._whole_numbers = None
         return self._of_arrow(data, first_line_number)
 
@@ -142,12 +141,12 @@ class ColumnParser:
         block = columns.block(table, line_numbers)
         if columns.odd_rows:
             return None
-        # NaN is written with an n: a block without that letter has none but in cells that stand for a missing number.
+        # NaN is written with an n: without that letter, only cells that stand for a missing number can be NaN.
         may_be_nan = b"n" in data or b"N" in data or any(column.null_count for column in table.columns)
         return self._screened(block, data, first_line_number, may_be_nan=may_be_nan or bool(self._layout.codes))
 
     def parse_what_is_not_odd(self, data: bytes, first_line_number: int) -> MostRows | None:
-        """The rows whose cells can all be converted, and the lines of the others; None where the lines are too odd."""
+        """The rows whose cells can all be converted, and the lines of the others; None if too many are odd."""
         import pyarrow as pa
 
         odd: list[int] = []
@@ -184,7 +183,7 @@ class ColumnParser:
 
 
 class _Conversion:
-    """Columns of an Arrow table to those of a row block; rows with a cell that cannot be converted become odd."""
+    """A conversion of an Arrow table's columns to those of a row block; ``odd_rows`` are those that it cannot do."""
 
     def __init__(self, layout: Layout, encoder: RowEncoder | None = None) -> None:
         self._layout = layout
@@ -211,7 +210,7 @@ class _Conversion:
         return _side_by_side(columns, table.num_rows)
 
     def labels(self, texts: list[str]) -> list[str]:
-        """What each cell of the label column names, ``""`` where it is missing."""
+        """The label of each cell of the label column; ``""`` if it is missing."""
         names = {text: self._layout.labels(text) for text in set(texts)}
         labels = [names[text] for text in texts]
         declared = self._layout.declared_labels
@@ -220,11 +219,11 @@ class _Conversion:
         return labels
 
     def ids(self, texts: list[str]) -> list[str]:
-        """What each cell of the id column says."""
+        """The id in each cell of the id column."""
         return [text.strip() for text in texts]
 
     def times(self, column: Any) -> Int64s:
-        """int64[n] milliseconds since the epoch of an Arrow column of strings."""
+        """The times int64[n] of an Arrow column of n strings, in milliseconds since the epoch."""
         rule = self._layout.time_rule
         times = rule.read_text(column)
         return self._one_by_one(column, rule.read, np.int64) if times is None else times
@@ -253,7 +252,7 @@ class _Conversion:
         return self._one_by_one(column, lambda text: codes[text.strip()], np.float64)
 
     def _one_by_one(self, column: Any, read: Callable[[str], float], kind: type[_Scalar]) -> npt.NDArray[_Scalar]:
-        """What each cell reads as, each different text being read once."""
+        """The value of each cell, as ``read`` gives it; each different text is read once."""
         encoded = column.combine_chunks().dictionary_encode()
         indices: Int64s = encoded.indices.to_numpy()
         values: npt.NDArray[_Scalar] = np.zeros(len(encoded.dictionary), dtype=kind)
@@ -268,7 +267,7 @@ class _Conversion:
 
 
 def _side_by_side(columns: Sequence[Floats], rows: int) -> Floats:
-    """float64[n, d] of d columns float64[n]: a few rows at a time, so that what is written stays in the cache."""
+    """float64[n, d] of d columns float64[n], copied a few rows at a time, so that these stay in the cache."""
     features = np.empty((rows, len(columns)))
     for begin in range(0, rows if columns else 0, _ROWS_AT_ONCE):
         part = slice(begin, begin + _ROWS_AT_ONCE)
@@ -277,7 +276,7 @@ def _side_by_side(columns: Sequence[Floats], rows: int) -> Floats:
 
 
 def _lines_with_rows(data: bytes, first_line_number: int, rows: int) -> Int64s | None:
-    """Line numbers of the rows, blank lines having none; None where rows are not lines after all."""
+    """The line numbers int64[n] of n rows, without blank lines; None if the number of rows is not that of lines."""
     lines = count_newlines(data) + (not data.endswith(b"\n"))
     if rows == lines:
         return np.arange(first_line_number, first_line_number + lines, dtype=np.int64)

@@ -1,8 +1,8 @@
 """CSV: a delimiter between cells, RFC 4180 quotes, a header of names.
 
-Cells are separated by a delimiter; one that begins with a quote ends at the next single quote, and two quotes inside it
-are one. A quote anywhere else is an ordinary character. The first record holds the names of the columns. What differs
-from that is declared, or told from the beginning of the file (:mod:`.csv_head`).
+A cell that begins with a quote ends at the next single quote, and two quotes inside it stand for one. A quote anywhere
+else is an ordinary character. The first record holds the names of the columns. A file that differs from this is
+declared to, or recognised from its beginning (:mod:`.csv_head`).
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ TEXT_AFTER_QUOTE = "text follows a closing quote"
 _FOOTER = re.compile(
     rb"\s*(?:\([0-9]+ rows?(?: affected| selected)?\)|[0-9]+ rows? (?:in set|selected|affected)\b.*)\s*"
 )
-"""What clients of databases write below a table."""
+"""A line that clients of databases write below a table, such as ``(3 rows)``."""
 
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """Records of a CSV file: one delimiter, or ``blanks``, runs of spaces and tabs; ``quote`` is empty where there are
-    none, ``escaped`` where a backslash stands before one inside a cell; lines that begin with ``comment`` are none.
+    """How the records of a CSV file are written.
+
+    ``blanks``: runs of spaces and tabs separate cells, instead of the ``delimiter``. ``quote`` is empty if there are no
+    quotes. ``escaped``: a backslash stands before a quote inside a cell. Lines that begin with ``comment`` are skipped.
     """
 
     delimiter: str
@@ -53,7 +55,7 @@ class CsvDialect:
 
     @classmethod
     def of(cls, options: ReaderOptions, delimiter: str) -> CsvDialect:
-        """The dialect that the options want, with this delimiter."""
+        """The dialect of the options, with this delimiter."""
         escaped = options.quote == ESCAPED_QUOTE
         quote = '"' if escaped else "" if options.quote == NO_QUOTE else options.quote
         comment = (options.comment or "").encode()
@@ -71,13 +73,13 @@ class CsvDialect:
         )
 
     def tidied(self, data: bytes) -> bytes:
-        """Plain lines with a single space for each run of blanks, where these separate cells."""
+        """The plain lines, with a single space for each run of blanks if blanks separate cells."""
         if not self.blanks:
             return data
         return b"\n".join(b" ".join(line.split()) for line in data.split(b"\n"))
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record | None:
-        """The record at ``at``, which may run over line ends inside quotes."""
+        """The record at ``at``, which may run over line ends inside quotes; None if it does not end in ``data``."""
         line_end = after_newline(data, at)
         line = data[at:line_end].rstrip(b"\r\n")
         if not line.strip() and (self.blanks or self.delimiter.encode() not in line):
@@ -118,9 +120,7 @@ class CsvDialect:
             return Record(end, [], NOT_UTF8)
 
     def _cells_with_quotes(self, data: bytes, at: int) -> tuple[list[bytes] | None, int | None]:
-        """Cells of the record at ``at`` and where it ends: no end where a quote stays open, no cells where one is
-        misplaced.
-        """
+        """(cells of the record at ``at``, its end); no end if a quote stays open, no cells if a quote is misplaced."""
         delimiter, quote = self.delimiter.encode(), self.quote.encode()
         cells = []
         while True:
@@ -165,7 +165,7 @@ class CsvDialect:
 
 
 def ends_lines_with_newlines(data: bytes) -> bool:
-    """Whether carriage returns stand only before a newline."""
+    """Whether every carriage return stands before a newline."""
     return b"\r" not in data or data.count(b"\r") == data.count(b"\r\n")
 
 
@@ -202,6 +202,6 @@ def quotes_enclose_cells(data: bytes, delimiter: str, quote: str) -> bool:
 
 
 def after_newline(data: bytes, at: int) -> int:
-    """Where the line behind the one at ``at`` begins."""
+    """The beginning of the line after the one at ``at``."""
     end = data.find(b"\n", at)
     return len(data) if end < 0 else end + 1

@@ -1,6 +1,6 @@
-"""What the beginning of a CSV file tells: what stands above its header, its delimiter, its columns and their numbers.
+"""The beginning of a CSV file: lines above its header, its delimiter, its columns, and how their numbers are written.
 
-What is recognised and was not told is noted, for whoever reads the summary. Nothing that can be two things is guessed.
+What is recognised, and was not declared, is noted for the summary. Nothing ambiguous is guessed.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ ROW_NAMES = "row_names"
 _DELIMITERS = ",;\t|"
 _SEP_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
 _RULE = re.compile(rb"[-+|=,;\s]*-{3,}[-+|=,;\s]*")
-"""A line of dashes between header and rows, as clients of databases draw it."""
+"""A line of dashes between header and rows, as clients of databases write it."""
 
 
 @dataclass
 class Head:
-    """What stands before the first row. ``unread`` names columns that hold nothing to be read, ``index`` those that
-    number or name the rows.
+    """What stands before the first row of a file.
+
+    ``names`` are those of the columns, and ``rows`` the cells of the first rows. ``unread`` names columns that hold
+    nothing, and ``index`` columns that number or name the rows. ``notes`` are for the user.
     """
 
     names: list[str]
@@ -43,12 +45,12 @@ class Head:
 
 
 def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where header and options do not go together."""
+    """(names of the features, row blocks). Raises ReaderError if header and options do not go together."""
     sample = source.peek(SNIFF_BYTES)
     sample = sample if len(sample) < SNIFF_BYTES else sample[: sample.rfind(b"\n") + 1]
     cutter = LineCutter(source)
     head = _read_head(cutter, sample, options, source.name)
-    found = _told_apart(_with_unread_columns(head, options), options, source.name)
+    found = _with_distinct_names(_with_unread_columns(head, options), options, source.name)
     unnamed = {f"column{position}" for position, name in enumerate(head.names, start=1) if not name}
     names = [name or f"column{position}" for position, name in enumerate(found.names, start=1)]
     wanted = {options.label, options.id, options.time, *(options.features or ())}
@@ -76,14 +78,14 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
 
 
 def _index_without_name(head: Head) -> list[str]:
-    """The first column if it has no name and numbers the rows, as saved data frames do."""
+    """The first column if it has no name and numbers the rows, as in saved data frames; else no column."""
     firsts = [row[0] for row in head.rows if len(row) == len(head.names)]
     is_index = not head.names[0] and len(set(firsts)) == len(firsts) > 0 and all(map(is_whole, firsts))
     return ["column1"] if is_index else []
 
 
 def may_be_csv(beginning: bytes) -> bool:
-    """Whether the first lines of a file are cells between delimiters, or between runs of blanks in equal numbers."""
+    """Whether the first lines of a file are cells between delimiters, or equally many cells between runs of blanks."""
     lines = [line for line in beginning.split(b"\n") if line.strip() and not line.startswith(b"#")]
     if not lines:
         return False
@@ -103,7 +105,7 @@ def _cells(dialect: CsvDialect, line: bytes) -> list[str]:
 
 
 def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where: str) -> Head:
-    """What stands above the rows; the cutter stands before the first row afterwards."""
+    """The head of the file; the cutter stands before the first row afterwards."""
     notes: list[str] = []
     (data, at, line_number), delimiter = _below_what_stands_above(cutter, sample, options, where, notes)
     line = data[at : after_newline(data, at)].rstrip(b"\r\n")
@@ -145,7 +147,7 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
 def _below_what_stands_above(
     cutter: LineCutter, sample: bytes, options: ReaderOptions, where: str, notes: list[str]
 ) -> tuple[tuple[bytes, int, int], str | None]:
-    """The first line that is neither a comment nor a hint, and the delimiter if it is known."""
+    """((data, position, number) of the first line that is no comment and no ``sep=`` line, the delimiter if known)."""
     delimiter = options.delimiter
     comments = 0
     while True:
@@ -170,7 +172,7 @@ def _below_what_stands_above(
 
 
 def _next_filled_line(cutter: LineCutter, where: str) -> tuple[bytes, int, int]:
-    """Data, where its first line that is not blank begins, and the number of that line."""
+    """(data, position of its first line that is not blank, number of that line)."""
     piece = cutter.next_piece()
     while isinstance(piece, TextBlock) and not piece.data.strip() and not piece.final:
         piece = cutter.next_piece()
@@ -188,7 +190,7 @@ def _next_filled_line(cutter: LineCutter, where: str) -> tuple[bytes, int, int]:
 
 
 def _is_comment(line: bytes, sample: bytes, options: ReaderOptions) -> bool:
-    """Whether a line that begins with # has other cells than the first line that does not."""
+    """Whether a line that begins with # has another number of cells than the first line that does not."""
     lines = [one for one in sample.split(b"\n") if one.strip() and not one.startswith(b"#")]
     body = next((one for one in lines if not _SEP_LINE.fullmatch(one)), None)
     if body is None:
@@ -199,7 +201,7 @@ def _is_comment(line: bytes, sample: bytes, options: ReaderOptions) -> bool:
 
 
 def _offset_of_line(sample: bytes, line_number: int) -> int:
-    """Where a line of the file begins; the end where it is not in the sample."""
+    """The position of a line of the file in the sample; its end if the line is not in it."""
     at = 0
     for _ in range(line_number - 1):
         at = after_newline(sample, at)
@@ -207,7 +209,7 @@ def _offset_of_line(sample: bytes, line_number: int) -> int:
 
 
 def _sample_rows(sample: bytes, line_number: int, dialect: CsvDialect) -> list[list[str]]:
-    """The cells of the first rows, from that line on."""
+    """The cells of the first rows of the sample, from that line on."""
     at = _offset_of_line(sample, line_number)
     rows: list[list[str]] = []
     while at < len(sample) and len(rows) < SAMPLE_ROWS:
@@ -220,7 +222,7 @@ def _sample_rows(sample: bytes, line_number: int, dialect: CsvDialect) -> list[l
 
 
 def _with_unread_columns(head: Head, options: ReaderOptions) -> Head:
-    """The head with a column for what stands behind a last delimiter, and for row names that the header passes over."""
+    """The head with a column for the text behind a last delimiter, or for row names that the header leaves out."""
     names, rows = head.names, head.rows
     counts = {len(row) for row in rows}
     if not rows or len(counts) > 1:
@@ -247,9 +249,10 @@ def _are_row_names(cells: Sequence[str]) -> bool:
     return different and all(cell.strip().isdigit() or not _is_number(cell) for cell in cells)
 
 
-def _told_apart(head: Head, options: ReaderOptions, where: str) -> Head:
-    """The head with another name for the second column of a name. Raises ReaderError where that is the label's, the
-    id's or the time's.
+def _with_distinct_names(head: Head, options: ReaderOptions, where: str) -> Head:
+    """The head with a number added to each name that comes again.
+
+    Raises ReaderError if the repeated name is that of the label, the id or the time.
     """
     taken = set(head.names)
     names: list[str] = []
@@ -276,7 +279,7 @@ def _told_apart(head: Head, options: ReaderOptions, where: str) -> Head:
 
 
 def _with_signs(layout: Layout, head: Head) -> Layout:
-    """The layout with the sign that each number of a column has before or behind it."""
+    """The layout with the affix of each column whose numbers all have the same sign before or behind them."""
     forms = {}
     for position in layout.features:
         cells = [row[position].strip() for row in head.rows if len(row) == len(layout.names)]

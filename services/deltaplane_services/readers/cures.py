@@ -1,4 +1,4 @@
-"""What to do about a refused row: the flags that cure the reason for which it was refused, if any does."""
+"""What to do about refused rows: the flags of the command line that remove the reason, if there are any."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CURES = (
 
 
 def cure_of(reason: str) -> str:
-    """What to do about rows that were refused for this reason; empty where the file itself has to be mended."""
+    """What to do about rows that were refused for this reason; empty if the file itself must be mended."""
     if found := _NOT_A_NUMBER.fullmatch(reason):
         return f"{cure_of_text(found['text'].strip(chr(39) + chr(34)))}leave it out with `{_ignore(found['name'])}`"
     if found := _NO_RULE_READS.fullmatch(reason):
@@ -53,7 +53,7 @@ def _cure_of_cell(column: str, fault: str, text: str) -> str:
 
 
 def cure_of_text(text: str) -> str:
-    """How a text that is a number in another form is declared, in front of what else can be done; or empty."""
+    """The flags that declare the form of a text, to put before other advice; empty if it is no number in any form."""
     if _NUMBER_WITH_COMMA.fullmatch(text) and _NUMBER_WITH_POINTS.fullmatch(text) and text.count(",") == 1:
         return "if its comma is the decimal sign, say `--decimal ,`; if it separates thousands, `--thousands ,`; or "
     if _NUMBER_WITH_COMMA.fullmatch(text):

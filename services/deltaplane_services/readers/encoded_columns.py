@@ -1,8 +1,8 @@
-"""Columns that are encoded by rules: the cells of a file, as they are written there, to the features of a stream.
+"""Columns that are encoded by rules: the cells of a file become the features of a stream.
 
-What a cell means is the encoder's business; how a file writes numbers (a decimal comma, a sign before each) is that of
-the reader, so a column of numbers is read in its form first. The path by columns and the path by rows give the encoder
-the same cells, and a row has the same features on both.
+The encoder decides what a cell means. The reader knows how the file writes numbers (a decimal comma, a sign before
+each), so that a column of numbers is read in its form first. The path by columns and the path by rows give the encoder
+the same cells, so that a row has the same features on both.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 __all__ = ["FirstCells", "RowEncoder", "are_numbers", "encoded_layout", "first_cells"]
 
 FirstCells: TypeAlias = tuple[Mapping[str, Cells], Sequence[str]]
-"""The first cells of each column, and the labels of these rows."""
+"""(column to the cells of the first rows, the labels of these rows)."""
 
 
 class RowEncoder:
-    """The encoder of a layout that has one."""
+    """Encodes rows and columns of a layout that has an encoder."""
 
     def __init__(self, layout: Layout) -> None:
         assert layout.encoder is not None, "a layout of encoded columns has an encoder"
         self._encoder = layout.encoder
         self._position = {layout.names[position]: position for position in layout.features}
-        # Numbers that are not written as Python has them.
+        # The columns of numbers that are not written as Python writes them.
         self._forms = {
             rule.column: form.read
             for rule in self._encoder.rules
@@ -39,7 +39,7 @@ class RowEncoder:
         }
 
     def of_rows(self, rows: Sequence[Sequence[str]]) -> Encoded:
-        """Features of rows, each the cells of all columns of the file."""
+        """The features of n rows, each of which has the cells of all columns of the file."""
         table: dict[str, Cells] = {}
         for name in self._encoder.columns:
             position = self._position[name]
@@ -48,7 +48,7 @@ class RowEncoder:
         return self._encoder.encode(table)
 
     def of_columns(self, table: Any) -> Encoded:
-        """Features of an Arrow table of texts, whose columns are named by their positions."""
+        """The features of an Arrow table of texts, whose columns are named by their positions."""
         cells = {name: self._of_column(name, table.column(str(self._position[name]))) for name in self._encoder.columns}
         return self._encoder.encode(cells)
 
@@ -63,7 +63,7 @@ class RowEncoder:
 
 
 def _read(read: Callable[[str], float], cell: str) -> float | str:
-    """The number in a cell; what is none stays what it is, for the encoder to say so."""
+    """The number in a cell; a text that is none is returned as it is, for the encoder to refuse."""
     with suppress(ValueError):
         return read(cell)
     return cell
@@ -84,10 +84,10 @@ def are_numbers(layout: Layout, rows: Sequence[Sequence[str]]) -> bool:
 
 
 def encoded_layout(layout: Layout, options: ReaderOptions, look: Callable[[], FirstCells | None]) -> Layout:
-    """The layout with the encoder that is declared, or that is decided on from the first rows; else as it is.
+    """The layout with the declared encoder, or the one decided from the first rows; unchanged if there is neither.
 
-    ``look`` gives what there is to decide on, None if all is numbers; rules that are declared need no look at the rows.
-    Raises :class:`DefinitionError` if there is nothing to learn from.
+    ``look`` returns the first cells to decide on, or None if all are numbers; it is not called if rules are declared.
+    Raises :class:`DefinitionError` if there is nothing to decide on, and ReaderError if the rules do not fit the file.
     """
     if options.encoder is not None:
         return _with_encoder(layout, options.encoder)
@@ -97,7 +97,7 @@ def encoded_layout(layout: Layout, options: ReaderOptions, look: Callable[[], Fi
 
 
 def first_cells(layout: Layout, rows: Sequence[Sequence[str]]) -> FirstCells | None:
-    """What rows of text have to decide on; None if there are none, or all is numbers."""
+    """The first cells to decide rules on; None if there are no rows, or all features are numbers."""
     if not rows or are_numbers(layout, rows):
         return None
     table: dict[str, Cells] = {}

@@ -1,7 +1,7 @@
-"""The encoding of a text file: the one that is named, or the one that its first bytes show; read as UTF-8 behind this.
+"""The encoding of a text file, named or recognised from its first bytes, and its conversion to UTF-8.
 
-UTF-8 and UTF-16 with a byte-order mark are told by it. A file whose bytes are not UTF-8, and in whose beginning nothing
-beyond ASCII is UTF-8 either, is taken for Windows-1252, and that is said.
+UTF-8 and UTF-16 are recognised by a byte-order mark. If the first bytes are not UTF-8, and none of the characters
+beyond ASCII among them is UTF-8, the file is taken for Windows-1252, and a note says so.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _BEYOND_ASCII_IN_UTF8 = re.compile(rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\x
 
 
 def recognised_encoding(beginning: bytes) -> str:
-    """What the first bytes of a file show."""
+    """The name of the encoding that the first bytes of a file show."""
     if beginning.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
-    # A character may be cut off at the end of what was looked at.
+    # The last character may be cut off.
     try:
         codecs.getincrementaldecoder(UTF8)().decode(beginning)
     except UnicodeDecodeError:
@@ -39,12 +39,12 @@ def recognised_encoding(beginning: bytes) -> str:
 
 
 def is_utf8(encoding: str) -> bool:
-    """Whether bytes of this encoding are read as they are."""
+    """Whether bytes of this encoding are UTF-8 already."""
     return codecs.lookup(encoding).name in ("utf-8", "utf-8-sig", "ascii")
 
 
 def _mark(error: UnicodeError) -> tuple[str, int]:
-    """A byte that is nowhere UTF-8 in place of what is no text, so that its row is refused and no other."""
+    """The stand-in for bytes that are no text: a byte that is never UTF-8, so that just that row is refused."""
     assert isinstance(error, UnicodeDecodeError), "nothing but decoding asks"
     return "\udcff", error.end
 
@@ -53,7 +53,7 @@ codecs.register_error("deltaplane.mark", _mark)
 
 
 class Decoded:
-    """The bytes of a text in another encoding as those of UTF-8; what is no text of it is none of UTF-8 either."""
+    """The bytes of a text in another encoding, converted to UTF-8; bytes that are no text become invalid UTF-8."""
 
     def __init__(self, source: Bytes, encoding: str) -> None:
         self._source = source

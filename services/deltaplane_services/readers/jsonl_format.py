@@ -1,8 +1,8 @@
-"""JSON Lines: an object a line, its keys being the columns.
+"""JSON Lines: an object in each line, whose keys are the columns.
 
-The columns are the keys of the first lines. Numbers and texts are read as the cells of a CSV file are; true and false
-are 1 and 0, of a label ``true`` and ``false``; null, an empty text and a key that is not there are a missing value. A
-key that the first lines did not have refuses its row, unless the features were named or the key is ignored.
+The columns are the keys of the first lines. Numbers and texts are read like the cells of a CSV file. True and false are
+1 and 0, or ``true`` and ``false`` in a label. Null, an empty text and an absent key are a missing value. A row with a
+key that the first lines did not have is refused, unless the features were named or the key is ignored.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _NESTED = (list, dict)
 
 @dataclass(frozen=True, slots=True)
 class JsonLinesDialect:
-    """Objects with these keys; ``texts`` are those that name a label, an id or a time, ``unread`` those that nobody
-    reads, whatever they hold. Other keys refuse their row, unless there ``may_be_others``.
+    """Rows that are objects with these ``keys``.
+
+    ``texts`` are the keys whose truths stay texts, such as that of the label. ``unread`` are keys that nobody reads.
+    A row with any other key is refused, unless ``may_be_others``.
     """
 
     keys: tuple[str, ...]
@@ -39,7 +41,7 @@ class JsonLinesDialect:
     quote: str = '"'
 
     def is_plain(self, data: bytes) -> bool:  # noqa: ARG002 - no line of JSON is one of cells
-        """Never."""
+        """False, since no line of JSON is one of cells."""
         return False
 
     def tidied(self, data: bytes) -> bytes:
@@ -47,7 +49,7 @@ class JsonLinesDialect:
         return data
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record:  # noqa: ARG002 - no object goes on behind its line
-        """The object in the line at ``at``, as cells in the order of the keys."""
+        """The record of the object in the line at ``at``, with its cells in the order of the keys."""
         end = data.find(b"\n", at) + 1 or len(data)
         line = data[at:end].strip()
         if not line:
@@ -76,7 +78,7 @@ class JsonLinesDialect:
 
 
 def read_object(line: bytes) -> dict[str, Any]:
-    """Value by key of one line, numbers as they are written. Raises ValueError with what is wrong with it."""
+    """Key to value of the object in a line, with numbers as texts. Raises ValueError with the reason to refuse it."""
     try:
         text = line.decode("utf-8")
     except UnicodeDecodeError:
@@ -109,14 +111,14 @@ def _with_keys_that_come_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where keys and options do not go together."""
+    """(names of the features, row blocks). Raises ReaderError if keys and options do not go together."""
     keys = _keys(source)
     layout = choose_columns(keys, options, source.name)
     texts = {keys[position] for position in (layout.label, layout.id, layout.time) if position is not None}
     used = texts.union(keys[position] for position in layout.features)
     unread = frozenset(options.ignored).union(key for key in keys if key not in used)
     if options.encoder is not None or options.decide is not None:
-        # Rules read truths as such.
+        # Rules have a meaning of their own for true and false.
         texts |= used
     dialect = JsonLinesDialect(tuple(keys), frozenset(texts), unread, options.features is not None)
     reader = TableReader(LineCutter(source), layout, dialect, options, source)
@@ -124,7 +126,7 @@ def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, .
 
 
 def _keys(source: ByteSource) -> list[str]:
-    """The keys of the first lines in the order in which they come. Raises ReaderError where no line is an object."""
+    """The keys of the first lines, in the order in which they come. Raises ReaderError if no line is an object."""
     beginning = source.peek(SNIFF_BYTES)
     lines = beginning.split(b"\n")
     if len(beginning) == SNIFF_BYTES and len(lines) > 1:

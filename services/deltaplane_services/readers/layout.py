@@ -1,4 +1,4 @@
-"""Which column of a table is the label, the id, the time, and which are features."""
+"""The layout of a table: the columns of its label, id and time, and its feature columns."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ __all__ = [
 class Layout:
     """Positions (from 0) of the columns that are read, in a table whose columns are ``names``.
 
-    ``codes`` gives, by position, the numbers that stand for the values of a nominal feature, missing ones included;
-    ``declared_labels`` the only labels allowed, None where any text is. ``labels`` says what names a label, ``form``
-    how numbers are written, ``forms`` by position how those of some columns are. ``times`` says how times are read,
-    None if the first rows are to show it. ``encoder`` makes the features of the columns at ``features``; None if each
-    of these is one.
+    - ``codes``: position of a nominal feature to the numbers of its values, missing ones included.
+    - ``declared_labels``: the only labels allowed; None if any text is.
+    - ``labels``: the function from a text to the label that it names.
+    - ``form``, ``forms``: how numbers are written, in general and in the columns at some positions.
+    - ``times``: how times are read; None if the first rows must show it.
+    - ``encoder``: makes the features from the columns at ``features``; None if each of these columns is a feature.
     """
 
     names: tuple[str, ...]
@@ -51,7 +52,7 @@ class Layout:
 
     @property
     def time_rule(self) -> TimeRule:
-        """How times are read; if no row has shown it, numbers are seconds."""
+        """How times are read; if no row has shown it, numbers are seconds and texts are ISO 8601."""
         return self.times or SECONDS_OR_ISO
 
     @property
@@ -67,18 +68,18 @@ class Layout:
 
 
 def listed(names: Sequence[str], at_most: int = 12) -> str:
-    """Names in a message, the rest of a long list counted."""
+    """Names as a text for a message; of a long list, the first ones and the number of all."""
     shown = ", ".join(names[:at_most])
     return shown if len(names) <= at_most else f"{shown}, … ({len(names)} in all)"
 
 
 def ignoring(names: Sequence[str], at_most: int = 6) -> str:
-    """The flags that leave these columns out, ready for a shell."""
+    """The flags that leave these columns out, quoted for a shell."""
     return " ".join(f"--ignore {shlex.quote(name)}" for name in names[:at_most])
 
 
 def find_column(name: str, names: Sequence[str], role: str, where: str) -> int:
-    """Position of the column ``name``; raises ReaderError that shows the columns there are and the closest of them."""
+    """The position of the column ``name``. Raises ReaderError, with all names and the closest one, if there is none."""
     if name in names:
         return names.index(name)
     by_folded = {known.casefold(): known for known in reversed(names)}
@@ -88,7 +89,7 @@ def find_column(name: str, names: Sequence[str], role: str, where: str) -> int:
 
 
 def _named(given: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Names of columns as they were given: one by one, or several between commas."""
+    """The names of columns in some texts, each of which holds one name, or several between commas."""
     found: list[str] = []
     for name in given:
         parts = [part.strip() for part in name.split(",")]
@@ -98,9 +99,9 @@ def _named(given: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> Layout:
-    """The layout of a table with these columns, as the options want it.
+    """The layout of a table with these columns by the options.
 
-    Raises ReaderError where a name is missing, there twice, or wanted for two things, or no feature is left.
+    Raises ReaderError if a name is missing, comes twice, or is given for two roles, or if no feature is left.
     """
     names = renamed(names, options, where)
     refuse_duplicates(names, where)
@@ -127,7 +128,7 @@ def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> 
 
 
 def renamed(names: Sequence[str], options: ReaderOptions, where: str) -> list[str]:
-    """The names of the columns as they are wanted. Raises ReaderError where one to be renamed is not there."""
+    """The names of the columns after renaming. Raises ReaderError if a column to be renamed is missing."""
     wanted = list(names)
     for old, new in options.renamed:
         wanted[find_column(old, names, "columns to rename", where)] = new
@@ -135,7 +136,10 @@ def renamed(names: Sequence[str], options: ReaderOptions, where: str) -> list[st
 
 
 def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderOptions, where: str) -> tuple[int, ...]:
-    """Positions of the features: those named, or all but those ``taken`` by another role, less the ignored ones."""
+    """The positions of the features: those named, or all that are not ``taken`` by another role, without ignored ones.
+
+    Raises ReaderError if the names contradict each other, or there are no features or too many.
+    """
     ignored = {find_column(name, names, "ignored columns", where) for name in _named(options.ignored, names)}
     for position in sorted(ignored.intersection(taken)):
         raise ReaderError(f"The column `{names[position]}` of {where} is both ignored and named as label, id or time.")
@@ -163,7 +167,7 @@ def choose_features(names: Sequence[str], taken: Sequence[int], options: ReaderO
 
 
 def refuse_duplicates(names: Sequence[str], where: str) -> None:
-    """Raise ReaderError where two columns have one name."""
+    """Raise ReaderError if two columns have the same name."""
     seen: dict[str, int] = {}
     for position, name in enumerate(names, start=1):
         if name in seen:

@@ -1,8 +1,8 @@
-"""LIBSVM (svmlight): lines of ``label index:value ...``, features that are not written being zero.
+"""LIBSVM (svmlight): lines of ``label index:value ...``; a feature that is not written is 0.
 
-Blocks are read into sparse rows (:mod:`.libsvm_rows`) and laid out densely here. Which indices there are is told by a
-first pass over the file, and of a pipe by its first block. Features are named ``f1``, ``f2``, ... by their index; a
-file that has an index 0 counts from there.
+Blocks are read into sparse rows (:mod:`.libsvm_rows`) and made dense here. A first pass over the file finds the highest
+index; of a pipe, its first block does. Features are named ``f1``, ``f2``, ... by their index, and ``f0`` is the first
+if the file has an index 0.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ __all__ = ["LABEL", "open_libsvm"]
 
 _INDEX = re.compile(r"f[0-9]{1,9}")
 LABEL = "label"
-"""The name that the label of a LIBSVM row answers to, so that one can be given where all formats are treated alike."""
+"""The name of the label, for callers that name a label whatever the format."""
 
 
 def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where no row of the first block can be read."""
+    """(names of the features, row blocks). Raises ReaderError if no row of the first block can be read."""
     for role, name in (("label", options.label), ("id", options.id), ("time", options.time)):
         if name not in (None, LABEL if role == "label" else None):
             raise ReaderError(
@@ -66,7 +66,7 @@ def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, 
 
 
 def _indices_of(source: ByteSource, options: ReaderOptions, beginning: list[SparseRows]) -> tuple[_Indices, str]:
-    """Which indices a file has, and in words how that is known. Raises ReaderError where they are too many."""
+    """(the indices that a file has, how they are known in words). Raises ReaderError if they are too many."""
     found = _Indices()
     for rows in beginning:
         found.add(rows)
@@ -83,7 +83,7 @@ def _indices_of(source: ByteSource, options: ReaderOptions, beginning: list[Spar
 
 
 def _may_have_others(source: ByteSource, options: ReaderOptions, found: _Indices) -> bool:
-    """Whether a quick look at a whole file finds what may be an index that its beginning has not."""
+    """Whether a quick look at a whole file finds what may be an index beyond those of its beginning."""
     with suppress(ReaderError):
         source.decode(options.encoding)
         cutter = LineCutter(source)
@@ -95,7 +95,7 @@ def _may_have_others(source: ByteSource, options: ReaderOptions, found: _Indices
 
 
 def _rows_of(source: ByteSource, options: ReaderOptions) -> Iterator[SparseRows]:
-    """All rows of a file, to see which indices they have; those before a damage where there is one."""
+    """All rows of a file, to find their indices; if the file is damaged, the rows before that."""
     with suppress(ReaderError):
         source.decode(options.encoding)
         cutter = LineCutter(source)
@@ -104,7 +104,7 @@ def _rows_of(source: ByteSource, options: ReaderOptions) -> Iterator[SparseRows]
 
 
 class _Indices:
-    """Which indices a file has."""
+    """The lowest and the highest index of a file."""
 
     def __init__(self) -> None:
         self.base = 1
@@ -112,7 +112,7 @@ class _Indices:
         self._rows = self._too_wide = self._highest_of_all = 0
 
     def add(self, rows: SparseRows) -> None:
-        """Note the indices of some rows."""
+        """Take note of the indices of some rows."""
         if not len(rows.indices):
             self._rows += len(rows.labels)
             return
@@ -128,7 +128,7 @@ class _Indices:
         self._highest_of_all = max(self._highest_of_all, int(rows.indices.max()))
 
     def refuse_what_is_too_wide(self, where: str) -> None:
-        """Raise ReaderError where not single rows but the file has more features than a stream."""
+        """Raise ReaderError if most rows, and not just a few, have more features than a stream may have."""
         if 2 * self._too_wide > self._rows:
             raise ReaderError(
                 f"{where} has features up to `f{self._highest_of_all}` in {self._too_wide} of {self._rows} rows, and a "
@@ -138,7 +138,7 @@ class _Indices:
 
 
 def _no_feature(beginning: list[SparseRows], where: str) -> ReaderError:
-    """Why no row at the beginning of a file has a feature."""
+    """The error that says why no row at the beginning of a file has a feature."""
     refused = [row for rows in beginning for row in rows.refused]
     if refused:
         return ReaderError(
@@ -159,7 +159,7 @@ class _Names:
         self.highest = highest
         self.names = [f"f{index}" for index in range(base, max(highest, base) + 1)]
         if wanted is not None:
-            # What was named may come late, or not at all, and lie far apart.
+            # Features that were named may come late or never, and may lie far apart.
             given = {int(name[1:]) for name in wanted if _INDEX.fullmatch(name)}
             self.names += [f"f{index}" for index in sorted(given) if index > highest]
         self.indices = np.array([int(name[1:]) for name in self.names], dtype=np.int64)
@@ -193,7 +193,7 @@ def _sparse_rows(piece: TextBlock | OverlongLine) -> Iterator[SparseRows]:
 
 
 class _DenseRows:
-    """Lays sparse rows out as blocks, the wanted features as columns."""
+    """Makes dense blocks of sparse rows, with the wanted features as columns."""
 
     def __init__(self, names: _Names, wanted: tuple[int, ...], options: ReaderOptions, origin: str) -> None:
         self._base, self._highest = names.base, names.highest
@@ -203,12 +203,12 @@ class _DenseRows:
         self._labels = options.label_spelling
         self._origin = origin
         self.feature_names = tuple(names.names[position] for position in wanted)
-        # Where the value of an index goes: behind the others where it is not wanted.
+        # The wanted indices in rising order, and the column of each.
         self._sorted = np.sort(names.indices[list(wanted)])
         self._column = np.argsort(names.indices[list(wanted)])
 
     def blocks(self, rows: SparseRows) -> Iterator[RowBlock]:
-        """The rows in blocks of bounded size, refused ones among them."""
+        """The rows in blocks of bounded size, with the refused ones."""
         step = rows_of_a_block(self._number_of_features)
         for start in range(0, max(1, len(rows.labels)), step):
             yield self._block(rows, start, min(start + step, len(rows.labels)))

@@ -1,9 +1,8 @@
-"""LIBSVM text to sparse rows, a whole block at once where it is regular, else line by line.
+"""LIBSVM text to sparse rows: a whole block at once if it is regular, else line by line.
 
-The fast path looks at all bytes of a block together: where the separators stand decides whether each line is a label
-and pairs of index and value, indices are summed from their digits, and the values go through Arrow's number parser.
-It gives up where anything is unusual, and the line-by-line reader decides. ``#`` comments and svmlight's ``qid:`` are
-passed over.
+The fast path works on all bytes of a block together. The positions of the separators show whether each line is a label
+and pairs of index and value. Indices are summed from their digits, and Arrow's parser reads the values. If anything is
+unusual, the fast path gives up, and the lines are read one by one. ``#`` comments and svmlight's ``qid:`` are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ SPACE, NEWLINE, COLON = ord(" "), ord("\n"), ord(":")
 _IS_SEPARATOR = np.zeros(256, dtype=np.bool_)
 _IS_SEPARATOR[[SPACE, NEWLINE, COLON]] = True
 _LONGEST_INDEX = 9
-"""Digits of an index that the fast path reads; an honest one has four at most."""
+"""The most digits of an index that the fast path reads; real indices have four at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -41,16 +40,14 @@ class SparseRows:
 
     @classmethod
     def of_refused(cls, row: RefusedRow) -> Self:
-        """No rows but a refused one."""
+        """No rows but one that was refused."""
         nothing = np.empty(0, dtype=np.int64)
         return cls([], nothing, np.zeros(1, dtype=np.int64), nothing, np.empty(0), (row,), b"", row.line_number)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tokens:
-    """What stands between separators: where each begins, its length, the separator behind it, whether it opens a
-    line.
-    """
+    """The texts between separators: position and length of each, the separator behind it, whether it opens a line."""
 
     starts: Int64s
     lengths: Int64s
@@ -62,7 +59,7 @@ class _Tokens:
 
 
 def read_regular_lines(data: bytes, first_line_number: int) -> SparseRows | None:
-    """Rows of whole lines, all regular: one label, then pairs with rising indices; None otherwise."""
+    """The rows of whole lines if all are regular (one label, then pairs with rising indices), else None."""
     text = _with_single_separators(data)
     if text is None:
         return None
@@ -96,9 +93,7 @@ def read_regular_lines(data: bytes, first_line_number: int) -> SparseRows | None
 
 
 def _with_single_separators(data: bytes) -> bytes | None:
-    """The text with single spaces between tokens and a newline behind each line, None where that is not all it
-    takes.
-    """
+    """The text with a single space between tokens and a newline after each line; None if it needs a closer look."""
     if not data.isascii() or b"#" in data:
         return None
     text = data.replace(b"\r\n", b"\n").replace(b"\t", b" ")
@@ -117,7 +112,7 @@ def _tokens(characters: UInt8s) -> _Tokens:
 
 
 def _labels(text: bytes, tokens: _Tokens) -> list[str] | None:
-    """Canonical labels; each spelling is looked at once."""
+    """The labels in one spelling; each different text is read once. None if one of them cannot be read."""
     known: dict[bytes, str] = {}
     labels = []
     for start, length in zip(tokens.starts.tolist(), tokens.lengths.tolist(), strict=True):
@@ -133,7 +128,7 @@ def _labels(text: bytes, tokens: _Tokens) -> list[str] | None:
 
 
 def _indices(characters: UInt8s, tokens: _Tokens) -> Int64s | None:
-    """Indices from their decimal digits."""
+    """The indices int64[n] of n tokens of decimal digits; None if a token is anything else."""
     indices = np.zeros(len(tokens.starts), dtype=np.int64)
     longest = int(tokens.lengths.max(initial=0))
     if longest > _LONGEST_INDEX:
@@ -149,7 +144,7 @@ def _indices(characters: UInt8s, tokens: _Tokens) -> Int64s | None:
 
 
 def extreme_indices(data: bytes) -> tuple[bool, int]:
-    """Whether an index of these lines may be 0, and the highest that there may be: what stands before colons."""
+    """(whether an index of these lines may be 0, the highest possible index), from the digits before colons."""
     characters = np.frombuffer(data, dtype=np.uint8)
     digits = characters - np.uint8(ord("0"))
     colons = np.flatnonzero(characters == COLON)
@@ -189,7 +184,7 @@ def _rise_within_rows(indices: Int64s, starts: Int64s) -> bool:
 
 
 def read_lines(data: bytes, first_line_number: int) -> SparseRows:
-    """Rows of whole lines, each by itself; what is wrong with a line is in its refused row."""
+    """The rows of whole lines, read one by one; a line that cannot be read is a refused row, with the reason."""
     labels: list[str] = []
     line_numbers: list[int] = []
     starts = [0]
@@ -227,7 +222,7 @@ def read_lines(data: bytes, first_line_number: int) -> SparseRows:
 
 
 def _label(word: str) -> str:
-    """The label that a word is, a number in one spelling. Raises ValueError where it is none."""
+    """The label in a word, with one spelling for a number. Raises ValueError if it is no label."""
     if ":" in word:
         raise ValueError(f"the row starts with {clip(word, 40)!r}, where a label was expected")
     if "," in word:
@@ -247,7 +242,7 @@ def _is_number(word: str) -> bool:
 
 
 def _features(words: list[str]) -> dict[int, float]:
-    """Value by index of the words after the label."""
+    """Index to value of the words after the label. Raises ValueError for a word that is no such pair."""
     features: dict[int, float] = {}
     for word in words:
         index, colon, value = word.partition(":")

@@ -1,8 +1,8 @@
-"""Cut a stream of bytes into blocks of whole lines, in bounded memory whatever the lines are.
+"""Blocks of whole lines cut from a stream of bytes, in bounded memory whatever the lines are.
 
-Lines end at a newline and are numbered from 1. A line that is longer than allowed is passed over as it is read and
-yields only its beginning. A byte-order mark is no part of the first. A reader that finds a record unfinished at the
-end of a block puts its lines back, and gets them again with more behind them.
+Lines end at a newline, and are numbered from 1. A line that is too long is skipped while it is read, and only its
+beginning is kept. A byte-order mark does not belong to the first line. If a record is not complete at the end of a
+block, the reader puts its lines back, and gets them again with more lines after them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["LineCutter", "OverlongLine", "TextBlock", "count_newlines"]
 
 @dataclass(frozen=True, slots=True)
 class TextBlock:
-    """Whole lines; the last one lacks its line end where the file does. Nothing can be added to a ``final`` block."""
+    """Whole lines; the last line of a file may lack its end. ``final``: no lines can be added to the block."""
 
     first_line_number: int
     data: bytes
@@ -32,24 +32,24 @@ class TextBlock:
 
 @dataclass(frozen=True, slots=True)
 class OverlongLine:
-    """A line that was passed over, and how it begins."""
+    """A line that was skipped since it is too long, and its beginning."""
 
     line_number: int
     beginning: bytes
 
 
 def count_newlines(data: bytes) -> int:
-    """As ``bytes.count`` does, which takes several times as long where lines are short."""
+    """The number of newlines; several times as fast as ``bytes.count`` if lines are short."""
     return int(np.count_nonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n")))
 
 
 class LineCutter:
-    """Blocks of whole lines, one after another, of about :data:`~.bounds.BLOCK_BYTES` each."""
+    """Cuts a source into blocks of whole lines, of about :data:`~.bounds.BLOCK_BYTES` each."""
 
     def __init__(self, source: Bytes) -> None:
         self._source = source
         self._live = isinstance(source, ByteSource) and source.is_live
-        # Lines behind the head of a live pipe, which wait for nothing.
+        # Whether lines that were put back wait for more; those behind the head of a live pipe do not.
         self._waits = True
         self._line_number = 1
         self._at_beginning = True
@@ -60,10 +60,10 @@ class LineCutter:
         self._looked_at: TextBlock | OverlongLine | None = None
 
     def look_ahead(self, lines: int = 0) -> TextBlock | OverlongLine | None:
-        """The next block or overlong line, which is left where it is. Raises as :meth:`next_piece` does.
+        """The next block or overlong line, which :meth:`next_piece` returns again. Raises as that does.
 
-        With ``lines`` the block is longer until it has so many or takes :data:`~.bounds.MATRIX_BYTES`, if what follows
-        are lines and does not come from a live pipe.
+        With ``lines``, following blocks are joined to the block until it has so many lines or takes
+        :data:`~.bounds.MATRIX_BYTES`; not those of a live pipe.
         """
         piece = self._looked_at or self._cut_next()
         while isinstance(piece, TextBlock) and not piece.final and not self._live:
@@ -85,9 +85,7 @@ class LineCutter:
         return piece
 
     def next_piece(self) -> TextBlock | OverlongLine | None:
-        """The next block or overlong line, None at the end. Raises ReaderError where the source does, adding the
-        line.
-        """
+        """The next block or overlong line; None at the end. Raises ReaderError if the source does, with the line."""
         piece, self._looked_at = self._looked_at, None
         return piece or self._cut_next()
 
@@ -120,8 +118,10 @@ class LineCutter:
             self._carry += chunk
 
     def put_back(self, lines: bytes, first_line_number: int, *, unfinished: bool = True) -> None:
-        """Join the last lines of the latest block to what comes next; where nothing does, they come again by
-        themselves, and of a live pipe also where they are not ``unfinished``: what comes next may take hours.
+        """Put the last lines of the latest block back, to be joined to the next block.
+
+        They come again by themselves at the end of the source. They also do if they are not ``unfinished`` and come
+        from a live pipe, whose next lines may take hours.
         """
         self._waits = unfinished or not self._live
         assert not self._cut_already, "lines are put back before the next piece is asked for"
@@ -130,7 +130,7 @@ class LineCutter:
         self._line_number = first_line_number
 
     def _lines_before(self, fault: ReaderError) -> TextBlock:
-        """The whole lines that came before the source failed; the fault is raised when more is asked for."""
+        """The whole lines that came before the source failed; the error is raised when more is asked for."""
         lines, self._carry = self._carry[: self._carry.rfind(b"\n") + 1], b""
         block = self._block(lines, final=True)
         self._fault = ReaderError(f"{fault} Whole lines before line {self._line_number} were read.")
@@ -145,9 +145,7 @@ class LineCutter:
         return block
 
     def _pass_over(self, chunk: bytes, begun: int) -> None:
-        """Queue the lines before an overlong one, which began ``begun`` bytes before ``chunk``, and that line's
-        beginning.
-        """
+        """Queue the lines before an overlong one, and its beginning; it began ``begun`` bytes before ``chunk``."""
         start = len(self._carry) - begun
         lines_before, beginning = self._carry[:start], (self._carry[start:] + chunk)[: 4 * bounds.REFUSED_TEXT]
         self._carry = b""

@@ -1,7 +1,7 @@
-"""A pipe read as it is written: whatever has come is handed on at once, and reading can be ended from outside.
+"""A pipe that is read as it is written: bytes are returned as soon as they come, and reading can be ended from outside.
 
-A file object of Python waits until a whole block has come, which on a pipe that somebody writes a line a minute into is
-hours; and nothing ends a thread that waits so.
+A file object of Python waits until a whole block has come, which takes hours if somebody writes a line a minute; and
+nothing can end a thread that waits in this way.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ STANDARD_INPUT = 0
 
 
 class LivePipe:
-    """Standard input (``-``), or a named pipe or device, as something to read bytes from; a context manager.
+    """Standard input (``-``), a named pipe or a device, as a source of bytes; a context manager.
 
-    ``read`` returns as soon as there is anything. After ``stop``, which any thread may call, it raises
-    :class:`ReaderError`, so that a line that was not read to its end is not taken for a whole one.
+    ``read`` returns as soon as there are any bytes. After ``stop``, which any thread may call, it raises
+    :class:`ReaderError`, so that the beginning of a line is not taken for a whole one.
     """
 
     def __init__(self, source: str) -> None:
@@ -35,10 +35,10 @@ class LivePipe:
         self._opened = source == "-"
 
     def read(self, size: int = -1, /) -> bytes:
-        """At most ``size`` of the bytes that have come, waiting for the first; none at the end."""
+        """At most ``size`` of the bytes that have come, after waiting for the first; none at the end."""
         if not self._opened:
             assert self._path is not None, "standard input is open"
-            # Waits for whoever is to write.
+            # This waits until somebody opens the pipe to write.
             self._descriptor, self._opened = os.open(self._path, os.O_RDONLY), True
         while True:
             there, _, _ = select.select([self._descriptor, self._ears], [], [])
@@ -47,15 +47,15 @@ class LivePipe:
             try:
                 return os.read(self._descriptor, size if size > 0 else 2**20)
             except BlockingIOError:
-                # Somebody else has read it first, of a pipe that whoever started this process does not wait for.
+                # Another process has read the bytes first, and the pipe is set not to wait.
                 continue
 
     def seekable(self) -> bool:
-        """Never: what was read is gone."""
+        """False, since bytes that were read are gone."""
         return False
 
     def stop(self) -> None:
-        """Let a read that waits, and every later one, end."""
+        """End a read that waits, and every later one."""
         os.write(self._mouth, b"\0")
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class LivePipe:
 
 
 def is_live(source: str) -> bool:
-    """Whether a source is no file but a pipe, a terminal or the like, which may keep its reader waiting."""
+    """Whether a source is a pipe, a terminal or the like, which may keep its reader waiting, and no file."""
     try:
         mode = os.fstat(STANDARD_INPUT).st_mode if source == "-" else Path(source).stat().st_mode
     except OSError:

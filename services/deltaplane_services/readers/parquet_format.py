@@ -1,9 +1,9 @@
 """Parquet: typed columns, read in batches through a bounded buffer.
 
-Numbers, booleans (0 and 1) and decimals can be features. Labels and ids may be of any plain type and are written in
-one spelling: ``1`` for 1 and for 1.0, ``true``, ``1996-05-07``. Times may be timestamps of any unit, dates, numbers
-(seconds since the epoch, or what the first show) or ISO 8601 text. A pipe is copied to a temporary file first, since
-the format is read from its end.
+Numbers, booleans (0 and 1) and decimals can be features. Labels and ids may be of any plain type, and have one
+spelling: ``1`` for 1 and for 1.0, ``true``, ``1996-05-07``. Times may be timestamps of any unit, dates, numbers
+(seconds since the epoch, or the unit that the first ones show) or ISO 8601 text. A pipe is copied to a temporary file
+first, since the format is read from its end.
 """
 
 from __future__ import annotations
@@ -39,9 +39,7 @@ _SHOWN_CELLS = 12
 
 
 def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...], Iterator[RowBlock]]:
-    """Names of the features, and the row blocks; raises ReaderError where the columns and options do not go
-    together.
-    """
+    """(names of the features, row blocks). Raises ReaderError if columns and options do not go together."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -55,7 +53,7 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
         buffer_bytes = min(BLOCK_BYTES, max(2**14, MATRIX_BYTES // max(1, columns)))
         file = pq.ParquetFile(source.seekable_stream(), pre_buffer=False, buffer_size=buffer_bytes)
         names = file.schema_arrow.names
-    except (pa.ArrowException, OSError, ValueError) as error:  # The last of a name that is not UTF-8.
+    except (pa.ArrowException, OSError, ValueError) as error:  # A name that is not UTF-8 is a ValueError.
         raise ReaderError(f"{source.name} is not a whole Parquet file: {error} Fetch or write it again.") from error
     options, notes = without_saved_index(names, options)
     source.notes += notes
@@ -72,19 +70,19 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
 
 
 def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict[str, str]) -> Layout:
-    """The layout with the encoder that is declared or decided on; without one, if all of the first rows is numbers."""
+    """The layout with the declared or decided encoder; unchanged if all features of the first rows are numbers."""
     if options.encoder is not None or options.decide is not None:
         _refuse_nested(file, layout, written)
     return encoded_layout(layout, options, lambda: _first_cells(file, layout, written))
 
 
 def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCells | None:
-    """What the first rows have to decide on; None if they cannot be read, or all is numbers."""
+    """The first cells to decide rules on; None if they cannot be read, or all features are numbers."""
     import pyarrow as pa
 
     names = [layout.names[position] for position in layout.features]
     first: Any = None
-    with suppress(pa.ArrowException, OSError, ValueError):  # What cannot be read says so with the first row.
+    with suppress(pa.ArrowException, OSError, ValueError):  # The error comes again with the first row.
         columns = [written[name] for name in (*names, layout.names[layout.label])]
         first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
     if first is None or all(_is_plain(first.column(written[name])) for name in names):
@@ -94,7 +92,7 @@ def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCel
 
 
 def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
-    """Raise ReaderError where a column holds lists or structures, which no rule makes features of."""
+    """Raise ReaderError if a column holds lists or structures, which no rule can encode."""
     import pyarrow as pa
 
     kinds = {layout.names[at]: file.schema_arrow.field(written[layout.names[at]]).type for at in layout.features}
@@ -116,7 +114,7 @@ def _is_plain(column: Any) -> bool:
 
 
 def _cells(column: Any) -> Cells:
-    """The values of a column by its different ones."""
+    """The cells of a column: numbers, or its different values and their codes. Raises IndexError for wrong codes."""
     import pyarrow as pa
 
     if isinstance(column.type, pa.BaseExtensionType):
@@ -125,7 +123,7 @@ def _cells(column: Any) -> Cells:
         return _numbers(column)
     encoded = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
     different = [_cell(encoded.dictionary, at) for at in range(len(encoded.dictionary))]
-    # What is null has no place in the dictionary; it gets one behind the others.
+    # Null has no place in the dictionary, and gets one behind the others.
     places = encoded.indices.fill_null(len(different)).to_numpy()
     if len(places) and not 0 <= places.min() <= places.max() <= len(different):
         raise IndexError(f"a dictionary of {len(different)} values has none at {places.min()} to {places.max()}")
@@ -133,7 +131,7 @@ def _cells(column: Any) -> Cells:
 
 
 class _ParquetRows:
-    """Batches of a Parquet file as row blocks."""
+    """The rows of a Parquet file, read in batches and returned as row blocks."""
 
     def __init__(
         self, file: Any, layout: Layout, options: ReaderOptions, source: ByteSource, written: dict[str, str]
@@ -148,7 +146,7 @@ class _ParquetRows:
         self._columns = [layout.names[position] for position in sorted({*needed, *layout.features})]
 
     def refuse_columns_without_numbers(self) -> None:
-        """Raise ReaderError where a feature's type holds no numbers, with its first value."""
+        """Raise ReaderError, with its first value, if the type of a feature column holds no numbers."""
         schema = self._file.schema_arrow
         kinds = {name: schema.field(self._written[name]).type for name in self._layout.feature_names}
         bad = [name for name, kind in kinds.items() if not _holds_numbers(kind)]
@@ -163,9 +161,9 @@ class _ParquetRows:
         )
 
     def blocks(self) -> Iterator[RowBlock]:
-        """All rows in file order."""
+        """All rows in file order. Raises ReaderError if the file is damaged."""
         first_row = 1
-        # Rules make many features of a few columns.
+        # Rules may make many features of a few columns.
         width = max(len(self._columns), len(self._layout.feature_names))
         for batch in self._batches(self._columns, rows_of_a_block(width)):
             self._source.note_share_read((first_row - 1 + batch.num_rows) / self._file.metadata.num_rows)
@@ -218,7 +216,7 @@ class _ParquetRows:
         return without_refused(block, reasons, lambda row: _text_of_row(batch, row - first_row))
 
     def _features(self, batch: Any) -> tuple[Floats, dict[int, str]]:
-        """Features float64[n, d], and by row why it has none."""
+        """(features float64[n, d], row to the reason why it has none)."""
         layout = self._layout
         if layout.encoder is not None:
             encoded = layout.encoder.encode({name: _cells(batch.column(name)) for name in layout.encoder.columns})
@@ -237,7 +235,7 @@ def _holds_numbers(kind: Any) -> bool:
 
 
 def _numbers(column: Any) -> Floats:
-    """The column as float64, each value the nearest one, NaN where it is null."""
+    """The column as float64[n], each value rounded to the nearest, and NaN for null."""
     import pyarrow as pa
 
     numbers: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
@@ -245,9 +243,9 @@ def _numbers(column: Any) -> Floats:
 
 
 def _texts(column: Any) -> list[str]:
-    """The column as text, each value spelled once, empty where it is null or NaN.
+    """The column as texts, with one spelling for each value, and an empty text for null and NaN.
 
-    Raises IndexError where a damaged file points beyond its dictionary: Arrow does not look.
+    Raises IndexError if a damaged file points beyond its dictionary, which Arrow does not check.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -265,7 +263,7 @@ def _texts(column: Any) -> list[str]:
 
 
 def _labels(column: Any, layout: Layout) -> list[str]:
-    """What each value of the label column names, ``""`` where it is missing."""
+    """The label in each value of the label column; ``""`` if it is missing."""
     texts = _texts(column)
     names = {text: layout.labels(text) for text in set(texts)}
     return [names[text] for text in texts]
@@ -286,7 +284,10 @@ def _text(value: object) -> str:
 
 
 def _time_rule(file: Any, layout: Layout, options: ReaderOptions, source: ByteSource) -> TimeRule | None:
-    """How times that are numbers or text are read, by what was declared or the first rows; None for typed ones."""
+    """How times are read, as declared or shown by the first rows; None if there are none, or the rows cannot be read.
+
+    Typed times have a rule for their zone alone. Raises ReaderError if a declaration contradicts the type.
+    """
     import pyarrow as pa
 
     if layout.time is None:
@@ -310,7 +311,7 @@ def _time_rule(file: Any, layout: Layout, options: ReaderOptions, source: ByteSo
         first = next(file.iter_batches(batch_size=FIRST_ROWS, columns=[name], use_threads=False), None)
         cells = [] if first is None else _spelled(first.column(0))
     except (pa.ArrowException, OSError, ValueError, IndexError):
-        # What cannot be read says so with the first row.
+        # The error comes again with the first row.
         return None
     rule, note = rule_of_rows(cells, options, name, source.name)
     source.notes += [note] if note else []
@@ -324,14 +325,14 @@ def _is_typed_time(kind: Any) -> bool:
 
 
 def _spelled(column: Any) -> list[str]:
-    """Each value as text; whole numbers as such, so that none is rounded on the way."""
+    """Each value as a text; numbers are not read as float64 before, so that whole ones are not rounded."""
     if _holds_numbers(column.type):
         return ["" if value is None else str(value) for value in column.to_pylist()]
     return _texts(column)
 
 
 def _times(column: Any, rule: TimeRule) -> tuple[Int64s, dict[int, str]]:
-    """int64[n] milliseconds, and by row why there is none; what stands in its place then does not matter."""
+    """(times int64[n] in milliseconds since the epoch, row to the reason why its time is undefined)."""
     import pyarrow as pa
 
     if not _is_typed_time(column.type):
@@ -357,7 +358,7 @@ def _times(column: Any, rule: TimeRule) -> tuple[Int64s, dict[int, str]]:
 
 
 def _to_utc(local: Int64s, faults: dict[int, str], zone: LocalZone) -> tuple[Int64s, dict[int, str]]:
-    """Times of a zone in UTC, those that it has not or has twice among the faults."""
+    """(times in UTC, faults) of local times; a time that a zone does not have, or has twice, becomes a fault."""
     times = zone.to_utc_each(local)
     if times is not None:
         return times, faults
@@ -382,13 +383,13 @@ def _one_by_one(texts: list[str], rule: TimeRule) -> tuple[Int64s, dict[int, str
 
 
 def _text_of_row(batch: Any, row: int) -> str:
-    """The first cells of a row."""
+    """The first cells of a row as a text."""
     names = batch.schema.names[:_SHOWN_CELLS]
     return printable(", ".join(f"{name}={_cell(batch.column(name), row)}" for name in names))
 
 
 def _cell(column: Any, row: int) -> object:
-    """A value as Python has it; the bytes of text that is none, the number of a time that Python has not."""
+    """A value as a Python object: bytes if a text is not UTF-8, and a number if Python has no such time."""
     import pyarrow as pa
 
     scalar = column[row]

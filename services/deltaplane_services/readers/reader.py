@@ -1,6 +1,6 @@
-"""Open a data file of any known format and yield its rows in blocks, in bounded memory.
+"""A reader of data files of any known format, which yields rows in blocks, in bounded memory.
 
-The format is told by the option, else by the file's name, else by its first bytes.
+The format is that of the option, else that of the file's name, else the one that its first bytes show.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ assert set(_OPENERS) == set(FORMATS), "every format of the options has a reader"
 
 
 class RowReader(Iterator[RowBlock]):
-    """The row blocks of one file, once, in file order; closes the file at its end, and as a context manager.
+    """The row blocks of one file, once, in file order; it closes the file at the end, and is a context manager.
 
-    ``feature_names`` and ``format`` are known from the start. ``bytes_read`` of ``bytes_total`` (None for a pipe) say
+    ``feature_names`` and ``format`` are known from the start. ``bytes_read`` of ``bytes_total`` (None for a pipe) is
     how far the file itself, packed or not, has been read.
     """
 
@@ -72,19 +72,19 @@ class RowReader(Iterator[RowBlock]):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was found out about the file, or taken for granted, in words for its user."""
+        """What was recognised or assumed about the file, in words for its user."""
         return tuple(self._source.notes)
 
     @property
     def bytes_read(self) -> int:
-        """Bytes of the file itself, packed or not, that have been read."""
+        """The bytes of the file itself, packed or not, that have been read so far."""
         return self._source.bytes_read
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> RowBlock:
-        """The next block; raises ReaderError where the file is damaged."""
+        """The next block. Raises ReaderError if the file is damaged."""
         try:
             return next(self._blocks)
         except BaseException:
@@ -106,9 +106,9 @@ class RowReader(Iterator[RowBlock]):
 
 
 def open_rows(source: str | os.PathLike[str] | BinaryIO | LivePipe, options: ReaderOptions) -> RowReader:
-    """Open a path, standard input (``-``), a stream or a live pipe; its first block is read to find faults early.
+    """A reader of a path, standard input (``-``), a stream or a live pipe, of which the first block has been read.
 
-    Raises ReaderError where the file cannot be read, is not what it seems, or has not the columns that were named.
+    Raises ReaderError if the file cannot be read, is not of its format, or lacks columns that were named.
     """
     opened = open_source(source)
     try:
@@ -130,7 +130,7 @@ def _format_of(source: ByteSource) -> str:
 
 
 def _sniffed(source: ByteSource) -> str:
-    """The format that the first bytes show."""
+    """The format that the first bytes show. Raises ReaderError if they show none."""
     beginning = source.peek(SNIFF_BYTES).removeprefix(codecs.BOM_UTF8)
     if beginning.startswith(MAGIC):
         return "parquet"
@@ -148,7 +148,7 @@ def _sniffed(source: ByteSource) -> str:
     if may_be_csv(beginning):
         return "csv"
     if not first_line:
-        source.read(1)  # Raises what was wrong with the file, where that is why there is nothing.
+        source.read(1)  # If there is nothing because of an error, this raises it.
         raise ReaderError(f"{source.name} is empty; a data file in one of {', '.join(FORMATS)} was expected.")
     raise ReaderError(
         f"The format of {source.name} cannot be told: neither its name nor its first line, {first_line[:60]!r}, shows "

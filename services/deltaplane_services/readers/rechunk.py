@@ -1,4 +1,4 @@
-"""Regroup blocks of any length into blocks of one length, by views where a new block lies within an old one."""
+"""Blocks of any length regrouped into blocks of one length, without a copy if a new block lies within an old one."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["rechunk"]
 
 
 def rechunk(blocks: Iterable[RowBlock | None], rows: int) -> Iterator[RowBlock]:
-    """Blocks of exactly ``rows`` rows, the last one shorter; raises ValueError unless ``rows`` is positive.
+    """Blocks of exactly ``rows`` rows; the last one may be shorter. Raises ValueError unless ``rows`` is positive.
 
-    A None among the blocks says that what waits for company is not to wait any longer: a shorter block comes at once.
+    A None among the blocks means that rows must not wait any longer: they are returned at once, in a shorter block.
 
-    Refused rows go with the block they stand in: with the rows before them, up to the end of the block they came in,
-    else with those behind them. Where more than :data:`~.bounds.BLOCK_ROWS` of them wait for rows to come, a block
-    without rows carries them ahead, so that memory stays bounded however bad a file is.
+    Refused rows go with the rows before them in their block, else with the rows after them. If more than
+    :data:`~.bounds.BLOCK_ROWS` of them wait for rows to come, they are returned in a block without rows, so that memory
+    stays bounded however bad a file is.
     """
     if rows < 1:
         raise ValueError(f"Blocks of {rows} rows were asked for; at least 1 is needed.")
@@ -59,7 +59,7 @@ def rechunk(blocks: Iterable[RowBlock | None], rows: int) -> Iterator[RowBlock]:
 
 
 def _refused_before(block: RowBlock, row: int, start: int) -> int:
-    """How many of the block's refused rows stand before its row ``row``, the first ``start`` being known to."""
+    """The number of the block's refused rows before its row ``row``; the first ``start`` are known to be."""
     if start == len(block.refused) or row >= len(block):
         return len(block.refused)
     return bisect_left(block.refused, int(block.line_numbers[row]), lo=start, key=lambda refused: refused.line_number)
@@ -72,7 +72,7 @@ def _without_rows(like: RowBlock) -> RowBlock:
 
 
 def _joined(parts: list[RowBlock], refused: tuple[RefusedRow, ...]) -> RowBlock:
-    """One block of several, copied once; a single one stays the view it is."""
+    """One block made of several, copied once; a single one is not copied."""
     if len(parts) == 1:
         return parts[0].cut(0, len(parts[0]), refused) if refused else parts[0]
     ids = [part.ids for part in parts if part.ids is not None]

@@ -1,7 +1,7 @@
-"""What readers yield and what they are told: blocks of rows, refused rows, options.
+"""The values that readers yield, blocks of rows and refused rows, and the options that readers take.
 
-A reader never loses a row without a word: each row of the file is either in a block's arrays or among its refused rows,
-with the place it has in the file. Faults of single rows are values; faults of the file are :class:`ReaderError`.
+A reader never silently loses a row: each row of the file is either in a block's arrays or among its refused rows, with
+its place in the file. Errors of single rows are values; errors of the file are raised as :class:`ReaderError`.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ __all__ = [
 
 FORMATS = ("csv", "parquet", "libsvm", "arff", "keel", "jsonl")
 TIME_UNITS = ("s", "ms", "us", "ns", "days")
-"""What a time that is a number may count: since 1970, or days of a spreadsheet."""
+"""The units of times that are numbers: counted since 1970, or as days of a spreadsheet."""
 
 BLANKS = "blanks"
-"""The name of the delimiter that is any run of spaces and tabs."""
+"""The name of a delimiter that is any run of spaces and tabs."""
 
 ESCAPED_QUOTE = '\\"'
-"""The name of the quote that a backslash stands before inside a cell."""
+"""The name of a quote before which a backslash stands inside a cell."""
 
 NO_QUOTE = "none"
 
 _NO_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "unicode_escape", "raw_unicode_escape")
-"""Encodings of names and of source text, which no data file is in."""
+"""Encodings of names and of source text, which data files do not have."""
 
 
 class ReaderError(DeltaplaneError):
-    """A file cannot be read as it is, or not with these options; rows yielded before it stand."""
+    """A file that cannot be read, at all or with these options; rows that were yielded before it are valid."""
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """A row that is not in the block's arrays: where it stands, why it was refused, and how it begins (clipped)."""
+    """A row that is not in the block's arrays: its line, the reason, and the beginning of its text."""
 
     line_number: int
     reason: str
@@ -64,12 +64,16 @@ class RefusedRow:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowBlock:
-    """Consecutive rows of a file by columns, and the rows between them that were refused, in file order.
+    """n consecutive rows of a file by columns, and the rows between them that were refused, in file order.
 
-    ``features`` is float64[n, d]; ``labels`` and, where an id column was named, ``ids`` have n strings;
-    ``event_times_milliseconds`` is int64[n] since the epoch, UTC, where a time column was named. ``line_numbers`` is
-    int64[n]: lines of the file, its first being 1 (a record over several lines has the first of them); in Parquet rows,
-    the first being 1. ``refused`` rows carry the same numbers. n may be zero.
+    - ``features``: float64[n, d].
+    - ``labels``: n texts.
+    - ``ids``: n texts, or None if no id column was named.
+    - ``event_times_milliseconds``: int64[n] since the epoch, UTC, or None if no time column was named.
+    - ``line_numbers``: int64[n], counted from 1; a record over several lines has the first of them. In Parquet these
+      are numbers of rows. ``refused`` rows have the same numbers.
+
+    n may be 0.
     """
 
     features: Floats
@@ -83,7 +87,7 @@ class RowBlock:
         return len(self.labels)
 
     def where(self, kept: Flags) -> RowBlock:
-        """The rows where ``kept`` (bool[n]) holds, copied; all refused rows stay."""
+        """The block with only the rows for which ``kept`` bool[n] is true, copied; all refused rows stay."""
         if kept.all():
             return self
         rows = np.flatnonzero(kept).tolist()
@@ -98,7 +102,7 @@ class RowBlock:
         )
 
     def cut(self, start: int, stop: int, refused: tuple[RefusedRow, ...] = ()) -> RowBlock:
-        """Rows ``start`` to ``stop`` as views of this block's arrays, with the refused rows that go with them."""
+        """The rows from ``start`` to before ``stop``, as views of this block's arrays, with these ``refused`` rows."""
         times = self.event_times_milliseconds
         return RowBlock(
             self.features[start:stop],
@@ -111,7 +115,7 @@ class RowBlock:
 
 
 def merged(block: RowBlock, other: RowBlock) -> RowBlock:
-    """The rows of two blocks of the same columns in one, by line number."""
+    """One block with the rows of two, which have the same columns, in the order of their line numbers."""
     if not len(other):
         return replace(block, refused=by_line((*block.refused, *other.refused)))
     line_numbers = np.concatenate((block.line_numbers, other.line_numbers))
@@ -138,35 +142,37 @@ def by_line(refused: tuple[RefusedRow, ...]) -> tuple[RefusedRow, ...]:
 
 
 Decide: TypeAlias = Callable[[Mapping[str, Cells], Sequence[str]], Encoder]
-"""Chooses rules for the columns of a file from the first cells of each, and the labels of these rows."""
+"""(column to the cells of the first rows, the labels of these rows) to an encoder with rules for the columns."""
 
 
 @dataclass(frozen=True)
 class ReaderOptions:
-    """Which columns of a file are what, and how to read it.
+    """The roles of a file's columns, and how to read it. Raises ReaderError for options that cannot be.
 
-    ``label``, ``id`` and ``time`` name columns; ``features`` names the features in the order wanted, None being all
-    other columns in file order but the ``ignored``. ``renamed`` are pairs of a column's name in the file and the name
-    that it has everywhere else. ``format`` is one of :data:`FORMATS`, None to tell it from the name or the first bytes.
-    ``missing`` says what happens to a row with a missing feature: refused by name, or kept as NaN; ``na`` are the texts
-    that stand for a missing feature or label besides NaN and the empty cell.
+    Columns: ``label``, ``id`` and ``time`` name one each. ``features`` names the features in order; None stands for all
+    other columns in file order, without the ``ignored`` ones. ``renamed`` are pairs (name in the file, name everywhere
+    else). ``missing``: whether a row with a missing feature is refused, or kept with NaN. ``na`` are the texts of a
+    missing feature or label, besides NaN and the empty cell.
 
-    ``encoding`` names the encoding of text, None to tell it from the first bytes. For CSV: ``delimiter`` is a
-    character or :data:`BLANKS`, None to tell it from the first line; ``quote`` a character, :data:`ESCAPED_QUOTE` or
-    :data:`NO_QUOTE`; lines that begin with ``comment`` are passed over. Without ``header`` the columns are named by
-    position: ``1``... ``decimal`` and ``thousands`` say how numbers are written. ``declared_labels`` are spelled so;
-    other labels that are numbers have one spelling each, unless ``labels`` is ``text``.
+    Text: ``format`` is one of :data:`FORMATS`; None recognises it by the name or the first bytes. ``encoding`` names
+    the encoding; None recognises it by the first bytes. ``decimal`` and ``thousands`` are the signs in numbers.
+    ``declared_labels`` are spelled as declared; other labels that are numbers have one spelling, unless ``labels`` is
+    ``text``.
 
-    ``number_of_features`` and ``libsvm_base`` (0, 1 or auto) are for LIBSVM; None being the highest index of the file,
-    or of the first block of a pipe. ``nominal`` features of ARFF become a feature for each value, or its place in the
-    declaration.
+    CSV: ``delimiter`` is a character or :data:`BLANKS`; None recognises it by the first line. ``quote`` is a character,
+    :data:`ESCAPED_QUOTE` or :data:`NO_QUOTE`. Lines that begin with ``comment`` are skipped. Without ``header``,
+    columns are named by position, from ``1`` on.
 
-    ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are text, both None to tell them
-    from the first rows; ``time_zone`` the zone of local times, None for UTC.
+    LIBSVM: ``libsvm_base`` is the lowest index (0, 1 or auto). ``number_of_features`` None stands for the highest index
+    of the file, or of the first block of a pipe. ARFF: a ``nominal`` attribute becomes one feature for each value
+    (``one-hot``), or the place of the value in its declaration (``place``).
 
-    ``encoder`` has the rules by which columns become features. Without one, ``decide`` chooses them from the columns of
-    the first rows and the labels of these (``""`` for none), unless all are numbers. Without either, each column that
-    is no label, id or time is a feature.
+    Times: ``time_unit`` is one of :data:`TIME_UNITS`, ``time_format`` the form of times that are text; without both,
+    the first rows show it. ``time_zone`` is the zone of local times; None for UTC.
+
+    Rules: ``encoder`` has the rules by which columns become features. Without it, ``decide`` chooses them from the
+    cells of the first rows and the labels of these (``""`` for none), unless all are numbers. Without either, each
+    column that is no label, id or time is a feature.
     """
 
     label: str | None = None
@@ -215,7 +221,7 @@ class ReaderOptions:
         self._check_signs()
 
     def _check_signs(self) -> None:
-        """Raise ReaderError where a sign of a CSV file cannot be what it was named for."""
+        """Raise ReaderError if a sign of a CSV file cannot have its role."""
         if self.delimiter is not None and self.delimiter != BLANKS and not _is_one_ascii(self.delimiter, '"\r\n\0'):
             raise ReaderError(
                 f"The delimiter {self.delimiter!r} cannot separate cells; give one ASCII character other than a quote "
@@ -247,11 +253,11 @@ class ReaderOptions:
 
     @property
     def label_spelling(self) -> LabelSpelling:
-        """What names a label."""
+        """The function from a text to the label that it names."""
         return LabelSpelling(frozenset((*self.na, "")), frozenset(self.declared_labels), self.labels == "text")
 
     def with_ignored(self, names: Sequence[str]) -> ReaderOptions:
-        """The same with more columns that are no features."""
+        """The options with more ignored columns."""
         return replace(self, ignored=(*self.ignored, *names)) if names else self
 
     def _check_times(self) -> None:

@@ -1,4 +1,4 @@
-"""The exact path: rows one by one, each either into the next block or among its refused rows with the reason."""
+"""The exact path, which reads rows one by one: each goes into the next block, or among its refused rows."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ HEADER_AGAIN = "the line is the header again"
 
 @dataclass(frozen=True, slots=True)
 class TextInFeatures:
-    """The first row that had text in a feature column: its line, and the text by column."""
+    """The first row with text in a feature column: its line, and column to text."""
 
     line_number: int
     text_of_column: dict[str, str]
 
 
 class RowByRow:
-    """Gathers rows given as cells of text into a block."""
+    """Gathers rows, given as cells of text, into a block."""
 
     def __init__(self, layout: Layout, options: ReaderOptions) -> None:
         self._layout = layout
         self._refuse_missing = options.missing == "refuse"
-        # One feature alone would be picked as a cell, not as a row of cells.
+        # With a single feature, itemgetter would return a cell instead of a row of cells.
         fast = len(layout.features) > 1 and not layout.codes and not layout.forms and layout.form.is_plain
         self._encoder = None if layout.encoder is None else RowEncoder(layout)
         self._most_rows = BLOCK_ROWS if layout.encoder is None else rows_of_a_block(len(layout.feature_names))
@@ -54,11 +54,11 @@ class RowByRow:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to take the block."""
+        """Whether the block has as many rows as it may have, so that it must be taken."""
         return len(self._labels) + len(self._refused) >= self._most_rows
 
     def take(self) -> RowBlock:
-        """The rows gathered so far, as a block; the next one starts empty."""
+        """The block of all rows gathered since the last call."""
         layout = self._layout
         if self._encoder is not None:
             self._encode(self._encoder)
@@ -77,11 +77,11 @@ class RowByRow:
         return block
 
     def refuse(self, line_number: int, reason: str, raw: bytes) -> None:
-        """Count a row as refused."""
+        """Add a row to the refused ones."""
         self._refused.append(RefusedRow(line_number, reason, excerpt(raw)))
 
     def add(self, line_number: int, cells: Sequence[str], raw: bytes) -> None:
-        """Gather a row, or refuse it for what is wrong with its first bad cell: label, id, time, features in turn."""
+        """Gather a row, or refuse it for its first bad cell, in the order label, id, time, features."""
         layout = self._layout
         try:
             if len(cells) != len(layout.names):
@@ -109,7 +109,7 @@ class RowByRow:
                 self._rows.append((cells, raw))
 
     def _encode(self, encoder: RowEncoder) -> None:
-        """Have the features of the rows gathered, and refuse those that cannot be encoded."""
+        """Encode the gathered rows, and refuse those that cannot be encoded."""
         encoded = encoder.of_rows([cells for cells, _ in self._rows])
         for one in encoded.refused:
             self._refused.append(RefusedRow(self._line_numbers[one.row], one.reason, excerpt(self._rows[one.row][1])))
@@ -133,7 +133,7 @@ class RowByRow:
 
     def _numbers(self, cells: Sequence[str], raw: bytes) -> list[float]:
         if self._pick is not None and raw.isascii() and b"_" not in raw:
-            # What Python takes for a number is then what read_number does, except that nothing is missing.
+            # Then float() reads what read_number() reads, apart from missing values.
             try:
                 numbers = [float(cell) for cell in self._pick(cells)]
             except ValueError:
@@ -182,7 +182,7 @@ class RowByRow:
 
 
 class _TextFault(ValueError):
-    """A feature column that should hold numbers holds text in this row."""
+    """Text in a feature column that should hold numbers."""
 
 
 def wrong_count(came: int, expected: int) -> str:

@@ -1,8 +1,8 @@
-"""Row numbers that were saved beside a table: the index of a data frame, the row names of R.
+"""Row numbers that were saved with a table: the index of a data frame, the row names of R.
 
-They are no property of a row. Where a table was sorted before it was mixed and saved, its index tells the class, and a
-model that has learned it is worth nothing on the next row. So they are left out, and that is said, unless the features
-are named one by one.
+They are no property of a row. If a table was sorted before it was mixed and saved, its index gives the class away, and
+a model that has learned it is worth nothing on the next row. So these columns are left out, with a note, unless the
+features are named one by one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = re.compile(r"__index_level_\d+__|Unnamed: 0(?:\.\d+)?")
 
 
 def note_of(names: Sequence[str]) -> list[str]:
-    """What to say of columns that were left out, nothing where there are none."""
+    """The notes on columns that were left out; none if there are no such columns."""
     if not names:
         return []
     which = ", ".join(f"`{name}`" for name in names)
@@ -30,9 +30,9 @@ def note_of(names: Sequence[str]) -> list[str]:
 def without_saved_index(
     names: Sequence[str], options: ReaderOptions, unnamed: Sequence[str] = ()
 ) -> tuple[ReaderOptions, list[str]]:
-    """The options with the saved indices among the columns ignored, and what to say of that.
+    """(the options with the saved indices among the ignored columns, the notes on that).
 
-    ``unnamed``: columns that are known to be one although they have no name of it.
+    ``unnamed`` are columns that are known to be saved indices, although their names do not show it.
     """
     if options.features is not None:
         return options, []

@@ -1,7 +1,7 @@
-"""Take the rows that must be refused out of a block that was read by columns.
+"""The screening of a block that was read by columns: rows that must be refused are taken out.
 
-The reasons and their order are those of the row-by-row reader (:mod:`.rowwise`): label, id, time, then the features
-in turn.
+The reasons and their order are those of the row-by-row path (:mod:`.row_by_row_path`): label, id, time, then the
+features in order.
 """
 
 from __future__ import annotations
@@ -32,22 +32,24 @@ ID_MISSING = "the id is empty"
 
 
 def id_unusable(row_id: str) -> str:
-    """The reason of a row whose id no batch can carry."""
+    """The reason to refuse a row whose id no batch can carry."""
     if not row_id:
         return ID_MISSING
     return f"the id takes {len(row_id.encode()):,} bytes, expected at most {limits.ID_BYTES}; shorten it"
 
 
 def feature_missing(name: str) -> str:
-    """The reason of a row whose feature ``name`` is missing."""
+    """The reason to refuse a row whose feature ``name`` is missing."""
     return f"the feature `{name}` is missing"
 
 
 def reasons_to_refuse(
     block: RowBlock, feature_names: Sequence[str], faults: Mapping[int, str], *, refuse_nan: bool
 ) -> dict[int, str]:
-    """Reason by row (from 0) where the label is empty or the id is or takes too much, ``faults`` has one, or, if
-    ``refuse_nan``, a feature is NaN.
+    """Row (from 0) to the reason to refuse it.
+
+    A row is refused if its label is empty, its id is empty or too long, it is in ``faults``, or, with ``refuse_nan``,
+    a feature is NaN.
     """
     reasons: dict[int, str] = {}
     if "" in block.labels:
@@ -67,7 +69,7 @@ def reasons_to_refuse(
 
 
 def without_refused(block: RowBlock, reasons: Mapping[int, str], text_of: Callable[[int], str]) -> RowBlock:
-    """The block less the rows that have a reason, these being among its refused rows with the text of their line."""
+    """The block with the rows that have a reason moved to its refused rows, with the text of their lines."""
     if not reasons:
         return block
     kept: Flags = np.ones(len(block), dtype=np.bool_)
@@ -80,7 +82,7 @@ def without_refused(block: RowBlock, reasons: Mapping[int, str], text_of: Callab
 
 
 class TextOfLines:
-    """The lines of a block by number, their ends being looked for only once one is asked for."""
+    """The lines of a block by number; their ends are searched for when the first one is asked for."""
 
     def __init__(self, data: bytes, first_line_number: int) -> None:
         self._data = data

@@ -1,8 +1,8 @@
-"""The rows of a file in a random order, every order being as likely, in bounded memory.
+"""The rows of a file in a random order, every order equally likely, in bounded memory.
 
-Each row is dealt to one of 256 heaps by chance, and then heap after heap is mixed by itself. What the heaps hold is
-kept in memory up to :data:`SHUFFLE_BYTES`, and put into a temporary file beyond that, so that no more than that and one
-heap is held. The order depends on the seed and the rows alone, not on the memory or on how rows are cut into blocks.
+Each row is put on one of 256 heaps at random, and then each heap is mixed by itself. The heaps are in memory up to
+:data:`SHUFFLE_BYTES`, and beyond that in a temporary file, so that memory holds no more than that and one heap. The
+order depends on the seed and the rows alone, not on the bound or on the blocks in which rows come.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from deltaplane_services.readers.row_blocks import ReaderError, RowBlock
 __all__ = ["HEAPS", "SHUFFLE_BYTES", "shuffled"]
 
 SHUFFLE_BYTES = 2**28
-"""Bytes of rows that are held at once; a heap of a file of 64 GiB is that large."""
+"""The most bytes of rows that are held in memory; one heap of a file of 64 GiB takes so much."""
 
 HEAPS = 256
 _TEXT_BYTES = 100
-"""About what the label and the id of a row take in memory, beside their characters."""
+"""Bytes that the label and the id of a row take in memory beside their characters, approximately."""
 
 
 def shuffled(blocks: Iterable[RowBlock], seed: int, most_bytes: int = SHUFFLE_BYTES) -> Iterator[RowBlock]:
-    """The same rows in blocks, in a random order of a seed; refused rows come first, as they are met.
+    """The rows in blocks, in a random order by ``seed``; refused rows come first, in blocks without rows.
 
-    All rows are read before the first is yielded. Rows before damage to the file come, and then its ReaderError.
+    All rows are read before the first is yielded. If the file is damaged, the rows before that come first, and then the
+    ReaderError is raised.
     """
     random = np.random.default_rng(seed)
     fault: ReaderError | None = None
@@ -51,7 +52,7 @@ def shuffled(blocks: Iterable[RowBlock], seed: int, most_bytes: int = SHUFFLE_BY
 
 
 class _Heaps:
-    """Rows by the heap that they were dealt to, in the order in which they came."""
+    """The rows of each heap, in the order in which they came."""
 
     def __init__(self, stack: ExitStack, most_bytes: int) -> None:
         self._stack = stack
@@ -64,7 +65,7 @@ class _Heaps:
         self._has_ids = False
 
     def deal(self, block: RowBlock, heap_of: Positions) -> None:
-        """Put the rows of a block onto their heaps."""
+        """Put the rows of a block on their heaps; ``heap_of`` intp[n] has the number of each row's heap."""
         self._has_ids = block.ids is not None
         order = np.argsort(heap_of, kind="stable")
         ends = np.searchsorted(heap_of[order], np.arange(HEAPS + 1))
@@ -106,12 +107,12 @@ class _Heaps:
         codes, lines, lengths = _numbers(file, rows), _numbers(file, rows), _numbers(file, number_of_ids)
         data = file.read(text_bytes)
         ends = np.cumsum(lengths).tolist()
-        # Ids are there for all rows or for none.
+        # Either all rows have ids, or none.
         ids = [data[end - length : end].decode() for end, length in zip(ends, lengths.tolist(), strict=True)]
         return RowBlock(features, [names[code] for code in codes.tolist()], ids if self._has_ids else None, None, lines)
 
     def mixed(self, number: int, seed: int) -> Iterator[RowBlock]:
-        """The rows of a heap in a random order, in blocks of bounded size; it is empty afterwards."""
+        """The rows of a heap in a random order, in blocks of bounded size; the heap is empty afterwards."""
         held, self._held[number] = self._held[number], []
         parts = []
         if self._file is not None:

@@ -1,8 +1,8 @@
-"""Text tables (CSV and the data of ARFF): blocks of lines to row blocks, by columns where possible, else row by row.
+"""Text tables (CSV, the data of ARFF, JSON Lines): blocks of lines read by columns if possible, else row by row.
 
-Where the records of a block are lines, its columns are parsed all at once; if cells are odd, the rows without odd
-cells still are, and only the others go row by row. Where a quoted cell may run over line ends, the dialect says so
-and the whole block goes record by record; a record that is unfinished at its end waits for the next block.
+If each record of a block is a line, the block is parsed by columns. If some cells are odd, only the rows with odd cells
+are read row by row. If a quoted cell may run over line ends, the dialect says so, and the whole block is read record by
+record; a record that is not complete at the end of a block waits for the next one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,10 @@ __all__ = ["Dialect", "Record", "TableReader", "first_rows"]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a block: where the next begins, and its cells, or why it has none. Without both it is blank."""
+    """One record of a block: where the next one begins, and its cells, or the ``reason`` to refuse it.
+
+    A record without cells and without a reason is blank.
+    """
 
     end: int
     cells: list[str]
@@ -39,7 +42,7 @@ class Record:
 
 
 class Dialect(Protocol):
-    """How a kind of text table separates records and cells."""
+    """The way in which a kind of text table separates records and cells."""
 
     @property
     def delimiter(self) -> str:
@@ -50,17 +53,17 @@ class Dialect(Protocol):
         """The character around cells, for the fast path."""
 
     def is_plain(self, data: bytes) -> bool:
-        """Whether records are lines throughout and the fast path reads these as :meth:`record` does, or gives up."""
+        """Whether all records are lines, which the fast path reads as :meth:`record` does, or gives up on."""
 
     def tidied(self, data: bytes) -> bytes:
-        """Plain lines as the fast path wants them, each one still a line."""
+        """The plain lines in the form that the fast path reads, each of them still a line."""
 
     def record(self, data: bytes, at: int, *, final: bool) -> Record | None:
-        """The record at ``at``; None where it goes on behind ``data``, which it cannot if that is ``final``."""
+        """The record at ``at``; None if it goes on after the end of ``data``, and that is not ``final``."""
 
 
 def first_rows(dialect: Dialect, cutter: LineCutter, most: int = FIRST_ROWS) -> list[list[str]]:
-    """The cells of the first rows, at most so many, of the block that comes next, whatever their number."""
+    """The cells of at most ``most`` first rows of the next block; rows may have any number of cells."""
     piece = cutter.look_ahead(most)
     data = piece.data if isinstance(piece, TextBlock) else b""
     rows: list[list[str]] = []
@@ -76,7 +79,7 @@ def first_rows(dialect: Dialect, cutter: LineCutter, most: int = FIRST_ROWS) -> 
 
 
 class TableReader:
-    """Row blocks of a table of text, from where the line cutter stands."""
+    """The row blocks of a text table, from where the line cutter stands."""
 
     def __init__(
         self, cutter: LineCutter, layout: Layout, dialect: Dialect, options: ReaderOptions, source: ByteSource
@@ -93,7 +96,7 @@ class TableReader:
         self._rows = RowByRow(layout, options)
 
     def blocks(self) -> Iterator[RowBlock]:
-        """All rows in file order. Raises ReaderError where there are none, or text is why the first block has none."""
+        """All rows in file order. Raises ReaderError if there are none, or none in the first block because of text."""
         beginning: list[RowBlock] = []
         while not beginning and (piece := self._cutter.next_piece()) is not None:
             beginning = list(self._blocks_of(piece))
@@ -112,11 +115,11 @@ class TableReader:
 
     @property
     def encodes(self) -> bool:
-        """Whether columns become features by rules."""
+        """Whether rules make features from the columns."""
         return self._layout.encoder is not None
 
     def first_cells(self, position: int) -> list[str]:
-        """The cells of one column in the first rows, before any blocks were asked for."""
+        """The cells of one column in the first rows; to be called before any blocks are asked for."""
         return self._cells(self._layout, position)
 
     def _first_cells(self, layout: Layout) -> FirstCells | None:
@@ -155,7 +158,7 @@ class TableReader:
             yield from self._by_rows(piece)
 
     def _parts(self, piece: TextBlock) -> Iterator[TextBlock]:
-        """Plain lines, a few at a time where rules make so many features of them that a block would be too large."""
+        """The plain lines of a block, in parts if rules make so many features that a block would be too large."""
         if not self.encodes:
             yield piece
             return
@@ -200,10 +203,10 @@ class TableReader:
             yield rest
 
     def _gather(self, data: bytes, at: int, line_number: int, record: Record) -> tuple[int, int]:
-        """Take one record in; where the next one begins, and on which line."""
+        """(the beginning of the next record, its line number), after one record has been gathered or refused."""
         lines = data.count(b"\n", at, record.end)
         if lines > 1 and record.cells and len(record.cells) != len(self._layout.names):
-            # More likely a stray quote than a record over several lines: only its first line is lost.
+            # This is more likely a stray quote than a record over several lines, so that one line only is refused.
             reason = (
                 f"{wrong_count(len(record.cells), len(self._layout.names))}, read to a quote {lines - 1} lines below"
             )

@@ -1,8 +1,8 @@
 """Times in a declared form, such as ``%d/%m/%Y %H:%M``: the directives of ``strptime``, with one fixed meaning each.
 
-The names of months and days are English whatever the machine's language, digits are ASCII, and what a directive takes
-is written down here. Where the text of a whole column has one length and all of it is digits, its columns of bytes are
-turned into times at once.
+The names of months and days are English whatever the machine's language, digits are ASCII, and the table below has the
+texts that a directive accepts. If all texts of a column have the same length, and their directives are digits, the
+whole column is read at once, by columns of bytes.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DIRECTIVES = {
 }
 _LONG_FOR = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y"}
 _WIDTHS = {"Y": 4, "y": 2, "m": 2, "d": 2, "H": 2, "M": 2, "S": 2, "f": 0}
-"""Bytes of the directives that whole columns can be read by; those of the fraction are what is left."""
+"""The bytes of each directive with which whole columns can be read; the fraction takes the bytes that are left."""
 
 _DIGITS = frozenset("YymdjHIMSf")
 _UTC = ("Z", "UTC", "GMT")
@@ -57,16 +57,16 @@ _EPOCH = date(1970, 1, 1).toordinal()
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """Where the pieces of a format stand in text of one length: digits by directive, and all other bytes."""
+    """The pieces of a format in texts of one length: directive to its bytes, and (position, code) of other bytes."""
 
     digits: dict[str, slice]
     literals: tuple[tuple[int, int], ...]
 
 
 class TimeFormat:
-    """One form of times. Text without an offset of its own is local time of ``zone``, UTC where that is None.
+    """One form of times. A text without an offset is local time of ``zone``; UTC if that is None.
 
-    Raises ReaderError for a format that does not say which day it is, or has a directive that is not known.
+    Raises ReaderError for a form that does not determine a day, or has an unknown directive.
     """
 
     def __init__(self, form: str, zone: LocalZone | None = None) -> None:
@@ -102,7 +102,7 @@ class TimeFormat:
         raise ReaderError(f"The time format {clip(form, 60)!r} cannot be used: {fault}. Change `--time-format`.")
 
     def read(self, text: str) -> int:
-        """Milliseconds since the epoch, UTC, of a cell. Raises ValueError with the reason to give for the row."""
+        """The milliseconds since the epoch, UTC, of a cell. Raises ValueError with the reason to refuse the row."""
         match = self._pattern.fullmatch(text)
         if match is None:
             raise ValueError(f"the time {clip(text, 40)!r} is not of the form {clip(self.form, 60)!r}")
@@ -118,7 +118,7 @@ class TimeFormat:
         end_of_day = hour == 24 and "I" not in part and not minute and not second and not fraction
         if not (hour <= 23 or end_of_day) or minute > 59 or second > 59:
             raise ValueError(f"the time {clip(text, 40)!r} names an hour, minute or second that does not exist")
-        # The milliseconds so far are even, so a tie of the fraction goes to the even sum.
+        # The milliseconds without the fraction are even, so that a tie of the fraction is rounded to the even sum.
         local = days * DAY + ((hour * 60 + minute) * 60 + second) * 1000 + round(fraction)
         try:
             return self._to_utc(local, part.get("z"), part.get("Z"))
@@ -143,7 +143,7 @@ class TimeFormat:
         return local
 
     def read_each(self, column: Any) -> Int64s | None:
-        """int64[n] of an Arrow column of n strings, or None where a cell must be looked at by itself."""
+        """The times int64[n] of an Arrow column of n strings; None if cells must be read one by one."""
         import pyarrow as pa
 
         joined = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -159,7 +159,7 @@ class TimeFormat:
         return local if local is None or self._zone is None else self._zone.to_utc_each(local)
 
     def _parts(self, width: int) -> _Parts | None:
-        """Where the pieces stand in text of so many bytes; None where they cannot be those bytes."""
+        """The pieces in texts of so many bytes; None if the form cannot have that length."""
         sizes = [_WIDTHS[piece[1]] if piece[1:] in _WIDTHS else 1 for piece in self._pieces]
         left = width - sum(sizes)
         if not ("f" not in self._given and left == 0) and not ("f" in self._given and 1 <= left <= 9):
@@ -180,14 +180,14 @@ def _pattern_of(before: str, piece: str, behind: str) -> str:
         return r"\s+"
     if not piece.startswith("%") or piece == "%%":
         return re.escape(piece[-1])
-    # Digits beside digits are told apart by their number alone.
+    # If digits follow digits, only their number separates them.
     alone = not any(other[1:] in _DIGITS and len(other) == 2 for other in (before, behind))
     pattern = _DIRECTIVES[piece[1]] if alone else _DIRECTIVES[piece[1]].replace("{1,2}", "{2}").replace("{1,3}", "{3}")
     return f"(?P<{piece[1]}>{pattern})"
 
 
 def _day_of(part: dict[str, str]) -> int:
-    """Days since the epoch; raises ValueError for a day that the calendar has not."""
+    """The days since the epoch. Raises ValueError for a day that the calendar does not have."""
     year = int(part["Y"]) if "Y" in part else int(part["y"]) + (2000 if int(part["y"]) < 69 else 1900)
     if "j" in part:
         day = date(year, 1, 1).toordinal() + int(part["j"]) - 1
@@ -200,7 +200,7 @@ def _day_of(part: dict[str, str]) -> int:
 
 
 def _local_times(text: UInt8s, parts: _Parts) -> Int64s | None:
-    """int64[n] local milliseconds since the epoch of uint8[n, width]; None where some are no times."""
+    """The local milliseconds int64[n] since the epoch of n texts uint8[n, width]; None if some are no times."""
     if any((text[:, at] != code).any() for at, code in parts.literals):
         return None
     numbers: dict[str, Int64s] = {}

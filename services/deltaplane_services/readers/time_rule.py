@@ -1,6 +1,6 @@
-"""How one column of times is read: what was declared, and what its first rows show where nothing was.
+"""The rule by which one column of times is read, as declared, or as its first rows show it.
 
-The same rule reads single cells and whole columns, of text and of Parquet, to the same integers.
+The same rule reads single cells and whole columns, of text and of Parquet, and gives the same integers.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltaplane_services.readers.time_zone import LocalZone
 __all__ = ["FIRST_ROWS", "SECONDS_OR_ISO", "TimeRule", "declared_rule", "rule_of_rows"]
 
 FIRST_ROWS = 1000
-"""Rows that are looked at to tell what the times of a file are."""
+"""The number of first rows that are read to recognise the times of a file."""
 
 _DATES = ("%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%d %b %Y", "%d-%b-%Y", "%b %d %Y")
 _ISO_DATE = "%Y-%m-%d"
@@ -32,9 +32,10 @@ _ZONES = ("", " %Z", " %z")
 
 @dataclass(frozen=True)
 class TimeRule:
-    """``form``: that of all text, and of numbers, None where text is ISO 8601 and numbers count a ``unit``.
+    """The rule by which times are read.
 
-    Local times are those of ``zone``, UTC where that is None. ``or_iso``: text of another form may be ISO 8601.
+    ``form`` is that of texts and numbers; if it is None, texts are ISO 8601 and numbers count a ``unit``. ``zone`` is
+    that of local times; UTC if it is None. ``or_iso``: texts that are not of the form may be ISO 8601.
     """
 
     unit: TimeUnit
@@ -43,7 +44,7 @@ class TimeRule:
     or_iso: bool = False
 
     def read(self, text: str) -> int:
-        """Milliseconds since the epoch of a cell; raises ValueError with the reason to give for the row."""
+        """The milliseconds since the epoch of a cell. Raises ValueError with the reason to refuse the row."""
         text = text.strip()
         if text in MISSING:
             raise ValueError(TIME_MISSING)
@@ -65,14 +66,14 @@ class TimeRule:
         return self.form.read(digits)
 
     def read_text(self, column: Any) -> Int64s | None:
-        """int64[n] milliseconds of an Arrow column of n strings, or None where a cell must be looked at by itself."""
+        """The times int64[n] of an Arrow column of n strings, in milliseconds; None if they must be read one by one."""
         if self.form is not None:
             return self.form.read_each(column)
         times = self.unit.of_text(column)
         return iso_times(column, self.zone) if times is None else times
 
     def read_numbers(self, column: Any) -> Int64s | None:
-        """int64[n] milliseconds of an Arrow column of n numbers, or None where one must be looked at by itself."""
+        """The times int64[n] of an Arrow column of n numbers, in milliseconds; None if they must be read one by one."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -90,7 +91,7 @@ class TimeRule:
 
 
 def _digits(text: str) -> str | None:
-    """A whole number as digits, however it is written; None for anything else."""
+    """The digits of a whole number, however it is written; None for anything else."""
     try:
         number = read_number(text)
     except ValueError:
@@ -101,13 +102,13 @@ def _digits(text: str) -> str | None:
 
 
 SECONDS_OR_ISO = TimeRule(TimeUnit("s"))
-"""Numbers are seconds since the epoch, text is ISO 8601 in UTC."""
+"""The rule that numbers are seconds since the epoch, and texts ISO 8601 in UTC."""
 
 
 def declared_rule(options: ReaderOptions, form: str | None = None) -> TimeRule | None:
-    """The rule that the options declare, or the file itself by its ``form``; None where the rows are to show it.
+    """The rule that the options declare, or the file itself by its ``form``; None if the first rows must show it.
 
-    Raises ReaderError where what was declared cannot be.
+    Raises ReaderError for a form or zone that cannot be used.
     """
     zone = None if options.time_zone is None else LocalZone(options.time_zone)
     if options.time_format is not None:
@@ -118,9 +119,9 @@ def declared_rule(options: ReaderOptions, form: str | None = None) -> TimeRule |
 
 
 def rule_of_rows(cells: Sequence[str], options: ReaderOptions, column: str, where: str) -> tuple[TimeRule, str]:
-    """The rule for times of which the ``cells`` are the first, and what to say of it, nothing where they are ISO 8601.
+    """(the rule for times of which ``cells`` are the first, a note on it); the note is empty if they are ISO 8601.
 
-    Raises ReaderError where the cells do not tell what they are.
+    Raises ReaderError if the cells do not show what they are.
     """
     given = [text for text in map(str.strip, cells) if text not in MISSING]
     rule = declared_rule(options) or _recognised(given, options, column, where)
@@ -177,7 +178,7 @@ def _recognised(given: Sequence[str], options: ReaderOptions, column: str, where
 
 
 def _refuse_other_forms(given: Sequence[str], plain: TimeRule, column: str, where: str) -> None:
-    """Raise ReaderError where the first rows are times of a form that has to be declared, naming those it may be."""
+    """Raise ReaderError, with the forms that fit, if the first rows have a form of time that must be declared."""
     if not given or any(_can_read(plain, text) for text in given):
         return
     dates = (*_DATES, _ISO_DATE)

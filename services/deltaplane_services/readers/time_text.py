@@ -1,7 +1,7 @@
-"""Event times in ISO 8601, and what all forms of times share: whole milliseconds since the epoch, UTC.
+"""Event times in ISO 8601, and the rules that all forms of times share: whole milliseconds since the epoch, UTC.
 
-One rule whatever the format of the file: the nearest millisecond, a tie to the even one. What the digits of a time that
-is a number count is not decided here (:mod:`.time_rule`).
+Whatever the format of the file, a time is rounded to the nearest millisecond, and a tie to the even one. Times that are
+numbers are the business of :mod:`.time_rule`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["LONGEST", "NEITHER", "TIME_MISSING", "iso_times", "milliseconds_of_t
 TIME_MISSING = "the time is missing"
 
 LONGEST = 2**63
-"""Milliseconds must be below this in magnitude to fit int64."""
+"""The bound of milliseconds: those that fit int64 are from -LONGEST to below LONGEST."""
 
 _EPOCH = date(1970, 1, 1).toordinal()
 _FIRST_YEAR = (date.min.toordinal() - _EPOCH) * 86_400_000
@@ -42,17 +42,17 @@ NEITHER = "is neither seconds since the epoch nor ISO 8601; declare its form wit
 
 
 def within_range(milliseconds: int, text: str) -> int:
-    """The milliseconds; raises ValueError with the reason to give for the row where they do not fit int64."""
+    """The milliseconds. Raises ValueError, with the reason to refuse the row, if they do not fit int64."""
     if not -LONGEST <= milliseconds < LONGEST:
         raise ValueError(f"the time {clip(text, 40)!r} is outside the range of 64-bit milliseconds")
     return milliseconds
 
 
 def read_iso(text: str, zone: LocalZone | None = None) -> int:
-    """Milliseconds since the epoch of ISO 8601 text, in hyphens and colons or without them.
+    """The milliseconds since the epoch of a text in ISO 8601, with hyphens and colons or without them.
 
-    Text without an offset is local time of ``zone``, UTC where that is None. Raises ValueError with the reason to give
-    for the row.
+    A text without an offset is local time of ``zone``; UTC if that is None. Raises ValueError with the reason to refuse
+    the row.
     """
     match = _ISO.fullmatch(text) or _BASIC_ISO.fullmatch(text)
     if match is None:
@@ -67,7 +67,7 @@ def read_iso(text: str, zone: LocalZone | None = None) -> int:
 
 
 def iso_times(column: Any, zone: LocalZone | None = None) -> Int64s | None:
-    """int64[n] milliseconds of an Arrow column of n strings, or None where a cell must be looked at by itself."""
+    """The times int64[n] of an Arrow column of n strings, in milliseconds; None if cells must be read one by one."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -76,7 +76,7 @@ def iso_times(column: Any, zone: LocalZone | None = None) -> Int64s | None:
             milliseconds: Int64s = pc.cast(column, kind).cast(pa.int64()).to_numpy()
         except pa.ArrowInvalid:
             continue
-        # Arrow knows a year 0; the calendar that decides does not.
+        # Arrow has a year 0, and Python's calendar, which decides, has none.
         if not np.all(milliseconds >= _FIRST_YEAR):
             return None
         return zone.to_utc_each(milliseconds) if zone is not None and kind.tz is None else milliseconds
@@ -84,7 +84,7 @@ def iso_times(column: Any, zone: LocalZone | None = None) -> Int64s | None:
 
 
 def milliseconds_of_ticks(ticks: Int64s, ticks_per_millisecond: int) -> Int64s:
-    """int64[n] milliseconds of int64[n] ticks since the epoch."""
+    """The milliseconds int64[n] of ticks int64[n] since the epoch, rounded to the nearest, ties to even."""
     whole, rest = np.divmod(ticks, ticks_per_millisecond)
     up = (2 * rest > ticks_per_millisecond) | ((2 * rest == ticks_per_millisecond) & (whole % 2 == 1))
     milliseconds: Int64s = whole + up

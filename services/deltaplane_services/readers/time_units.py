@@ -1,8 +1,8 @@
-"""Times that are numbers: what they count, and which of these the first rows of a file show.
+"""Times that are numbers: their units, and how the first rows of a file show the unit.
 
-A time of a row is most likely between 1990 and 2100, and no number means such a day in two of these units, so that the
-first rows tell the unit. Where they do not, the file is refused until it is declared: seconds taken for milliseconds
-would empty every window, and nobody would be told.
+The time of a row is most likely between 1990 and 2100, and no number means such a day in two of these units, so that
+the first rows show the unit. If they do not, the file is refused until the unit is declared: seconds taken for
+milliseconds would silently empty every window.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from deltaplane_services.readers.time_zone import DAY, LocalZone
 __all__ = ["COMPACT", "EARLIEST", "EXACT", "LATEST", "NoTime", "TimeUnit", "told_by_rows"]
 
 EARLIEST, LATEST = 631_152_000_000, 4_102_444_800_000
-"""1990 and 2100, in milliseconds since the epoch: where the time of a row is likely to be."""
+"""1990 and 2100, in milliseconds since the epoch; the time of a row is likely to lie between them."""
 
 EXACT = {"s": 2.0**53 / 1000, "ms": 2.0**53, "us": 4.2e15, "days": 3e6}
-"""Below these, columns may be converted as float64: each gives the millisecond that the cell alone would."""
+"""Unit to the bound below which a column may be converted as float64 and gives the same milliseconds as its cells."""
 
 COMPACT = {"%Y%m%d": 10**6, "%Y%m%d%H%M": 10**2, "%Y%m%d%H%M%S": 1}
-"""Dates written as one number, and what is missing to the digits of a second."""
+"""Form of a date written as one number to the factor that extends it to seconds."""
 
 _TICKS = {"us": 1000, "ns": 1_000_000}
 _DAYS_BEFORE_EPOCH = 25_569
@@ -46,8 +46,9 @@ _SOME_SHARE = 0.25
 
 @dataclass(frozen=True)
 class TimeUnit:
-    """A unit of :data:`TIME_UNITS`. Days are local ones of ``zone``. ``told`` by the rows: numbers that are no likely
-    times in it are refused.
+    """A unit of :data:`TIME_UNITS`; days are local days of ``zone``.
+
+    ``told``: the unit was recognised from the first rows, so that numbers that are no likely times in it are refused.
     """
 
     name: str
@@ -56,12 +57,14 @@ class TimeUnit:
 
     @property
     def words(self) -> str:
-        """What the numbers count."""
+        """What the numbers count, in words."""
         return _WORDS[self.name] if self.name == "days" else f"{_WORDS[self.name]} since 1970"
 
     def read(self, text: str) -> int:
-        """Milliseconds since the epoch, UTC, of a number. Raises ValueError with the reason to give for the row where
-        it is no time, and a bare one where it is no number.
+        """The milliseconds since the epoch, UTC, of a number.
+
+        Raises :class:`NoTime`, with the reason to refuse the row, for a number that is no time, and ValueError for a
+        text that is no number.
         """
         if _DIGITS.fullmatch(text) and self.name != "days":
             milliseconds = self._of_whole(int(text))
@@ -94,7 +97,7 @@ class TimeUnit:
         return whole + (2 * rest > ticks or (2 * rest == ticks and whole % 2 == 1))
 
     def _of_float(self, number: float) -> int:
-        # A float64 this large is past the range already, and its product might not be finite.
+        # Such a float64 is beyond the range already, and its product may be infinite.
         if abs(number) >= LONGEST * 10**6:
             return LONGEST
         if self.name == "days":
@@ -104,7 +107,7 @@ class TimeUnit:
         return self._of_whole(int(number)) if number.is_integer() else round(number / _TICKS.get(self.name, 1))
 
     def of_numbers(self, numbers: Floats) -> Int64s | None:
-        """int64[n] milliseconds of float64[n], or None where one must be looked at by itself."""
+        """The milliseconds int64[n] of numbers float64[n]; None if they must be read one by one."""
         if self.name not in EXACT or not np.all(np.abs(numbers) < EXACT[self.name]):
             return None
         if self.name == "days":
@@ -116,7 +119,7 @@ class TimeUnit:
         return self._likely(np.rint(numbers / _TICKS.get(self.name, 1)).astype(np.int64))
 
     def of_whole_numbers(self, numbers: Int64s) -> Int64s | None:
-        """int64[n] milliseconds of int64[n], or None where one must be looked at by itself."""
+        """The milliseconds int64[n] of numbers int64[n]; None if they must be read one by one."""
         if self.name in ("s", "days"):
             return self.of_numbers(numbers.astype(np.float64)) if np.all(np.abs(numbers) < 2**53) else None
         return self._likely(milliseconds_of_ticks(numbers, _TICKS.get(self.name, 1)))
@@ -127,7 +130,7 @@ class TimeUnit:
         return times
 
     def of_text(self, column: Any) -> Int64s | None:
-        """int64[n] milliseconds of an Arrow column of n strings, or None where one must be looked at by itself."""
+        """The milliseconds int64[n] of an Arrow column of n strings; None if they must be read one by one."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -140,13 +143,13 @@ class TimeUnit:
 
 
 class NoTime(ValueError):
-    """A number that is no time, and why."""
+    """The reason why a number is no time."""
 
 
 def told_by_rows(numbers: Sequence[float], column: str, where: str) -> str:
-    """The unit, or one of :data:`COMPACT`, that finite numbers of the first rows are in.
+    """The unit, or the form of :data:`COMPACT`, of the finite numbers in the first rows.
 
-    Raises ReaderError where that cannot be told.
+    Raises ReaderError if they do not show it.
     """
     every = np.array(numbers)
     share = {name: float(np.mean(_likely_in(name, every))) for name in (*TIME_UNITS, *COMPACT)}
@@ -176,7 +179,7 @@ def _untold(column: str, where: str, why: str) -> ReaderError:
 
 
 def _likely_in(name: str, every: Floats) -> Flags:
-    """bool[n]: which of float64[n] are between 1990 and 2100 in a unit, or as a date in digits."""
+    """bool[n]: which numbers float64[n] are between 1990 and 2100 in a unit, or as a date in digits."""
     if name in COMPACT:
         dates = np.floor(every / (10**6 / COMPACT[name]))
         month, day = np.floor(dates / 100) % 100, dates % 100

@@ -1,7 +1,7 @@
-"""Local times of a declared time zone, to UTC.
+"""The conversion of local times of a declared time zone to UTC.
 
-An hour that a zone skips does not exist, and one that it repeats happened twice: a row with such a time is refused by
-name, since either guess would be wrong for somebody.
+An hour that a zone skips does not exist, and an hour that it repeats happened twice. A row with such a time is refused,
+with the reason, since any guess would be wrong for somebody.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["DAY", "LocalZone"]
 DAY = 86_400_000
 """Milliseconds of a day."""
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - local time, whose zone is asked.
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - it is a local time without a zone.
 _EARLY, _LATE = datetime(2, 1, 1), datetime(9999, 6, 1)  # noqa: DTZ001
 _FIRST_DAY, _LAST_DAY = date.min.toordinal() - date(1970, 1, 1).toordinal() + 2, 2_932_895
-"""A zone is not asked beyond these days since the epoch: Python knows the years 1 to 9999."""
+"""The first and last day since the epoch for which a zone is asked: Python has the years 1 to 9999."""
 
 
 class LocalZone:
-    """A zone of the time zone database by name; raises ReaderError where there is none of that name."""
+    """A zone of the time zone database, by its name. Raises ReaderError if there is no such zone."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -40,10 +40,10 @@ class LocalZone:
             ) from fault
 
     def to_utc(self, local: int, abbreviation: str | None = None) -> int:
-        """Milliseconds since the epoch, UTC, of ``local`` ones.
+        """The milliseconds since the epoch, UTC, of ``local`` milliseconds.
 
-        ``abbreviation``: how the zone calls itself (``CEST``), which tells a repeated hour. Raises ValueError for a
-        time that does not exist or happened twice, and for an abbreviation that the zone has not.
+        ``abbreviation`` is that of the zone at that time (``CEST``), which decides a repeated hour. Raises ValueError
+        for a time that does not exist or happened twice, and for an abbreviation that the zone does not have.
         """
         if not _FIRST_DAY <= local // DAY <= _LAST_DAY:
             raise ValueError("is outside of the years 1 to 9999")
@@ -58,7 +58,7 @@ class LocalZone:
         return local - first
 
     def _offset_called(self, abbreviation: str, naive: datetime) -> int:
-        """Milliseconds ahead of UTC that an abbreviation means: some write the one of summer all year."""
+        """The milliseconds ahead of UTC that an abbreviation means; it may be that of another season."""
         for days in (0, 91, -91, 182, -182):
             moment = min(max(naive, _EARLY) + timedelta(days=days), _LATE)
             for fold in (0, 1):
@@ -67,7 +67,7 @@ class LocalZone:
         raise ValueError(f"is in {abbreviation}, which {self.name} is not called then; name another --time-zone")
 
     def to_utc_each(self, local: Int64s) -> Int64s | None:
-        """int64[n] of int64[n], or None where one of them must be looked at by itself."""
+        """The milliseconds int64[n] in UTC of local ones int64[n]; None if they must be converted one by one."""
         days, day_of = np.unique(local // DAY, return_inverse=True)
         if not len(days) or days[0] < _FIRST_DAY or days[-1] > _LAST_DAY:
             return None
@@ -82,7 +82,7 @@ class LocalZone:
         return times
 
     def _offset_of_day(self, day: int) -> int | None:
-        """Milliseconds ahead of UTC all day long, None for a day on which that changes."""
+        """The milliseconds ahead of UTC on a day; None if they change on that day."""
         if (known := self._offsets.get(day)) is None:
             begin = _EPOCH + timedelta(days=day)
             hours = [begin + timedelta(hours=hour) for hour in range(25)]

@@ -1,7 +1,7 @@
-"""Bytes out of packed files, in bounded memory: gzip, bzip2, xz and zstd of any number of parts, zip of one member.
+"""The contents of packed files, in bounded memory: gzip, bzip2, xz and zstd of any number of parts, zip of one member.
 
-Each gives at most what it was asked for, however much is packed into a few bytes. What has been unpacked before a
-damage is handed out first, and the error comes behind it, so that the rows before a cut stand.
+Each read returns at most the bytes that were asked for, however much is packed into a few bytes. If a file is damaged,
+the bytes before that are returned first and then the error is raised, so that the rows before the damage are read.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ __all__ = ["Bytes", "Unpacked", "UnpackedZip", "UnpackedZstd"]
 
 
 class Bytes(Protocol):
-    """Something to read bytes from: at most ``size`` of them, none at the end."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
-        """The next bytes."""
+        """At most ``size`` of the next bytes; none at the end."""
 
 
 class _Part(Protocol):
-    """What unpacks one part of a file: a member of gzip, a stream of bzip2 or xz."""
+    """A decompressor of one part of a file: a member of gzip, a stream of bzip2 or xz."""
 
     eof: bool
     unused_data: bytes
 
     def unpack(self, data: bytes, size: int) -> bytes:
-        """At most ``size`` bytes of text; what is left of ``data`` is in :attr:`waiting`."""
+        """At most ``size`` unpacked bytes; the rest of ``data`` is then in :attr:`waiting`."""
 
     @property
     def waiting(self) -> bytes:
-        """Packed bytes that were given and not yet unpacked, where the part does not keep them itself."""
+        """Packed bytes that were given and are not unpacked yet, unless the decompressor keeps them itself."""
 
     @property
     def needs_input(self) -> bool:
-        """Whether there is nothing more to have without more packed bytes."""
+        """Whether nothing more can be unpacked without more packed bytes."""
 
 
 class _GzipPart:
@@ -68,7 +68,7 @@ class _GzipPart:
 
 
 class _KeepingPart:
-    """bzip2 and xz keep what they were given, and say when they need more."""
+    """A decompressor of bzip2 or xz, which keeps the bytes that it was given, and says when it needs more."""
 
     waiting = b""
 
@@ -95,7 +95,7 @@ _FAULTS = (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError)
 
 
 class Unpacked:
-    """The text inside a gzip, bzip2 or xz file of one or more parts; zero bytes after the last one are padding."""
+    """The contents of a gzip, bzip2 or xz file of one or more parts; zero bytes after the last part are padding."""
 
     def __init__(self, packed: Bytes, kind: str, name: str) -> None:
         self._packed = packed
@@ -113,7 +113,7 @@ class Unpacked:
         return cast("_Part", _KeepingPart(inner))
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes of text, none at the end. Raises ReaderError where the file is damaged."""
+        """At most ``size`` unpacked bytes; none at the end. Raises ReaderError if the file is damaged."""
         if self._fault is not None:
             raise self._fault
         try:
@@ -167,7 +167,7 @@ class Unpacked:
 
 
 class _Raw:
-    """Packed bytes as Arrow reads them; what a fault of the file itself was is kept for the reader."""
+    """The packed bytes as a file for Arrow; an error of the file itself is kept, to be raised instead of Arrow's."""
 
     closed = False
 
@@ -183,11 +183,11 @@ class _Raw:
             raise OSError(str(fault)) from fault
 
     def close(self) -> None:
-        """Nothing: the file is closed with its source."""
+        """Do nothing, since the file is closed with its source."""
 
 
 class UnpackedZstd:
-    """The text inside a zstd file of one or more frames, by Arrow's codec."""
+    """The contents of a zstd file of one or more frames, unpacked by Arrow's codec."""
 
     def __init__(self, packed: Bytes, name: str) -> None:
         # Imported here, so that a run that reads another kind of file does not pay for it.
@@ -200,9 +200,9 @@ class UnpackedZstd:
         self._fault: ReaderError | None = None
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes of text, none at the end. Raises ReaderError where the file is damaged."""
+        """At most ``size`` unpacked bytes; none at the end. Raises ReaderError if the file is damaged."""
         pieces = []
-        # Arrow loses what it was about to give when it meets a damage, so it is asked for little at once.
+        # At a damage Arrow loses the bytes that it was about to return, so that it is asked for little at a time.
         while size > 0 and self._fault is None:
             try:
                 piece: bytes = self._text.read(min(size, SNIFF_BYTES))
@@ -248,7 +248,7 @@ class UnpackedZip:
         if members[0].flag_bits & 1:
             raise ReaderError(f"{name} is a zip archive under a password; unpack it with `unzip` first.")
         if members[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            # The others would be unpacked whole, however long that is.
+            # Other methods would unpack the whole member at once, however large it is.
             raise ReaderError(f"{name} is a zip archive that is not deflated; unpack it with `unzip` first.")
         self.member_name = members[0].filename
         self._fault: ReaderError | None = None
@@ -258,7 +258,7 @@ class UnpackedZip:
             raise ReaderError(f"{name} cannot be unpacked here: {error}. Unpack it with `unzip` first.") from error
 
     def read(self, size: int) -> bytes:
-        """At most ``size`` bytes of text, none at the end. Raises ReaderError where the archive is damaged."""
+        """At most ``size`` unpacked bytes; none at the end. Raises ReaderError if the archive is damaged."""
         if self._fault is None:
             try:
                 return self._text.read(size)
@@ -268,5 +268,5 @@ class UnpackedZip:
 
 
 def _is_no_data(name: str) -> bool:
-    """Whether a member is a directory, or what macOS adds of its own."""
+    """Whether a member is a directory, or a file that macOS adds to archives."""
     return name.endswith("/") or name.startswith("__MACOSX/") or name.rpartition("/")[2] == ".DS_Store"

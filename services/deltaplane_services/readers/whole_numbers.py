@@ -1,8 +1,8 @@
-"""The fastest path, for tables whose features are whole numbers: all bytes of a piece of text at once.
+"""The fastest path, for tables whose features are whole numbers: it works on all bytes of a piece of text at once.
 
-A parser takes cell after cell, and most cells of such tables are a digit or two. Here every byte learns which number
-ends with it, by a few operations over all bytes, and each cell takes the number of its last byte. Only what needs no
-closer look is read: up to eight digits, and a minus before them. All else is left to the other paths.
+A parser reads cell after cell, although most cells of such tables are a digit or two. Here, a few operations over all
+bytes compute the number that ends with each byte, and each cell takes the number that ends with its last byte. Only
+simple cells are read: up to eight digits, with or without a minus. All others are left to the other paths.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from deltaplane_services.readers.lines import count_newlines
 __all__ = ["WholeNumberParser", "WholeNumbers"]
 
 _BYTES_AT_ONCE = 2**19
-"""What is worked out about less would stay in the cache, and be a little faster alone. But this happens while another
-thread works on earlier rows, and there should be few operations, each of which may wait for the interpreter's lock."""
+"""Bytes of text that are read at once. With fewer, results would stay in the cache, and reading alone would be a little
+faster. But another thread works on earlier rows meanwhile, and each operation may wait for the interpreter's lock, so
+that few operations on many bytes are better."""
 
 _NEWLINE, _MINUS, _ZERO = b"\n-0"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WholeNumbers:
-    """A block's ``features``, float64[n, d], and by position the n cells of its text columns, as they are written."""
+    """The ``features`` float64[n, d] of a block, and position of a text column to its n cells, as they are written."""
 
     features: Floats
     texts: dict[int, list[str]]
 
 
 class WholeNumberParser:
-    """Blocks of whole lines to numbers, for one layout and delimiter. The lines must hold no quotes."""
+    """A parser from blocks of whole lines to numbers, for one layout and delimiter; the lines must hold no quotes."""
 
     def __init__(self, layout: Layout, delimiter: str) -> None:
         self._delimiter = ord(delimiter)
@@ -43,14 +44,14 @@ class WholeNumberParser:
         first, last = layout.features[0], layout.features[-1]
         adjoin = layout.features == tuple(range(first, last + 1))
         self._features = slice(first, last + 1) if adjoin else np.array(layout.features)
-        # Which feature a column is: -1 for none.
+        # Column to the number of its feature; -1 if it is none.
         self._place = np.full(self._columns, -1)
         self._place[self._features] = np.arange(self._number_of_features)
-        self._can_be_told_apart = not delimiter.isdigit() and not layout.codes
+        self._is_possible = not delimiter.isdigit() and not layout.codes
 
     def parse(self, data: bytes) -> WholeNumbers | None:
-        """All rows of the lines, or None where a row or a feature is anything else than expected."""
-        if not (self._can_be_told_apart and data.isascii() and data.endswith(b"\n")):
+        """All rows of the lines, or None if a row or a feature needs a closer look."""
+        if not (self._is_possible and data.isascii() and data.endswith(b"\n")):
             return None
         features = np.empty((count_newlines(data), self._number_of_features))
         texts: dict[int, list[str]] = {position: [] for position in self._texts}
@@ -68,8 +69,9 @@ class WholeNumberParser:
         return WholeNumbers(features, texts)
 
     def _parse_lines(self, lines: bytes, features: Floats) -> Positions | None:
-        """Fill as many rows of float64[·, d] as there are lines, n. Where the last byte of each cell is, intp[n,
-        columns]; None where they cannot be read.
+        """The position of the last byte of each cell, intp[n, columns], for n lines; None if they cannot be read.
+
+        The first n rows of ``features`` float64[·, d] are filled.
         """
         characters = np.frombuffer(lines, dtype=np.uint8)
         ends_line = characters == _NEWLINE
@@ -85,7 +87,7 @@ class WholeNumberParser:
         is_digit = digits <= 9
         digits *= is_digit
         numbers, too_long = _numbers_ending_at(digits, is_digit)
-        # Where a cell is not the number that ends with it: another character, too many digits, no character at all.
+        # Bytes that show that a cell is not a number: another character, a digit too many, or an empty cell.
         is_odd = ~(separates | is_digit) | too_long
         is_odd[:-1] |= separates[:-1] & separates[1:]
         features[:rows] = numbers.take(last)[:, self._features]
@@ -101,10 +103,10 @@ class WholeNumberParser:
 
 
 def _numbers_ending_at(digits: UInt8s, is_digit: Flags) -> tuple[Integers, Flags]:
-    """The number of up to eight digits that ends with each digit, and bool[n] where there are more digits before these.
+    """(the number of up to eight digits that ends with each byte, bool[n]: which have more than eight digits).
 
-    ``digits`` is uint8[n], 0 where a byte is no digit. Numbers are joined from two halves: of one digit each, of two,
-    of four. What ends with a byte that is no digit means nothing.
+    ``digits`` is uint8[n], with 0 for a byte that is no digit. Numbers are joined from halves: of one digit each, then
+    of two, then of four. The number of a byte that is no digit is undefined.
     """
     too_long = np.zeros_like(is_digit)
     twos = digits.copy()
@@ -123,7 +125,10 @@ def _numbers_ending_at(digits: UInt8s, is_digit: Flags) -> tuple[Integers, Flags
 
 
 def _texts(lines: bytes, starts: Positions, stops: Positions) -> list[str]:
-    """The cells between places of ASCII text, of which none holds a newline: copied out as lines, and cut at once."""
+    """The cells between ``starts`` and ``stops`` of ASCII text, none of which holds a newline.
+
+    They are copied as lines, which are then split at once.
+    """
     sizes = stops - starts + 1
     ends = np.cumsum(sizes)
     copied = np.frombuffer(lines, dtype=np.uint8)[np.arange(ends[-1]) + np.repeat(starts + sizes - ends, sizes)]
