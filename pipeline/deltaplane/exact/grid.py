@@ -53,7 +53,7 @@ class Grid:
         if steps.ndim != 1 or steps.shape != offsets.shape:
             raise DefinitionError(
                 f"grid: expected as many steps as offsets, got {steps.shape} and {offsets.shape};"
-                " give one of each a feature"
+                " give each feature one step and one offset"
             )
         if self.range_bits not in (limits.GRID_RANGE_BITS, limits.WIDE_RANGE_BITS):
             raise DefinitionError(
@@ -236,9 +236,9 @@ def fit_grid(rows: Floats) -> Grid:
     magnitude fits the grid.
 
     If more than one value in a hundred is not ordinary, the step is made coarser to reach these, too, but only as far
-    as the ordinary values hardly suffer (:data:`limits.FINEST_SHARE_OF_A_SPREAD`). Values beyond that are refused by
-    the feature's name when they come. A feature that never varied keeps room to begin: its step is
-    :data:`limits.SINGLE_VALUE_BITS` bits below its one value. Raises :class:`DefinitionError` if ``rows`` has no
+    as the ordinary values hardly suffer (:data:`limits.FINEST_SHARE_OF_A_SPREAD`). Values beyond that are refused when
+    they come, with the feature's name. A feature that never varied gets a coarser step and a wider range
+    (:data:`limits.SINGLE_VALUE_BITS`), since it may begin to vary. Raises :class:`DefinitionError` if ``rows`` has no
     feature.
     """
     if rows.ndim != 2 or rows.shape[1] == 0:

@@ -41,7 +41,7 @@ class RetirementOutcome(StrEnum):
     """The outcome of a retirement.
 
     - ``retired``: its row was taken out, or its sample came later and was never counted.
-    - ``waiting``: no sample of its id is known; the next one will be refused.
+    - ``waiting``: no sample of its id is known; one that comes is annihilated.
     - ``duplicate``: its id is retired already.
     - ``expired``: the last version of its id lies outside the longest window.
     - ``unknown``: the stream keeps no rows, so that none can be taken out.

@@ -73,8 +73,8 @@ def read_record(data: bytes | None, allowed: Iterable[str]) -> tuple[str, Fields
     expected = " or ".join(allowed)
     if data is None:
         raise WireError(
-            f"message: expected {expected}, got a null value (a tombstone); publish the record itself: what is gone is"
-            " taken out by a retirement"
+            f"message: expected {expected}, got a null value (a tombstone); publish the record itself, and a retirement"
+            " to take a row out"
         )
     if len(data) > limits.MESSAGE_BYTES:
         raise WireError(

@@ -144,7 +144,7 @@ class Rule:
     enough: int | None = None
 
     def allows(self, found: str | None) -> bool:
-        """Whether the value ``found`` of a topic is allowed; None if the topic has none."""
+        """Whether a topic may have the value ``found``, which is None if it has none."""
         if found == self.value or found in self.choices:
             return True
         if found is None or (self.least is None and self.most is None):

@@ -50,7 +50,7 @@ class Regroup:
         if not regrid and old.data_fingerprint != new.data_fingerprint:
             raise DefinitionMismatch(
                 f"stream {new.name!r}: expected the features, grid and map of stream {old.name!r}, got others: they"
-                f" differ in {data_differences(new, old)}; rows can only be copied between streams that place them"
+                f" differ in {data_differences(new, old)}; rows can only be copied between streams that quantize them"
                 " alike: say --regrid, or publish them anew"
             )
         if regrid and (other := _other_rules(old, new)):

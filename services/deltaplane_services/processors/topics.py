@@ -85,7 +85,7 @@ TOPICS: Mapping[str, Topic] = {
         risk="rows inside the window are deleted, and no worker can begin again",
     ),
     RETIREMENTS: Topic(
-        "ids of rows, and rows, that are to be unlearned",
+        "ids of rows that are to be unlearned",
         ("site",),
         kept="for ever",
         state=True,

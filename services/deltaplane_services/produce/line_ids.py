@@ -19,7 +19,7 @@ __all__ = ["HASH_BYTES", "NAME_CHARACTERS", "LineIds"]
 
 HASH_BYTES = 8
 NAME_CHARACTERS = 60
-"""The last characters of a file's name that are in an id; the hash is over the whole name."""
+"""The most characters of a file's name, its last ones, that an id has; the hash is over the whole name."""
 
 
 class LineIds:
