@@ -87,7 +87,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "whole number",
             "Windows of rows give up their oldest rows by so many at once. It saves no time any more: leave it at 1.",
         ),
-        "keep_rows": ("true, false", 'With `"all"` only: hold no rows. Retirement is then by content, not by id.'),
+        "keep_rows": ("true, false", 'With `"all"` only: hold no rows. No row can be retired then.'),
     },
     "solver": {
         "kind": (", ".join(KINDS), "Which plane is solved for."),
