@@ -158,9 +158,9 @@ class _Reading:
         self.newest = self.processor.partition.watermark
 
     def _must_begin_otherwise(self) -> bool:
-        """Whether the samples must be read again, with labels or a first slot that rows lost from the log had set.
+        """Whether the samples must be read again, with labels or a first slot that only the deltas still show.
 
-        Both are taken from the deltas then.
+        That is so if rows which the log has lost had set them.
         """
         told = self.accepted
         if self._whole:
@@ -202,9 +202,7 @@ class _Reading:
             )
 
     def _retirements_from(self) -> int:
-        """The offset from which to read retirements: the beginning of their log, unless it holds more than a worker
-        remembers.
-        """
+        """The offset from which to read retirements: that of their log's beginning, unless a worker forgets some."""
         begin, end = self.begins[1], self.accepted.retirements_position
         if end - begin <= limits.RETIRED_IDS or not self.definition.ladder.keep_rows:
             return begin
