@@ -6,9 +6,10 @@ matrices add, so a merged point is exactly what one long span would have been.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from deltaplane.arrays import Floats
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Leaning
@@ -24,7 +25,8 @@ class Point:
     """The samples between ``rows_from`` and ``rows_to`` of the stream, and what is shown of the model at their end.
 
     ``scores`` are of those samples alone; ``counts`` are live rows by class; ``version``, ``plane`` and ``leaning`` are
-    the model's. The model itself is not held: the statistics behind it are many times as large as all of this.
+    the model's. ``deviations`` float64[d] are those of the features over the live rows, in raw units, and None where
+    they are not known. The model itself is not held: the statistics behind it are many times as large as all of this.
     """
 
     rows_from: int
@@ -35,6 +37,12 @@ class Point:
     version: int
     plane: Plane | None
     leaning: Leaning | None
+    deviations: Floats | None = None
+
+
+def _unknown() -> Floats | None:
+    """No deviations: whoever has the statistics behind a model gives a function that works them out."""
+    return None
 
 
 class PrequentialSeries:
@@ -47,20 +55,23 @@ class PrequentialSeries:
         self._rows = 0
         self._scores = Confusion()
 
-    def add(self, rows: int, model: Model) -> None:
-        """Note that ``rows`` samples have gone by, and the model that contains them."""
+    def add(self, rows: int, model: Model, deviations: Callable[[], Floats | None] = _unknown) -> None:
+        """Note that ``rows`` samples have gone by, and the model that contains them.
+
+        ``deviations`` works out those of the live rows behind that model; it is called where a span ends.
+        """
         if rows - self._rows < self._span:
             return
-        self._points.append(self._point(rows, model))
+        self._points.append(self._point(rows, model, deviations))
         self._rows, self._scores = rows, model.scores
         if len(self._points) > self._most_points:
             self._halve()
 
-    def points(self, rows: int, model: Model | None) -> list[Point]:
+    def points(self, rows: int, model: Model | None, deviations: Callable[[], Floats | None] = _unknown) -> list[Point]:
         """Every point, with what is still open as the last one."""
         if model is None or rows == self._rows:
             return list(self._points)
-        return [*self._points, self._point(rows, model)]
+        return [*self._points, self._point(rows, model, deviations)]
 
     @property
     def recent(self) -> Confusion:
@@ -70,7 +81,7 @@ class PrequentialSeries:
             scores = scores + point.scores
         return scores
 
-    def _point(self, rows: int, model: Model) -> Point:
+    def _point(self, rows: int, model: Model, deviations: Callable[[], Floats | None]) -> Point:
         before = self._scores.counts
         scores = {cell: count - before.get(cell, 0) for cell, count in model.scores.counts.items()}
         since = Confusion({cell: count for cell, count in scores.items() if count})
@@ -83,6 +94,7 @@ class PrequentialSeries:
             version=model.version,
             plane=model.plane,
             leaning=model.leaning,
+            deviations=deviations(),
         )
 
     def _halve(self) -> None:

@@ -92,7 +92,6 @@ class ByRowPipeline(EmbeddedPipeline):
     ) -> None:
         super().__init__(definition, seed)
         self._warn = warn
-        self._definition = definition
         self._scored: list[tuple[int, ScoredRows]] = []
         note = (lambda scored: self._scored.append((0, scored))) if keep_scored else None
         self._scores = RowScores(definition, note)

@@ -71,6 +71,9 @@ class KafkaPipeline:
         """The newest model."""
         return self._models.model
 
+    def deviations(self) -> None:
+        """The statistics are the merger's, and a model does not carry them."""
+
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Publish the records of one chunk; the broker's clock stamps them, ``now`` is not used."""
         del now

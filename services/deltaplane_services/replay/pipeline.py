@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from deltaplane.arrays import Floats
+from deltaplane.exact.deviations import deviations
+from deltaplane.log.merger import told_apart
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
 from deltaplane.log.scoring import ScoredRows
@@ -24,6 +26,9 @@ class Pipeline(Protocol):
     @property
     def model(self) -> Model | None:
         """The newest model."""
+
+    def deviations(self) -> Floats | None:
+        """Deviations of the features over the live rows, float64[d] in raw units, where they are known here."""
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Put records on their topics at ``now``, in milliseconds since the epoch of the stream's own time."""
@@ -60,6 +65,7 @@ class EmbeddedPipeline:
         broker: EmbeddedBroker | None = None,
         now: int = 0,
     ) -> None:
+        self._definition = definition
         # A round must take all of a chunk, so that the next chunk meets a model that contains it.
         options = RunnerOptions(
             records_per_poll=2**31, seed=seed, decode=False, keep_window=keep_window, keep_scored=keep_scored
@@ -78,6 +84,11 @@ class EmbeddedPipeline:
     def model(self) -> Model | None:
         """The newest model."""
         return self._runner.merger.model
+
+    def deviations(self) -> Floats | None:
+        """From the statistics behind the newest model."""
+        live = told_apart(self._runner.merger.merger.statistics, self._definition)
+        return deviations(live.grams(self._definition.ladder.longest).values(), self._definition.plane_grid)
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Append to the embedded broker's logs."""

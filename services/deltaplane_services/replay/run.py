@@ -74,7 +74,7 @@ class ReplayResult:
 
     ``ended_early`` is None, or why the file was not read to its end. ``notes``: what was found out about the file, or
     taken for granted. ``marks``: values of the first rows, where a grid was fitted on them, that are likely to mean
-    that there is none.
+    that there is none. ``first_event_time_milliseconds``: the earliest of the rows fed, None where they have none.
     """
 
     source: str
@@ -97,6 +97,7 @@ class ReplayResult:
     """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
     predictions: Predictions | None = None
     """What was predicted of each row before it was learned, if that was to be kept."""
+    first_event_time_milliseconds: int | None = None
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -233,6 +234,7 @@ class _Run:
         self._rounding_error: Floats | None = None
         self._lines_before, self._last_line = 0, 0
         self._is_first_chunk = True
+        self._first_event_time: int | None = None
         self._started = time.monotonic()
 
     def go_on_from(self, saved: SavedReplay) -> None:
@@ -258,6 +260,10 @@ class _Run:
         if len(self._labels) <= limits.CLASSES:
             self._labels.update(chunk.labels)
         self._order.add(chunk.labels)
+        if chunk.event_times_milliseconds is not None and len(chunk):
+            earliest = int(chunk.event_times_milliseconds.min())
+            before = self._first_event_time
+            self._first_event_time = earliest if before is None else min(before, earliest)
         self._round(*self._feed.publish(chunk))
         self._on_progress(self._snapshot)
 
@@ -301,7 +307,8 @@ class _Run:
             model=model,
             rows=self._feed.rows,
             seconds=seconds,
-            points=self._series.points(self._feed.rows, model),
+            points=self._series.points(self._feed.rows, model, self._pipeline.deviations),
+            first_event_time_milliseconds=self._first_event_time,
             refusals=self._refusals,
             thinned=self._feed.thinned,
             rounding_error=self._worst_rounding(),
@@ -328,7 +335,7 @@ class _Run:
         if self._predictions is not None:
             self._predictions.add(published.batches, self._pipeline.scored())
         if self._pipeline.model is not None:
-            self._series.add(self._feed.rows, self._pipeline.model)
+            self._series.add(self._feed.rows, self._pipeline.model, self._pipeline.deviations)
         self._harvest(published)
 
     def _harvest(self, published: Published) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from deltaplane.arrays import Floats
 from deltaplane.log import confusion
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.prequential import Point
@@ -34,6 +35,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "source": result.source,
         "stream": definition.name,
         "rows": result.rows,
+        "first_event_time": result.first_event_time_milliseconds,
         "seconds": result.seconds,
         "rows_per_second": result.rows / result.seconds if result.seconds else None,
         **_measures(model.scores, positive),
@@ -133,6 +135,7 @@ def _model(result: ReplayResult) -> dict[str, Any]:
         "refusal": model.refusal,
         "blend": blend_shares(model.leaning, result.definition),
         "candidates": candidates_table(model, result.definition),
+        "deviations": _plain(result.points[-1].deviations) if result.points else None,
     }
     if model.plane is not None:
         fields |= _plane(model.plane)
@@ -150,6 +153,10 @@ def _plane(plane: Plane) -> dict[str, Any]:
         "sigmas": dict(plane.sigmas),
         "condition": plane.condition,
     }
+
+
+def _plain(values: Floats | None) -> list[float] | None:
+    return None if values is None else values.tolist()
 
 
 def _measures(scores: Confusion, positive: str | None) -> dict[str, float]:
@@ -186,6 +193,7 @@ def _point(point: Point, positive: str | None, definition: StreamDefinition) -> 
         else [plane.positive]
         if plane.positive is not None
         else list(plane.classes),
+        "deviations": _plain(point.deviations),
         "sigmas": None if plane is None else dict(plane.sigmas),
         "version": point.version,
         "blend": blend_shares(point.leaning, definition),
