@@ -172,7 +172,7 @@ def test_plugins_are_loaded_unless_a_command_of_our_own_is_named(monkeypatch: py
     assert added == 4 * ["bench"]
 
 
-@pytest.mark.parametrize("heavy", ["scipy.special", "scipy.stats", "sklearn", "matplotlib", "pyarrow"])
+@pytest.mark.parametrize("heavy", ["scipy.special", "scipy.stats", "sklearn", "matplotlib", "plotly", "pyarrow"])
 def test_services_start_without_the_libraries_that_only_some_commands_need(heavy: str) -> None:
     """Every command would wait for them: all of SciPy's statistics alone take longer than the rest together."""
     services = ", ".join(f"deltaplane_services.kafka.{role}_loop" for role in ("worker", "merger", "scorer"))

@@ -211,7 +211,7 @@ def test_the_other_tables_say_what_the_summary_says(mixed: tuple[Columns, Replay
 
 
 def test_a_report_is_the_page_of_the_command(mixed: tuple[Columns, Replayed], tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("plotly")
     mixed[1].report(tmp_path / "page.html")
     assert mixed[1].digest[:12] in (tmp_path / "page.html").read_text("utf-8")
 

@@ -58,6 +58,7 @@ def test_what_has_been_lately_is_of_the_last_spans_together(
                 parts = [part["recalls"][label] for part in (before, point) if label in part["recalls"]]
                 assert min(parts) <= recall <= max(parts)
         assert set(point["weights_of"]) == {"1"}
+        assert len(point["deviations"]) == len(point["weights"][0])
         assert set(point["sigmas"]) == {"0", "1"} or set(point["sigmas"]) == {"1", "not 1"}
 
 
@@ -71,13 +72,21 @@ def test_a_report_that_cannot_be_written_is_refused_before_the_replay_begins(
         assert not summary.exists()
 
 
+@pytest.mark.parametrize(("option", "library"), [("--report", "plotly"), ("--plots", "matplotlib")])
 def test_without_the_library_that_draws_the_message_says_what_to_install(
-    rows: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    option: str,
+    library: str,
+    rows: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name))
-    assert run_main(("replay", rows, *OPTIONS, "--report", tmp_path / "x.html"), monkeypatch) == 2
-    assert "deltaplane[report]" in capsys.readouterr().err
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == library else find(name))
+    assert run_main(("replay", rows, *OPTIONS, option, tmp_path / "x"), monkeypatch) == 2
+    message = capsys.readouterr().err
+    assert library in message
+    assert "deltaplane[report]" in message
 
 
 def test_compare_prints_runs_side_by_side_and_writes_their_page(

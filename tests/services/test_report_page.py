@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import base64
 import functools
+import gzip
+import hashlib
+import html
+import json
 import math
 import re
 from html.parser import HTMLParser
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from deltaplane.arrays import Floats
 from deltaplane_services.observe.report.charts import charts_of, gmeans, vanished
+from deltaplane_services.observe.report.labels import short_names
 from deltaplane_services.observe.report.page import run_page
+from deltaplane_services.observe.report.plotly_figures import library
 from deltaplane_services.observe.report.record import run_of
 from services.report_summaries import HOSTILE, span, summary, vanishing
 
@@ -62,30 +73,42 @@ def usual() -> tuple[str, Parsed]:
     return page_of(vanishing())
 
 
-def strokes(page: str, chart: str, frame: str, colour: str) -> list[str]:
-    """Paths of lines in a picture, in one colour; a path that begins anew (M) has a gap before it."""
-    (svg,) = re.findall(rf'<svg[^>]*aria-labelledby="title-{chart}"[^>]*class="{frame}".*?</svg>', page, re.DOTALL) or (
-        re.findall(rf'<svg[^>]*class="{frame}"[^>]*aria-labelledby="title-{chart}".*?</svg>', page, re.DOTALL)
-    )
-    paths = re.findall(r"<path([^>]*)>", svg)
-    return [
-        found.group(1)
-        for path in paths
-        if f'stroke="var(--{colour})"' in path and "clip-path" in path and (found := re.search(r' d="([^"]*)"', path))
-    ]
+def drawn(parsed: Parsed) -> dict[str, Any]:
+    """The figures that the page's script is given, by the name of the chart."""
+    (text,) = (data for tag, data in parsed.texts if tag == "script" and data.startswith('{"colours"'))
+    return {name.removeprefix("plot-"): figure for name, figure in json.loads(text)["figures"].items()}
 
 
-def test_every_picture_is_there_in_both_widths_with_its_name_its_note_and_its_table() -> None:
+def values_of(trace: dict[str, Any]) -> Floats:
+    """The y values of a line of a figure."""
+    return np.frombuffer(base64.b64decode(trace["y"]["bdata"]), dtype=trace["y"]["dtype"]).astype(np.float64)
+
+
+def test_every_picture_is_there_with_its_name_its_note_and_its_table() -> None:
     _, parsed = usual()
+    assert tuple(drawn(parsed)) == CHARTS
     for name in CHARTS:
         assert len(parsed.find("figure", id=f"chart-{name}")) == 1
         assert len(parsed.find("h2", id=f"title-{name}")) == 1
         assert len(parsed.find("p", id=f"note-{name}")) == 1
-        for frame in ("wide", "narrow"):
-            drawn = parsed.find("svg", class_=frame, aria_labelledby=f"title-{name}", role="img")
-            assert len(drawn) == 1, (name, frame)
-    assert len(parsed.find("table")) == len(CHARTS) + 3
+        described = {"aria_labelledby": f"title-{name}", "aria_describedby": f"note-{name}"}
+        assert len(parsed.find("div", id=f"plot-{name}", role="img", **described)) == 1
+    assert len(parsed.find("table")) == len(CHARTS) + 4
     assert len(parsed.find("tr", data_row="1500")) == len(CHARTS) - 1
+
+
+def test_the_library_that_draws_is_carried_whole_and_is_the_only_other_script_that_may_run() -> None:
+    page, parsed = usual()
+    (packed,) = (data for tag, data in parsed.texts if tag == "script" and data == library().packed)
+    text = gzip.decompress(base64.b64decode(packed)).decode()
+    assert text == library().text
+    (policy,) = parsed.find("meta", http_equiv="Content-Security-Policy")
+    allowed = re.search("script-src ([^;]*);", policy["content"] or "")
+    assert allowed is not None
+    own = next(data for tag, data in parsed.texts if tag == "script" and data.startswith('"use strict"'))
+    hashes = {f"'sha256-{base64.b64encode(hashlib.sha256(t.encode()).digest()).decode()}'" for t in (own, text)}
+    assert set(allowed.group(1).split()) == hashes
+    assert len(page) < 5_000_000
 
 
 def test_the_page_says_what_was_run_and_what_came_of_it() -> None:
@@ -123,7 +146,9 @@ def test_why_a_run_ended_early_stands_at_its_head() -> None:
 
 def test_the_page_loads_nothing_and_forbids_it_to_itself() -> None:
     page, parsed = usual()
-    assert not re.search(r"https?:|//[a-z]|@import|\bsrc\s*=|@font-face|url\((?!#)", page, re.IGNORECASE)
+    ours = page.replace(library().packed, "")
+    assert len(ours) < len(page)
+    assert not re.search(r"https?:|//[a-z]|@import|\bsrc\s*=|@font-face|url\((?!#)", ours, re.IGNORECASE)
     for tag, attributes in parsed.elements:
         assert tag not in {
             "img",
@@ -145,16 +170,17 @@ def test_the_page_loads_nothing_and_forbids_it_to_itself() -> None:
     assert rules["default-src"] == rules["form-action"] == rules["base-uri"] == "'none'"
     assert "unsafe" not in str(rules)
     assert rules["script-src"].startswith("'sha256-")
-    assert len(parsed.find("script")) == len(parsed.find("style")) == 1
+    assert [given.get("type") for given in parsed.find("script")] == ["application/gzip", "application/json", None]
+    assert len(parsed.find("style")) == 2
 
 
 def test_ids_are_unique_and_every_reference_has_its_target() -> None:
     page, parsed = usual()
     ids = [given["id"] for _, given in parsed.elements if "id" in given]
     assert len(ids) == len(set(ids))
-    references = re.findall(r'url\(#([^)]*)\)|href="#([^"]*)"|aria-(?:labelledby|describedby)="([^"]*)"', page)
+    references = re.findall(r'href="#([^"]*)"|aria-(?:labelledby|describedby)="([^"]*)"', page)
     assert references
-    assert {one or two or three for one, two, three in references} <= set(ids)
+    assert {one or two for one, two in references} <= set(ids)
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -171,34 +197,32 @@ def test_text_of_strangers_is_text_wherever_it_stands(hostile: str) -> None:
         # The name of a file ends the path of a source, which is what title and head show of it.
         assert (re.split(r"[\\/]", shown)[-1] if tag == "title" else shown) in parsed.text(tag), tag
     assert {tag for tag, _ in parsed.elements} == {tag for tag, _ in usual()[1].elements}
-    assert len(parsed.find("script")) == len(parsed.find("style")) == 1
+    assert len(parsed.find("script")) == 3
+    assert len(parsed.find("style")) == 2
     assert not any(name.startswith("on") for _, given in parsed.elements for name in given)
     assert "\x00" not in page
     page.encode("utf-8")
 
 
-def test_a_label_that_looks_like_a_colour_or_a_formula_stays_as_it_is_in_a_picture() -> None:
-    _, parsed = page_of(vanishing(("$\\alpha$", "#0068a8")))
-    pictured = parsed.text("text")
-    assert "$\\alpha$" in pictured
-    assert "#0068a8" in pictured
+@pytest.mark.parametrize("label", ["$\\alpha$", "#0068a8", "_a", "<b>bold</b> & co"])
+def test_a_label_that_looks_like_a_colour_a_formula_or_a_tag_is_text_in_a_picture(label: str) -> None:
+    _, parsed = page_of(vanishing(("plain", label)))
+    assert label in parsed.text("li")
+    figures = drawn(parsed)
+    assert {html.unescape(trace["name"]) for trace in figures["recall"]["data"]} == {"plain", label}
+    ticks = [tick.replace("<br>", "") for tick in figures["confusion"]["layout"]["xaxis"]["ticktext"]]
+    assert html.escape(label, quote=False) in ticks
 
 
-def test_a_label_with_an_underscore_at_its_head_has_a_place_in_the_legend() -> None:
-    _, parsed = page_of(vanishing(("_a", "_b")))
-    assert {"_a", "_b"} <= {text.strip() for tag, text in parsed.texts if tag == "text"}
-
-
-@pytest.mark.parametrize("frame", ["wide", "narrow"])
-def test_lines_break_where_a_class_has_vanished_and_are_never_drawn_as_zero_or_one(frame: str) -> None:
-    page, _ = usual()
-    for chart, colour in (("gmean", "line1"), ("recall", "line2"), ("counts", "line2"), ("imbalance", "ink")):
-        drawn = strokes(page, chart, frame, colour)
-        assert drawn, chart
-        for path in drawn:
-            assert path.count("M") == 2, (chart, path)
-    (steady,) = strokes(page, "recall", frame, "line1")
-    assert steady.count("M") == 1
+def test_lines_break_where_a_class_has_vanished_and_are_never_drawn_as_zero_or_one() -> None:
+    figures = drawn(usual()[1])
+    for chart, place in (("gmean", 1), ("recall", 1), ("counts", 1), ("imbalance", 0)):
+        line = figures[chart]["data"][place]
+        there = np.isfinite(values_of(line))
+        assert there.tolist() == [not 10 <= at < 20 for at in range(30)], chart
+        assert line["connectgaps"] is False
+    assert np.isfinite(values_of(figures["recall"]["data"][0])).all()
+    assert [(shape["x0"], shape["x1"]) for shape in figures["gmean"]["layout"]["shapes"]] == [(1000.0, 2000.0)]
 
 
 def test_a_vanished_class_is_a_dash_in_the_tables() -> None:
@@ -216,8 +240,10 @@ def test_a_vanished_class_is_a_dash_in_the_tables() -> None:
 def test_a_value_between_two_gaps_is_a_dot_and_is_not_lost() -> None:
     counts = {"no": 60, "yes": 40}
     spans = [span(at, counts, {"no": 0.8, "yes": 0.7} if at == 5 else {"no": 0.8}) for at in range(10)]
-    _, parsed = page_of(summary(spans))
-    assert any(tag == "use" for tag, _ in parsed.elements), "a marker is drawn by reference"
+    line = drawn(page_of(summary(spans))[1])["recall"]["data"][1]
+    sizes = np.frombuffer(base64.b64decode(line["marker"]["size"]["bdata"]), dtype=line["marker"]["size"]["dtype"])
+    assert np.flatnonzero(sizes).tolist() == [5]
+    assert line["mode"] == "lines+markers"
 
 
 def test_gmean_of_one_class_alone_is_not_drawn() -> None:
@@ -234,7 +260,7 @@ def test_gmean_of_one_class_alone_is_not_drawn() -> None:
 
 
 def test_the_part_where_a_class_has_vanished_is_known() -> None:
-    assert vanished(run_of(vanishing(), "test")) == [(1000.0, 2000.0)]
+    assert vanished(run_of(vanishing(), "test")) == ((1000.0, 2000.0),)
 
 
 def test_a_stream_without_event_times_has_no_dates() -> None:
@@ -262,7 +288,7 @@ def test_any_number_of_classes_has_a_report_of_bounded_size(classes: int) -> Non
         for at in range(400)
     ]
     page, parsed = page_of(summary(spans, labels, positive=None))
-    assert len(page) < 4_000_000
+    assert len(page) < 5_000_000
     assert ("of 40 classes" in parsed.text("p")) == (classes == 40)
     assert ("all other classes" in parsed.text("th")) == (classes == 40)
 
@@ -274,3 +300,95 @@ def test_a_run_without_points_has_a_page() -> None:
 
 def test_the_same_run_has_the_same_page() -> None:
     assert page_of(vanishing())[0] == usual()[0]
+
+
+# Names ---------------------------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.text(max_size=60), unique=True), st.integers(12, 60))
+def test_names_that_differ_stay_different_on_one_line_of_bounded_length(names: list[str], most: int) -> None:
+    shown = short_names(names, most)
+    assert list(shown) == names
+    assert all(len(short) <= most and short.isprintable() for short in shown.values())
+    assert len(set(shown.values())) == len(names)
+    assert all(shown[name] == name for name in names if len(name) <= most and name.isprintable() and "…" not in name)
+
+
+def test_long_names_that_begin_alike_are_told_apart_everywhere() -> None:
+    labels = [f"a class with quite a long name, {at}" for at in range(5)]
+    value = vanishing(labels)
+    for point in value["series"]:
+        point |= {"weights": [[0.5, 1.0]] * 5, "weights_of": labels}
+    figures = drawn(page_of(value)[1])
+    titles = [note["text"] for note in figures["recall"]["layout"]["annotations"]]
+    assert titles == labels
+    ticks = figures["confusion"]["layout"]["xaxis"]["ticktext"]
+    assert [tick.replace("<br>", "") for tick in ticks] == labels
+    assert len(set(figures["confusion"]["narrow"]["xaxis.ticktext"])) == 5
+
+
+# Weights -------------------------------------------------------------------------------------------------------------
+
+
+def weighted(deviations: list[float] | None, **changed: Any) -> dict[str, Any]:
+    """Three points with the raw weights (0.001, 10) of height and width."""
+    counts, recalls = {"no": 60, "yes": 40}, {"no": 0.8, "yes": 0.7}
+    weights = {"weights": [[0.001, -10.0]], "weights_of": ["yes"], "deviations": deviations}
+    return summary([span(at, counts, recalls, **weights) for at in range(3)], **changed)
+
+
+def test_weights_are_ranked_in_units_in_which_they_can_be_compared() -> None:
+    _, parsed = page_of(weighted([20_000.0, 0.01]))
+    figure = drawn(parsed)["weights"]
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["height", "width"]
+    assert [values_of(trace)[-1] for trace in figure["data"]] == [20.0, -0.1]
+    assert figure["layout"]["yaxis"]["range"] == figure["layout"]["yaxis2"]["range"]
+    assert "Standardized" in parsed.text("p")
+    text = parsed.text("td", "th")
+    assert text.index("height") < text.index("width")
+    for cell in ("20", "-0.1000", "20,000", "0.0010", "-10"):
+        assert cell in text.split("\n"), cell
+
+
+def test_weights_of_a_run_that_tells_no_deviations_are_raw_and_said_to_be() -> None:
+    value = weighted(None)
+    del value["series"][0]["deviations"]
+    _, parsed = page_of(value)
+    figure = drawn(parsed)["weights"]
+    assert [note["text"] for note in figure["layout"]["annotations"]] == ["width", "height"]
+    assert figure["layout"]["yaxis"]["range"] != figure["layout"]["yaxis2"]["range"]
+    assert "In raw units" in parsed.text("p")
+    assert "raw weight" in parsed.text("th")
+
+
+def test_with_five_classes_the_weights_show_five() -> None:
+    labels = [f"class {at}" for at in range(5)]
+    point = span(0, dict.fromkeys(labels, 9), dict.fromkeys(labels, 0.9), deviations=[1.0, 2.0])
+    point |= {"weights": [[0.1 * at, 1.0] for at in range(5)], "weights_of": labels}
+    _, parsed = page_of(summary([point], labels, positive=None))
+    assert {trace["name"] for trace in drawn(parsed)["weights"]["data"]} == set(labels)
+    assert "weight, class 4" in parsed.text("th")
+
+
+# Words ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_date_is_that_of_the_first_row() -> None:
+    _, parsed = page_of(vanishing() | {"first_event_time": 1_703_000_000_000})
+    assert "2023-12-19 to" in parsed.text("p")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("stream", " · "), ("streams", "streams ·"), ("electricity", "stream electricity ·")]
+)
+def test_the_stream_is_named_once(name: str, words: str) -> None:
+    text = page_of(summary([], stream=name))[1].text("p")
+    assert words in text
+    assert "stream stream" not in text
+
+
+def test_a_verified_run_without_a_plane_is_not_said_to_have_weights() -> None:
+    value = summary([], verified=True)
+    assert "same weights" not in page_of(value)[1].text()
+    assert "there is no plane" in page_of(value)[1].text()
+    assert "same weights" in usual()[1].text()

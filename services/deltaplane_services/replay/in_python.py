@@ -112,7 +112,7 @@ class Replayed:
     def report(self, path: str | os.PathLike[str], plots: str | os.PathLike[str] | None = None) -> None:
         """Write the page that ``deltaplane replay --report`` writes, which opens offline, and pictures to a directory.
 
-        Raises :class:`DeltaplaneError` if matplotlib is not installed, or the file cannot be written.
+        Raises :class:`DeltaplaneError` if plotly is not installed, or the file cannot be written.
         """
         from deltaplane_services.observe.report.record import run_of
         from deltaplane_services.observe.report.report_outputs import check_outputs, draw

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from deltaplane.arrays import Floats
-from deltaplane_services.observe.report.canvas import (
-    Axis,
-    Frame,
-    Line,
-    class_column,
-    column,
-    mark_spans,
-    scale_counts,
-    short,
-    stream_axes,
-    strips,
-    time_text,
-)
-from deltaplane_services.observe.report.matrix import draw_matrix, matrix_table
+from deltaplane_services.observe.report.labels import time_text
+from deltaplane_services.observe.report.matrix import matrix_of, matrix_table
+from deltaplane_services.observe.report.pictures import Axis, Chart, Line, Panel, class_column, column
 from deltaplane_services.observe.report.record import Run
-from deltaplane_services.observe.report.style import Ink, inks, light
+from deltaplane_services.observe.report.style import Ink, inks
 from deltaplane_services.observe.report.value_tables import Table, cell
+from deltaplane_services.observe.report.weights import Weights
 
 __all__ = [
     "CLASSES_IN_ONE_PLOT",
     "MOST_CLASSES",
     "MOST_FEATURES",
     "SHARE_OF",
-    "Chart",
     "axis_of",
     "charts_of",
     "gmeans",
@@ -48,18 +35,6 @@ CLASSES_IN_ONE_PLOT = 4
 """Above this, recalls are drawn in a strip for each class: lines that cross all the time cannot be told apart."""
 
 MOST_FEATURES = 8
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One picture: ``draw`` makes the figure for a width, ``along_stream`` says whether x is the rows of the stream."""
-
-    name: str
-    title: str
-    note: str
-    table: Table
-    draw: Callable[[Frame], Figure]
-    along_stream: bool = True
 
 
 def charts_of(run: Run) -> list[Chart]:
@@ -112,94 +87,63 @@ def stream_table(run: Run, columns: dict[str, Floats]) -> Table:
     return Table(head, tuple(body), keys=tuple(span.rows_to for span in run.spans))
 
 
+def _along(run: Run, name: str, title: str, note: str, panels: Sequence[Panel], values: dict[str, Floats]) -> Chart:
+    """A picture along the stream."""
+    return Chart(name, title, note, stream_table(run, values), tuple(panels), axis_of(run), vanished(run))
+
+
 def _gmean(run: Run) -> Chart:
-    axis, one, lately = axis_of(run), gmeans(run, lately=False), gmeans(run, lately=True)
-    overall = run.measures["gmean"]
-    lines = [Line("each span of rows", one, Ink(light("line1"), ()), width=0.9, opacity=0.5)]
-    lines += [Line("lately", lately, Ink(light("line1"), ()), width=2.2)]
+    one, lately, overall = gmeans(run, lately=False), gmeans(run, lately=True), run.measures["gmean"]
+    lines = [Line("each span of rows", one, Ink("line1"), width=0.9, opacity=0.5)]
+    lines += [Line("lately", lately, Ink("line1"), width=2.2)]
     if math.isfinite(overall):
-        whole = np.full(len(axis.rows), overall)
-        lines += [Line(f"all rows: {overall:.4f}", whole, Ink(light("line2"), (5.0, 3.0)), width=1.4)]
-
-    def draw(frame: Frame) -> Figure:
-        figure, axes = stream_axes(frame, axis, 230, lines)
-        axes.set_ylim(-0.02, 1.02)
-        mark_spans(axes, vanished(run))
-        return figure
-
+        whole = np.full(len(run.spans), overall)
+        lines += [Line(f"all rows: {overall:.4f}", whole, Ink("line2", (5.0, 3.0)), width=1.4)]
     note = (
         "Test, then train: every row is scored by the model that existed before it. 'Lately' is over the last fortieth"
         " of the spans. The line breaks where a class has no rows to be scored; shaded: a class has no live rows."
     )
-    return Chart("gmean", "G-mean", note, stream_table(run, {"lately": lately, "this span": one}), draw)
+    panels = [Panel(tuple(lines), "share", 230)]
+    return _along(run, "gmean", "G-mean", note, panels, {"lately": lately, "this span": one})
 
 
 def _recalls(run: Run, shown: Sequence[str]) -> Chart:
-    axis, pens = axis_of(run), inks(shown)
-    tables = [span.lately_recalls for span in run.spans]
+    pens, tables = inks(shown), [span.lately_recalls for span in run.spans]
     values = {label: class_column(tables, label) for label in shown}
-
-    def draw(frame: Frame) -> Figure:
-        if len(shown) <= CLASSES_IN_ONE_PLOT:
-            figure, axes = stream_axes(frame, axis, 200, [Line(label, values[label], pens[label]) for label in shown])
-            axes.set_ylim(-0.02, 1.02)
-            mark_spans(axes, vanished(run))
-            return figure
-        rows = [(label, [Line("", values[label], Ink(light("line1"), ()), width=1.7)]) for label in shown]
-        figure, every = strips(frame, axis, 42, rows)
-        for axes, label in zip(every, shown, strict=True):
-            axes.set_ylim(-0.06, 1.06)
-            axes.set_yticks([0, 0.5, 1], ["0", "", "1"])
-            axes.fill_between(axis.rows, values[label], 0.0, color=light("line1"), alpha=0.13, linewidth=0)
-        return figure
-
+    panels = [Panel(tuple(Line(label, values[label], pens[label]) for label in shown), "share", 200)]
+    if len(shown) > CLASSES_IN_ONE_PLOT:
+        panels = [_strip(label, values[label], 42) for label in shown]
     left_out = _left_out(run, shown)
     note = f"Share predicted right of each class, lately.{left_out} The line breaks where a class has no rows."
-    return Chart("recall", "Recall by class", note, stream_table(run, values), draw)
+    return _along(run, "recall", "Recall by class", note, panels, values)
+
+
+def _strip(name: str, shares: Floats, height: int) -> Panel:
+    """A low plot of shares, filled."""
+    return Panel((Line("", shares, Ink("line1"), width=1.6, filled=True),), "share", height, name)
 
 
 def _imbalance(run: Run) -> Chart:
-    axis, values = axis_of(run), column([span.imbalance_ratio for span in run.spans])
-
-    def draw(frame: Frame) -> Figure:
-        figure, axes = stream_axes(frame, axis, 110, [Line("", values, Ink(light("ink"), ()), width=1.6)])
-        scale_counts(axes, frame, [values], lowest=1.0)
-        mark_spans(axes, vanished(run))
-        return figure
-
+    values = column([span.imbalance_ratio for span in run.spans])
+    panels = [Panel((Line("", values, Ink("ink"), width=1.6),), "count", 110, lowest=1.0)]
     note = "Live rows of the largest class over those of the smallest that has any; 1 is balanced."
-    return Chart("imbalance", "Imbalance ratio", note, stream_table(run, {"imbalance ratio": values}), draw)
+    return _along(run, "imbalance", "Imbalance ratio", note, panels, {"imbalance ratio": values})
 
 
 def _counts(run: Run, shown: Sequence[str]) -> Chart:
-    axis, pens = axis_of(run), inks(shown)
-    tables = [span.counts for span in run.spans]
+    pens, tables = inks(shown), [span.counts for span in run.spans]
     values = {label: class_column(tables, label, zero_is_gap=True) for label in shown}
-
-    def draw(frame: Frame) -> Figure:
-        lines = [Line(label, values[label], pens[label]) for label in shown]
-        figure, axes = stream_axes(frame, axis, 150, lines)
-        scale_counts(axes, frame, values.values(), lowest=0.0)
-        mark_spans(axes, vanished(run))
-        return figure
-
+    panels = [Panel(tuple(Line(label, values[label], pens[label]) for label in shown), "count", 150)]
     note = f"Rows of each class in the window.{_left_out(run, shown)} The line breaks where a class has none."
-    return Chart("counts", "Live rows by class", note, stream_table(run, values), draw)
+    return _along(run, "counts", "Live rows by class", note, panels, values)
 
 
 def _sigmas(run: Run, shown: Sequence[str]) -> Chart:
-    axis, pens = axis_of(run), inks(shown)
-    tables = [span.sigmas for span in run.spans]
+    pens, tables = inks(shown), [span.sigmas for span in run.spans]
     values = {label: class_column(tables, label) for label in shown}
-
-    def draw(frame: Frame) -> Figure:
-        figure, axes = stream_axes(frame, axis, 110, [Line(label, values[label], pens[label]) for label in shown])
-        scale_counts(axes, frame, values.values(), lowest=0.0)
-        mark_spans(axes, vanished(run))
-        return figure
-
+    panels = [Panel(tuple(Line(label, values[label], pens[label]) for label in shown), "count", 110)]
     note = f"What a row of each class weighs when the plane is solved.{_left_out(run, shown)}"
-    return Chart("sigmas", "Class weights σ", note, stream_table(run, values), draw)
+    return _along(run, "sigmas", "Class weights σ", note, panels, values)
 
 
 SHARE_OF = {"windows": "window {}", "C": "C = {}", "weightings": "weighting: {}", "cuts": "cut: {}"}
@@ -208,7 +152,6 @@ SHARE_OF = {"windows": "window {}", "C": "C = {}", "weightings": "weighting: {}"
 
 def _blend(run: Run) -> Chart:
     """A strip for each choice of the automatic mode: its share in the plane."""
-    axis = axis_of(run)
     names = dict.fromkeys(
         (kind, choice) for span in run.spans for kind in SHARE_OF for choice in span.blend.get(kind, ())
     )
@@ -216,79 +159,54 @@ def _blend(run: Run) -> Chart:
         SHARE_OF[kind].format(choice): column([span.blend.get(kind, {}).get(choice, math.nan) for span in run.spans])
         for kind, choice in names
     }
-
-    def draw(frame: Frame) -> Figure:
-        rows = [(name, [Line("", shares, Ink(light("line1"), ()), width=1.4)]) for name, shares in values.items()]
-        figure, every = strips(frame, axis, 30, rows)
-        for axes, shares in zip(every, values.values(), strict=True):
-            axes.set_ylim(-0.06, 1.06)
-            axes.set_yticks([0, 1], ["0", "1"])
-            axes.fill_between(axis.rows, shares, 0.0, color=light("line1"), alpha=0.13, linewidth=0)
-        return figure
-
+    panels = [_strip(name, shares, 30) for name, shares in values.items()]
     note = (
         "The plane is a blend of candidates: one for each window, C, weighting and cut. Each strip is the share of all"
         " candidates with that choice; better recent G-mean, larger share."
     )
-    return Chart("blend", "What the plane leans to", note, stream_table(run, values), draw)
+    return _along(run, "blend", "What the plane leans to", note, panels, values)
 
 
 def _weights(run: Run) -> Chart:
-    """A strip for each feature: in raw units features have scales of their own, so that one y axis would hide most."""
-    axis = axis_of(run)
-    with_plane = {label for span in run.spans for label in span.weights}
-    classes = [label for label in run.main_classes(CLASSES_IN_ONE_PLOT) if label in with_plane] or sorted(with_plane)[
-        :1
-    ]
-    pens = inks(run.main_classes(MOST_CLASSES)) if len(classes) > 1 else {classes[0]: Ink(light("line1"), ())}
-    planes = {label: _weights_of(run, label) for label in classes}
-    strength = np.nanmean([np.nan_to_num(np.abs(plane)).mean(axis=0) for plane in planes.values()], axis=0)
-    top = np.argsort(-strength, kind="stable")[:MOST_FEATURES].tolist()
-
-    def draw(frame: Frame) -> Figure:
-        lines = {
-            feature: [
-                Line(label if len(classes) > 1 else "", planes[label][:, feature], pens[label], width=1.6)
-                for label in classes
-            ]
-            for feature in top
-        }
-        figure, every = strips(frame, axis, 46, [(run.features[feature], lines[feature]) for feature in top])
-        for axes, feature in zip(every, top, strict=True):
-            values = np.concatenate([[0.0], *(plane[:, feature] for plane in planes.values())])
-            low, high = float(np.nanmin(values)), float(np.nanmax(values))
-            room = 0.06 * (high - low) or 1.0
-            axes.set_ylim(low - room, high + room)
-            axes.set_yticks(sorted({low, 0.0, high} if min(-low, high) > 0.25 * (high - low) else {low, high}))
-            axes.yaxis.set_major_formatter(lambda value, _: short(value, 2))
-            mark_spans(axes, vanished(run))
-            axes.axhline(0.0, color=light("edge"), linewidth=1.0)
-        return figure
-
-    table = {
-        _weight_name(run, feature, label, classes): planes[label][:, feature] for feature in top for label in classes
-    }
-    return Chart("weights", "Weights of the plane", _weights_note(run, classes, top), stream_table(run, table), draw)
+    """A strip for each of the strongest features, a line for each class."""
+    weights = Weights(run, MOST_CLASSES)
+    top, classes = weights.strongest(MOST_FEATURES), weights.classes
+    pens = inks(run.main_classes(MOST_CLASSES)) if len(classes) > 1 else {classes[0]: Ink("line1")}
+    of_all = _limits([plane[:, top] for plane in weights.by_class.values()])
+    panels = []
+    for feature in top:
+        columns = {label: plane[:, feature] for label, plane in weights.by_class.items()}
+        lines = [
+            Line(label if len(classes) > 1 else "", values, pens[label], width=1.6) for label, values in columns.items()
+        ]
+        # Standardized weights have one unit, and so one scale; raw ones have as many as there are features.
+        limits = of_all if weights.standardized else _limits(list(columns.values()))
+        panels.append(Panel(tuple(lines), "signed", 46, run.features[feature], limits=limits))
+    values = {weights.name(feature, label): weights.by_class[label][:, feature] for feature in top for label in classes}
+    return _along(run, "weights", "Weights of the plane", _weights_note(run, weights, top), panels, values)
 
 
-def _weights_of(run: Run, label: str) -> Floats:
-    """float64[spans, features]: NaN where there is no plane with the class on its positive side."""
-    gap = (math.nan,) * len(run.features)
-    return np.asarray([span.weights.get(label, gap) for span in run.spans], dtype=np.float64)
+def _limits(values: Sequence[Floats]) -> tuple[float, float]:
+    """From the lowest to the highest value, zero among them."""
+    every = np.concatenate([[0.0], *(np.ravel(part) for part in values)])
+    low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    return (low, high) if low < high else (-1.0, 1.0)
 
 
-def _weight_name(run: Run, feature: int, label: str, classes: Sequence[str]) -> str:
-    return run.features[feature] if len(classes) == 1 else f"{run.features[feature]}, {label}"
-
-
-def _weights_note(run: Run, classes: Sequence[str], top: Sequence[int]) -> str:
-    which = f"Above zero a feature speaks for {classes[0]!r}."
-    if len(classes) > 1:
+def _weights_note(run: Run, weights: Weights, top: Sequence[int]) -> str:
+    which = f"Above zero a feature speaks for {weights.classes[0]!r}."
+    if len(weights.classes) > 1:
         which = "Above zero a feature speaks for the line's class."
     number = len(run.features)
     which += " Where no plane can be solved the last good one stays."
     some = f" The {len(top)} of {number:,} features with the largest weights." if len(top) < number else ""
-    return f"{which} In raw units, so every feature has a scale of its own.{some}"
+    unit = (
+        "Standardized: each weight times the deviation of its feature over the live rows, so that weights can be"
+        " compared."
+        if weights.standardized
+        else "In raw units, so every feature has a scale of its own: the run does not tell the deviations of features."
+    )
+    return f"{which} {unit}{some}"
 
 
 def _confusion(run: Run) -> Chart:
@@ -296,16 +214,14 @@ def _confusion(run: Run) -> Chart:
         "Rows by their true class and the predicted one, of all rows scored."
         " The stronger the colour, the larger the share of its true class."
     )
-    table = matrix_table(run, MOST_CLASSES)
-    return Chart(
-        "confusion", "Confusion", note, table, lambda frame: draw_matrix(frame, run, MOST_CLASSES), along_stream=False
-    )
+    matrix = matrix_of(run, MOST_CLASSES)
+    return Chart("confusion", "Confusion", note, matrix_table(matrix), matrix=matrix)
 
 
-def vanished(run: Run) -> list[tuple[float, float]]:
+def vanished(run: Run) -> tuple[tuple[float, float], ...]:
     """Parts of the stream where a class that had live rows has none left; with few classes, else it says little."""
     if len(run.classes) > CLASSES_IN_ONE_PLOT:
-        return []
+        return ()
     parts: list[tuple[float, float]] = []
     seen: set[str] = set()
     for span in run.spans:
@@ -315,7 +231,7 @@ def vanished(run: Run) -> list[tuple[float, float]]:
             first = parts.pop()[0] if joined else float(span.rows_from)
             parts.append((first, float(span.rows_to)))
         seen |= live
-    return parts
+    return tuple(parts)
 
 
 def _left_out(run: Run, shown: Sequence[str]) -> str:

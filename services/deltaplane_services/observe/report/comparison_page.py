@@ -6,14 +6,13 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from deltaplane.arrays import Floats
-from deltaplane_services.observe.report.canvas import Axis, Frame, Line, column, scale_counts, stream_axes
-from deltaplane_services.observe.report.charts import Chart, gmeans
+from deltaplane_services.observe.report.charts import gmeans
 from deltaplane_services.observe.report.compare import Runs, best, comparison
 from deltaplane_services.observe.report.elements import document, element, table
-from deltaplane_services.observe.report.page import figure, header
+from deltaplane_services.observe.report.page import figure, figures, header
+from deltaplane_services.observe.report.pictures import Axis, Chart, Line, Panel, column
 from deltaplane_services.observe.report.style import inks
 from deltaplane_services.observe.report.value_tables import Table, cell
 
@@ -32,11 +31,11 @@ def comparison_page(runs: Runs) -> str:
     note = "Bold: the best of a measure. Sensitivity is the recall of each run's own positive class."
     measures = element("section", element("h2", "Measures"), element("p", note, class_="note"), shown, class_="card")
     charts = _charts({name: run for name, run in runs.items() if run.spans})
-    last = max((float(run.spans[-1].rows_to) for run in runs.values() if run.spans), default=0.0)
     return document(
         f"{title} – Deltaplane",
+        figures(charts),
         header("Deltaplane", title, " · ".join(runs)),
-        element("main", measures, [figure(chart, 0.0, last) for chart in charts]),
+        element("main", measures, [figure(chart) for chart in charts]),
     )
 
 
@@ -46,27 +45,19 @@ def _charts(runs: Runs) -> list[Chart]:
     lately = {name: gmeans(run, lately=True) for name, run in runs.items()}
     ratios = {name: column([span.imbalance_ratio for span in run.spans]) for name, run in runs.items()}
 
-    def gmean(frame: Frame) -> Figure:
-        drawn, axes = stream_axes(frame, _axis(runs), 260, _lines(runs, lately))
-        axes.set_ylim(-0.02, 1.02)
-        return drawn
-
-    def imbalance(frame: Frame) -> Figure:
-        drawn, axes = stream_axes(frame, _axis(runs), 150, _lines(runs, ratios))
-        scale_counts(axes, frame, ratios.values(), lowest=1.0)
-        return drawn
-
     of_gmean = "Over the last fortieth of the spans of each run. A line breaks where a class has no rows to be scored."
     of_ratio = "Live rows of the largest class over those of the smallest that has any."
+    axis = _axis(runs)
+    shares, counts = Panel(_lines(runs, lately), "share", 260), Panel(_lines(runs, ratios), "count", 150, lowest=1.0)
     return [
-        Chart("gmean", "G-mean, lately", of_gmean, _values(runs, lately), gmean),
-        Chart("imbalance", "Imbalance ratio", of_ratio, _values(runs, ratios), imbalance),
+        Chart("gmean", "G-mean, lately", of_gmean, _values(runs, lately), (shares,), axis),
+        Chart("imbalance", "Imbalance ratio", of_ratio, _values(runs, ratios), (counts,), axis),
     ]
 
 
-def _lines(runs: Runs, values: Mapping[str, Floats]) -> list[Line]:
+def _lines(runs: Runs, values: Mapping[str, Floats]) -> tuple[Line, ...]:
     pens = inks(tuple(runs))
-    return [Line(name, values[name], pens[name], rows=_rows(runs, name)) for name in runs]
+    return tuple(Line(name, values[name], pens[name], rows=_rows(runs, name)) for name in runs)
 
 
 def _rows(runs: Runs, name: str) -> Floats:

@@ -1,20 +1,24 @@
 """A page as a tree of elements. Text goes in as text and is escaped when the tree is written: no other way in.
 
-Script and style are the only two that are written as they are, and are files of this package. The page forbids itself,
-in its own head, to load anything or to run anything but these two, known by their SHA-256.
+Scripts and styles are all that is written as it is: files of this package, and the script of Plotly, which the page's
+own unpacks. The page forbids itself, in its own head, to load anything or to run anything but these, known by their
+SHA-256.
 """
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from collections.abc import Iterable
 from importlib.resources import files
+from typing import Any
 from xml.etree import ElementTree as ET
 
 from deltaplane import __version__
-from deltaplane_services.observe.report.style import css_variables
+from deltaplane_services.observe.report.plotly_figures import library
+from deltaplane_services.observe.report.style import COLOURS, css_variables
 from deltaplane_services.observe.report.value_tables import Table
 
 __all__ = ["Element", "clean", "document", "element", "table"]
@@ -66,15 +70,20 @@ def table(content: Table, *, name: str, text: bool = False, low: bool = False) -
     return element("div", inner, class_=kind, role="region", tabindex="0", aria_label=name)
 
 
-def document(title: str, *body: Element) -> str:
-    """A whole page, as text."""
+_RULES = "X{}"
+"""A style sheet that Plotly finds by its id and adds its rules to; it may make none itself."""
+
+
+def document(title: str, figures: dict[str, Any], *body: Element) -> str:
+    """A whole page, as text. ``figures``: what the script draws, by the ids of the elements that it is drawn in."""
     style = f":root{{color-scheme:light;{css_variables(dark=False)}}}"
     dark = f"color-scheme:dark;{css_variables(dark=True)}"
     style += f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}'
     style += f':root[data-theme="dark"]{{{dark}}}\n' + _own("page.css")
-    script = _own("page.js")
+    script, drawer = _own("page.js"), library()
     policy = (
-        f"default-src 'none'; style-src '{_fingerprint(style)}'; script-src '{_fingerprint(script)}'; img-src data:;"
+        f"default-src 'none'; style-src '{_fingerprint(style)}' '{_fingerprint(_RULES)}';"
+        f" script-src '{_fingerprint(script)}' '{_fingerprint(drawer.text)}'; img-src data:;"
         " base-uri 'none'; form-action 'none'"
     )
     head = element(
@@ -86,16 +95,26 @@ def document(title: str, *body: Element) -> str:
         element("title", title),
         element("link", rel="icon", href="data:,"),
         _raw("style", style),
+        _raw("style", _RULES, id="plotly.js-style-global"),
     )
     footer = element("footer", f"Made by Deltaplane {__version__}. This page is complete in itself and loads nothing.")
-    page = element("html", head, element("body", *body, footer, _raw("script", script)), lang="en")
+    colours = {pair[0]: name for name, pair in COLOURS.items()}
+    # In JSON the sign that could end a script can be written in another way.
+    drawn = json.dumps({"colours": colours, "figures": figures}, separators=(",", ":")).replace("<", "\\u003c")
+    scripts = [
+        _raw("script", drawer.packed, id="library", type="application/gzip"),
+        _raw("script", drawn, id="figures", type="application/json"),
+        _raw("script", script),
+    ]
+    guards = (element("template", id=guard) for guard in drawer.guards)
+    page = element("html", head, element("body", *body, footer, guards, scripts), lang="en")
     return f"<!DOCTYPE html>\n{ET.tostring(page, encoding='unicode', method='html')}\n"
 
 
-def _raw(tag: str, text: str) -> Element:
+def _raw(tag: str, text: str, **attributes: str) -> Element:
     """Style or script: in HTML they hold no markup, so they are written as they are."""
     assert "</" not in text and "<!--" not in text, "what ends the element early must not stand in it"  # noqa: PT018
-    made = ET.Element(tag)
+    made = element(tag, **attributes)
     made.text = text
     return made
 

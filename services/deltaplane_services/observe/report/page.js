@@ -1,5 +1,5 @@
 "use strict";
-(() => {
+(async () => {
   // Light and dark: what the system prefers, until the button says otherwise.
   const root = document.documentElement;
   const button = document.querySelector("button.theme");
@@ -7,68 +7,109 @@
   const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
   const label = () => { button.textContent = isDark() ? "Light" : "Dark"; };
   button.hidden = false;
-  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; label(); });
-  system.addEventListener("change", label);
   label();
 
-  // A line at the pointer, in all pictures along the stream, and the values there, taken from the tables.
-  const charts = [...document.querySelectorAll("figure.along")].map((figure) => {
-    const rows = [...figure.querySelectorAll("tbody tr")];
-    return {
-      plot: figure.querySelector(".plot"),
-      cross: figure.querySelector(".cross"),
-      readout: figure.querySelector(".readout"),
-      first: Number(figure.dataset.first),
-      last: Number(figure.dataset.last),
-      head: [...figure.querySelectorAll("thead th")].map((cell) => cell.textContent),
-      rows,
-      keys: rows.map((row) => Number(row.dataset.row)),
-    };
-  });
-  const place = (keys, row) => {
-    let low = 0, high = keys.length - 1;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (keys[middle] < row) low = middle + 1; else high = middle;
+  // Plotly is carried compressed. As text of a script element it runs only if it is what the page's policy names.
+  const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (letter) => letter.charCodeAt(0));
+  const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const script = document.createElement("script");
+  script.textContent = await new Response(unpacked).text();
+  document.head.append(script);
+
+  // Figures are described in light colours; each is a CSS variable of another value in the dark.
+  const { colours, figures } = JSON.parse(document.getElementById("figures").textContent);
+  const painted = (value, isColour) => {
+    if (Array.isArray(value)) return value.map((part) => painted(part, isColour));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, painted(part, /colou?r/.test(key))]));
     }
-    return low > 0 && row - keys[low - 1] < keys[low] - row ? low - 1 : low;
+    const name = isColour && colours[value];
+    return name ? getComputedStyle(root).getPropertyValue(`--${name}`).trim() : value;
   };
-  const visible = (plot) => [...plot.querySelectorAll("svg")].find((svg) => svg.getBoundingClientRect().width > 0);
-  const show = (row) => {
-    for (const chart of charts) {
-      const svg = visible(chart.plot);
-      if (!svg || !chart.keys.length) continue;
-      const at = place(chart.keys, row);
-      const left = Number(svg.dataset.left), right = Number(svg.dataset.right);
-      const share = (chart.keys[at] - chart.first) / (chart.last - chart.first || 1);
-      chart.cross.style.left = `${(left + share * (right - left)) * svg.getBoundingClientRect().width}px`;
-      chart.cross.hidden = false;
-      const cells = [...chart.rows[at].children].map((cell) => cell.textContent);
-      chart.readout.textContent = cells.map((cell, i) => (i && chart.head[i] !== "event time" ? `${chart.head[i]} ${cell}` : i ? cell : `row ${cell}`)).join("   ");
-    }
+
+  // Ticks at round rows, so many as there is room for, with the event time there.
+  const day = 86400000;
+  const written = (time, days) => {
+    const look = days > 300 ? { month: "short", year: "numeric" } : days > 0.25 ? { day: "numeric", month: "short" } : {};
+    if (days <= 3) Object.assign(look, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+    if (days <= 0.25) look.second = "2-digit";
+    return new Date(time).toLocaleString("en-GB", { ...look, timeZone: "UTC" });
   };
-  const hide = () => {
-    for (const chart of charts) { chart.cross.hidden = true; chart.readout.textContent = ""; }
+  const timeAt = ({ rows, times }, row) => {
+    const after = rows.findIndex((at) => at >= row);
+    if (after <= 0) return times[after < 0 ? times.length - 1 : 0];
+    return times[after - 1] + ((times[after] - times[after - 1]) * (row - rows[after - 1])) / (rows[after] - rows[after - 1]);
+  };
+  const axisOf = (figure, [first, last], width) => {
+    const rough = (last - first) / Math.max(2, Math.floor(width / 90)), size = 10 ** Math.floor(Math.log10(rough));
+    const step = Math.max(1, size * [1, 2, 5, 10].find((times) => times * size >= rough));
+    const tickvals = [];
+    for (let row = Math.ceil(first / step) * step; row <= last; row += step) tickvals.push(row);
+    const days = figure.times && (timeAt(figure, last) - timeAt(figure, first)) / day;
+    const ticktext = tickvals.map((row, at) => {
+      const text = (at ? "" : "row ") + row.toLocaleString("en-US");
+      return figure.times ? `${text}<br>${written(timeAt(figure, row), days)}` : text;
+    });
+    return { "xaxis.range": [first, last], "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext };
+  };
+
+  const plots = Object.keys(figures).map((id) => document.getElementById(id));
+  const along = plots.filter((plot) => plot.closest(".along"));
+  const touched = matchMedia("(pointer: coarse)").matches;
+  const config = { displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
+  const draw = async (plot) => {
+    const figure = figures[plot.id], layout = painted(figure.layout);
+    layout.width = plot.clientWidth;
+    layout.dragmode = touched || !along.includes(plot) ? false : "zoom";
+    config.displayModeBar = !touched && along.includes(plot);
+    config.toImageButtonOptions = { format: "svg", filename: plot.id.replace("plot-", "") };
+    await Plotly.react(plot, painted(figure.data), layout, config);
+    if (plot.clientWidth < 600) await Plotly.relayout(plot, figure.narrow);
+    if (along.includes(plot)) await spread(plot, figure.range ?? figure.layout.xaxis.range);
+  };
+  const spread = (plot, range) => {
+    figures[plot.id].range = range;
+    return Plotly.relayout(plot, axisOf(figures[plot.id], range, plot.clientWidth));
+  };
+  let drawing = 0;
+  const drawAll = async () => {
+    drawing += 1;
+    root.dataset.drawn = "no";
+    await Promise.all(plots.map(draw));
+    drawing -= 1;
+    if (!drawing) root.dataset.drawn = "yes";
+  };
+  button.addEventListener("click", () => { root.dataset.theme = isDark() ? "light" : "dark"; label(); drawAll(); });
+  system.addEventListener("change", () => { label(); drawAll(); });
+  let width = innerWidth;
+  addEventListener("resize", () => { if (innerWidth !== width) { width = innerWidth; drawAll(); } });
+
+  // All pictures along the stream are of the same rows: they are looked at, and zoomed into, together.
+  const look = (row, but) => {
+    for (const plot of along) if (plot !== but) Plotly.Fx.hover(plot, row === null ? [] : { xval: row }, "xy");
   };
   let shown = null;
-  for (const chart of charts) {
-    chart.plot.addEventListener("pointermove", (event) => {
-      const svg = visible(chart.plot);
-      const box = svg.getBoundingClientRect();
-      const left = Number(svg.dataset.left), right = Number(svg.dataset.right);
-      const share = ((event.clientX - box.left) / box.width - left) / (right - left);
-      shown = chart.first + Math.min(1, Math.max(0, share)) * (chart.last - chart.first);
-      show(shown);
+  await drawAll();
+  for (const plot of along) {
+    plot.on("plotly_hover", ({ event, points }) => { if (event?.isTrusted) { shown = points[0].x; look(shown, plot); } });
+    plot.on("plotly_unhover", ({ event }) => { if (event?.isTrusted) look(null, plot); });
+    plot.on("plotly_relayout", (changed) => {
+      if ("xaxis.tickvals" in changed) return;
+      const first = changed["xaxis.range[0]"] ?? changed["xaxis.range"]?.[0], last = changed["xaxis.range[1]"] ?? changed["xaxis.range"]?.[1];
+      for (const other of along) spread(other, first === undefined ? figures[other.id].layout.xaxis.range : [first, last]);
     });
-    chart.plot.addEventListener("pointerleave", hide);
-    chart.plot.addEventListener("blur", hide);
-    chart.plot.addEventListener("keydown", (event) => {
+    const card = plot.closest("figure"), keys = plot.parentElement;
+    const rows = [...card.querySelectorAll("tbody tr")], head = [...card.querySelectorAll("thead th")];
+    keys.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!step || !chart.keys.length) return;
+      if (!step || !rows.length) return;
       event.preventDefault();
-      const at = shown === null ? 0 : place(chart.keys, shown) + step;
-      shown = chart.keys[Math.min(chart.keys.length - 1, Math.max(0, at))];
-      show(shown);
+      const places = rows.map((row) => Number(row.dataset.row));
+      const at = shown === null ? 0 : Math.min(rows.length - 1, Math.max(0, places.findIndex((row) => row >= shown) + step));
+      shown = places[at];
+      look(shown);
+      card.querySelector(".said").textContent = [...rows[at].children].map((cell, i) => `${head[i].textContent} ${cell.textContent}`).join(", ");
     });
+    keys.addEventListener("blur", () => look(null));
   }
 })();

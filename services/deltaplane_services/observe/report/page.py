@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from deltaplane_services.observe.report.canvas import NARROW, WIDE, Frame, short, time_text
-from deltaplane_services.observe.report.charts import MOST_CLASSES, Chart, axis_of, charts_of
+from deltaplane_services.observe.report.charts import MOST_CLASSES, charts_of
 from deltaplane_services.observe.report.elements import Element, document, element, table
+from deltaplane_services.observe.report.labels import short, time_text
+from deltaplane_services.observe.report.pictures import Chart, Line
+from deltaplane_services.observe.report.plotly_figures import figure_of, narrow_layout
 from deltaplane_services.observe.report.record import Run
-from deltaplane_services.observe.report.svg import inline_svg
 from deltaplane_services.observe.report.value_tables import cell, outcomes_table, rejections_table, settings_table
+from deltaplane_services.observe.report.weights import Weights
 
-__all__ = ["figure", "header", "run_page"]
+__all__ = ["figure", "figures", "header", "run_page"]
 
 
 def run_page(run: Run) -> str:
     """Everything about one replay as one HTML file that needs nothing besides."""
     charts = charts_of(run)
-    axis = axis_of(run) if run.spans else None
-    ends = (axis.first, axis.last) if axis is not None else (0.0, 0.0)
-    along = [figure(chart, *ends) for chart in charts if chart.along_stream]
-    others = [figure(chart, *ends) for chart in charts if not chart.along_stream]
+    along = [figure(chart) for chart in charts if chart.panels]
+    others = [figure(chart) for chart in charts if not chart.panels]
     return document(
         f"{_file_name(run.source)} – Deltaplane replay",
+        figures(charts),
         header("Deltaplane replay", _file_name(run.source), _about(run)),
         element(
             "main",
@@ -31,11 +34,25 @@ def run_page(run: Run) -> str:
             _notices(run),
             _tiles(run),
             along,
+            _last_weights(run),
             _counts(run, others),
             _refused(run),
             _settings(run),
         ),
     )
+
+
+def figures(charts: Sequence[Chart]) -> dict[str, Any]:
+    """What the page's script draws, by the id of the element: Plotly's figures, and the event times along a stream."""
+    drawn = {}
+    for chart in charts:
+        times = None if chart.axis is None else chart.axis.times_milliseconds
+        drawn[f"plot-{chart.name}"] = json.loads(figure_of(chart).to_json()) | {
+            "rows": None if times is None or chart.axis is None else chart.axis.rows.tolist(),
+            "times": None if times is None else times.tolist(),
+            "narrow": narrow_layout(chart),
+        }
+    return drawn
 
 
 def header(kind: str, title: str, about: str) -> Element:
@@ -45,43 +62,56 @@ def header(kind: str, title: str, about: str) -> Element:
     return element("header", words, button, class_="top")
 
 
-def figure(chart: Chart, first: float, last: float) -> Element:
-    """A picture in its wide and its narrow form, of which one is shown, its note, and its table."""
-    readout = element("output", class_="readout") if chart.along_stream else None
+def figure(chart: Chart) -> Element:
+    """The place that a picture is drawn in, with its note, its legend and its table."""
     note = element("p", chart.note, class_="note", id=f"note-{chart.name}")
-    caption = element("figcaption", element("h2", chart.title, id=f"title-{chart.name}"), readout, note)
-    plot = element("div", [_drawn(chart, frame) for frame in (WIDE, NARROW)], class_="plot")
-    if chart.along_stream:
-        plot.append(element("span", class_="cross", hidden=True))
-        plot.set("tabindex", "0")
-        plot.set("role", "group")
-        plot.set("aria-label", f"{chart.title}: arrow keys move along the stream")
+    caption = element("figcaption", element("h2", chart.title, id=f"title-{chart.name}"), note)
+    described = {"aria_labelledby": f"title-{chart.name}", "aria_describedby": f"note-{chart.name}"}
+    plot = element("div", id=f"plot-{chart.name}", class_="plot", role="img", **described)
+    if chart.panels:
+        keys = f"{chart.title}: arrow keys move along the stream"
+        plot = element("div", plot, class_="keys", tabindex="0", role="group", aria_label=keys)
     values = element(
         "details",
         element("summary", "The values as a table"),
-        table(chart.table, name=f"{chart.title}, values", low=not chart.along_stream),
+        table(chart.table, name=f"{chart.title}, values", low=not chart.panels),
     )
+    # What the arrow keys have come to, for whoever hears the page.
+    said = element("output", class_="said") if chart.panels else None
+    kind = "card along" if chart.panels else "card"
+    return element("figure", caption, _legend(chart.legend), plot, said, values, class_=kind, id=f"chart-{chart.name}")
+
+
+def _legend(lines: Sequence[Line]) -> Element | None:
+    """Every name whole, beside a piece of its line."""
+    return (
+        element("ul", (element("li", _sample(line), line.name) for line in lines), class_="legend") if lines else None
+    )
+
+
+def _sample(line: Line) -> Element:
+    pen = {
+        "stroke": f"var(--{line.ink.colour})",
+        "stroke_width": f"{line.width:g}",
+        "stroke_opacity": f"{line.opacity:g}",
+    }
+    dashes = " ".join(f"{length:g}" for length in line.ink.dashes) or None
+    drawn = element("line", x1="0", x2="28", y1="5", y2="5", stroke_dasharray=dashes, **pen)
+    return element("svg", drawn, width="28", height="10", aria_hidden="true")
+
+
+def _last_weights(run: Run) -> Element | None:
+    if not any(span.weights for span in run.spans):
+        return None
+    weights = Weights(run, MOST_CLASSES)
+    how = "weights" if weights.standardized else "raw weights"
+    note = f"Of the last plane, sorted by the size of their {how}; above zero a feature speaks for the class."
+    shown, number = len(weights.last_table.body), len(run.features)
+    note += f" The first {shown} of {number:,} features." if shown < number else ""
+    content = table(weights.last_table, name="Weights of the last plane")
     return element(
-        "figure",
-        caption,
-        plot,
-        values,
-        class_="card along" if chart.along_stream else "card",
-        id=f"chart-{chart.name}",
-        data_first=f"{first:.0f}" if chart.along_stream else None,
-        data_last=f"{last:.0f}" if chart.along_stream else None,
+        "section", element("h2", "Weights at the end"), element("p", note, class_="note"), content, class_="card"
     )
-
-
-def _drawn(chart: Chart, frame: Frame) -> Element:
-    svg = inline_svg(chart.draw, frame, f"{chart.name}-{frame.name}")
-    svg.set("class", frame.name)
-    svg.set("role", "img")
-    svg.set("aria-labelledby", f"title-{chart.name}")
-    svg.set("aria-describedby", f"note-{chart.name}")
-    svg.set("data-left", f"{frame.left / frame.width:.6f}")
-    svg.set("data-right", f"{1.0 - frame.right / frame.width:.6f}")
-    return svg
 
 
 def _file_name(source: str) -> str:
@@ -89,17 +119,23 @@ def _file_name(source: str) -> str:
 
 
 def _about(run: Run) -> str:
-    parts = [f"stream {run.stream}", f"{run.rows:,} rows", f"{len(run.features):,} features"]
+    # A stream of which nobody has said the name is called stream.
+    named = run.stream if run.stream.startswith("stream") else f"stream {run.stream}"
+    parts = [named, f"{run.rows:,} rows", f"{len(run.features):,} features"]
     parts += [f"window {', '.join(run.windows)}", f"{sum(run.counts.values()):,} rows live"]
     if run.has_times:
         known = [span.time_milliseconds for span in run.spans if span.time_milliseconds is not None]
-        parts.append(f"{time_text(known[0])[:10]} to {time_text(known[-1])[:10]}")
+        first = known[0] if run.first_time_milliseconds is None else run.first_time_milliseconds
+        parts.append(f"{time_text(first)[:10]} to {time_text(known[-1])[:10]}")
     return " · ".join(parts)
 
 
 def _verdict(run: Run) -> Element:
+    same = (
+        "same digest, same weights, bit for bit" if run.has_plane else "same digest, bit for bit; there is no plane yet"
+    )
     word, kind, why = {
-        True: ("✓ verified", "good", "refitted from the live rows alone: same digest, same weights, bit for bit"),
+        True: ("✓ verified", "good", f"refitted from the live rows alone: {same}"),
         False: ("✗ NOT verified", "bad", "a fit of the live rows from scratch differs; please report this"),
         None: ("not verified", "", "replay with --verify to have it proved"),
     }[run.verified]

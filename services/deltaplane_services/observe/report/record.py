@@ -37,7 +37,8 @@ class Span:
 
     ``gmean`` and ``recalls`` are of these samples alone, ``lately_gmean`` and ``lately_recalls`` of those and some
     before them. ``time_milliseconds`` is None where the stream has no event times. ``weights``: a class to the weights
-    of the plane that has it on its positive side. ``blend``: in the automatic mode the shares of the plane, by the kind
+    of the plane that has it on its positive side; ``deviations``: those of the features over the live rows, None where
+    they are not known. ``blend``: in the automatic mode the shares of the plane, by the kind
     of choice (windows, C, weightings, cuts) and by the choice.
     """
 
@@ -53,6 +54,7 @@ class Span:
     sigmas: Mapping[str, float]
     weights: Mapping[str, tuple[float, ...]]
     blend: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    deviations: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,7 @@ class Run:
     spans: tuple[Span, ...]
     model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    first_time_milliseconds: int | None = None
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -108,6 +111,11 @@ class Run:
         for (truth, _), count in self.confusion.items():
             totals[truth] += count
         return totals
+
+    @cached_property
+    def has_plane(self) -> bool:
+        """Whether there was ever a plane."""
+        return any(span.weights for span in self.spans) or self.model.get("weights") is not None
 
     @cached_property
     def has_times(self) -> bool:
@@ -166,6 +174,9 @@ def run_of(value: Any, name: str) -> Run:
         spans=_spans(top, len(features)),
         model=dict(model.value),
         settings=dict(top.part("settings").value),
+        first_time_milliseconds=_time(top.whole("first_event_time"))
+        if top.value.get("first_event_time") is not None
+        else None,
     )
 
 
@@ -186,13 +197,11 @@ def _spans(top: _Fields, number_of_features: int) -> tuple[Span, ...]:
 
 
 def _span(part: _Fields, number_of_features: int) -> Span:
-    time = part.whole("watermark")
     lately = part.part("lately")
     return Span(
         rows_from=part.whole("rows_from"),
         rows_to=part.whole("rows_to"),
-        # A stream without event times has them at zero, and one without rows at the least that fits: no date is there.
-        time_milliseconds=time if 0 < abs(time) < _LATEST_TIME_MILLISECONDS else None,
+        time_milliseconds=_time(part.whole("watermark")),
         gmean=part.number("gmean"),
         recalls=part.table("recalls", _Fields.number),
         lately_gmean=lately.number("gmean"),
@@ -202,7 +211,22 @@ def _span(part: _Fields, number_of_features: int) -> Span:
         sigmas=part.table("sigmas", _Fields.number),
         weights=_weights(part, number_of_features),
         blend={kind: part.part("blend").table(kind, _Fields.number) for kind in part.part("blend").value},
+        deviations=_deviations(part, number_of_features),
     )
+
+
+def _time(milliseconds: int) -> int | None:
+    """A stream without event times has them at zero, and one without rows at the least that fits: no date is there."""
+    return milliseconds if 0 < abs(milliseconds) < _LATEST_TIME_MILLISECONDS else None
+
+
+def _deviations(part: _Fields, number_of_features: int) -> tuple[float, ...] | None:
+    if part.value.get("deviations") is None:
+        return None
+    values = part.items("deviations")
+    if len(values) != number_of_features or not all(_is_number(value) and value >= 0 for value in values):
+        raise part.wrong("deviations", f"{number_of_features} numbers from zero up, one for each feature", values)
+    return tuple(map(float, values))
 
 
 def _weights(part: _Fields, number_of_features: int) -> dict[str, tuple[float, ...]]:

@@ -9,7 +9,7 @@ from deltaplane_services.observe.report.compare import Runs
 from deltaplane_services.observe.report.record import ReportError, Run
 from deltaplane_services.system.output_files import check_output, write_text
 
-__all__ = ["check_outputs", "draw", "write_comparison", "write_plots", "write_report"]
+__all__ = ["check_outputs", "draw", "write_comparison", "write_report"]
 
 
 def check_outputs(report: Path | None, plots: Path | None = None) -> None:
@@ -19,8 +19,11 @@ def check_outputs(report: Path | None, plots: Path | None = None) -> None:
     """
     if report is None and plots is None:
         return
-    if importlib.util.find_spec("matplotlib") is None:
-        raise ReportError("pictures are drawn by matplotlib, which is not installed: pip install 'deltaplane[report]'")
+    for asked, library in ((report, "plotly"), (plots, "matplotlib")):
+        if asked is not None and importlib.util.find_spec(library) is None:
+            raise ReportError(
+                f"pictures are drawn by {library}, which is not installed: pip install 'deltaplane[report]'"
+            )
     check_output(report, "report")
     if plots is not None and plots.exists() and not plots.is_dir():
         raise ReportError(f"plots: expected a directory, or a name for one, got the file {str(plots)!r}")
@@ -34,7 +37,11 @@ def draw(run: Run, report: Path | None, plots: Path | None) -> None:
     if report is not None:
         write_report(run, report)
     if plots is not None:
-        write_plots(run, plots)
+        from deltaplane_services.observe.report.charts import charts_of
+        from deltaplane_services.observe.report.plots import write_plots
+
+        _make(plots)
+        write_plots(charts_of(run), run.stream, plots)
 
 
 def write_report(run: Run, to: Path) -> None:
@@ -60,18 +67,3 @@ def _make(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise ReportError(f"plots: the directory {str(directory)!r} cannot be made: {fault.strerror}") from None
-
-
-def write_plots(run: Run, directory: Path) -> list[Path]:
-    """Every picture of a run as PNG and SVG; the files. Raises :class:`ReportError` where they cannot be written."""
-    from deltaplane_services.observe.report.canvas import WIDE, label_of
-    from deltaplane_services.observe.report.charts import charts_of
-    from deltaplane_services.observe.report.svg import write_figure
-
-    written = []
-    _make(directory)
-    for chart in charts_of(run):
-        for ending in (".png", ".svg"):
-            written.append(directory / f"{chart.name}{ending}")
-            write_figure(chart.draw, WIDE, f"{chart.title}: {label_of(run.stream)}", written[-1])
-    return written

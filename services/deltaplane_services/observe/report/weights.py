@@ -1,0 +1,81 @@
+"""Weights that can be ranked: those of a standardized row, a raw weight times the live deviation of its feature."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from deltaplane.arrays import Floats
+from deltaplane.exact.deviations import standardized
+from deltaplane_services.observe.report.record import Run
+from deltaplane_services.observe.report.value_tables import Table, cell
+
+__all__ = ["MOST_FEATURES_IN_A_TABLE", "Weights"]
+
+MOST_FEATURES_IN_A_TABLE = 200
+
+
+class Weights:
+    """The weights along a run of the planes of some classes, of which the run has at least one.
+
+    ``standardized``: they are in standardized units. Where the deviations are not known, as in a run whose statistics
+    were held elsewhere, they are raw.
+    """
+
+    def __init__(self, run: Run, most_classes: int) -> None:
+        with_plane = {label for span in run.spans for label in span.weights}
+        shown = [label for label in run.main_classes(most_classes) if label in with_plane]
+        self.classes: tuple[str, ...] = tuple(shown or sorted(with_plane)[:most_classes])
+        self.standardized = all(span.deviations for span in run.spans if span.weights)
+        self._run = run
+
+    @cached_property
+    def by_class(self) -> Mapping[str, Floats]:
+        """float64[spans, features] of each class; NaN where there is no plane with it on its positive side."""
+        return {label: self._of(label) for label in self.classes}
+
+    def _of(self, label: str) -> Floats:
+        gap = (math.nan,) * len(self._run.features)
+        raw = np.asarray([span.weights.get(label, gap) for span in self._run.spans], dtype=np.float64)
+        if not self.standardized:
+            return raw
+        return standardized(raw, np.asarray([span.deviations or gap for span in self._run.spans], dtype=np.float64))
+
+    def strongest(self, most: int) -> list[int]:
+        """The features whose weights are largest in magnitude, on average along the run and over the classes."""
+        sizes = [np.nan_to_num(np.abs(weights)).mean(axis=0) for weights in self.by_class.values()]
+        order: list[int] = np.argsort(-np.mean(sizes, axis=0), kind="stable")[:most].tolist()
+        return order
+
+    def name(self, feature: int, label: str) -> str:
+        """The feature's name, with the class where there are several."""
+        name = self._run.features[feature]
+        return name if len(self.classes) == 1 else f"{name}, {label}"
+
+    @cached_property
+    def last_table(self) -> Table:
+        """The last plane: its features by the size of their weights, and beside them the weights in raw units."""
+        last = max(at for at, span in enumerate(self._run.spans) if span.weights)
+        span, classes = (
+            self._run.spans[last],
+            [label for label in self.classes if label in self._run.spans[last].weights],
+        )
+        shown = {label: self.by_class[label][last] for label in classes}
+        sizes = np.max(np.abs([*shown.values()]), axis=0)
+        body = []
+        for feature in np.argsort(-sizes, kind="stable")[:MOST_FEATURES_IN_A_TABLE].tolist():
+            row = [cell(float(values[feature])) for values in shown.values()]
+            if self.standardized and span.deviations is not None:
+                row += [cell(span.deviations[feature]), *(cell(span.weights[label][feature]) for label in classes)]
+            body.append((self._run.features[feature], *row))
+        return Table(("feature", *_head(classes, standard=self.standardized)), tuple(body))
+
+
+def _head(classes: Sequence[str], *, standard: bool) -> list[str]:
+    of = [""] if len(classes) == 1 else [f", {label}" for label in classes]
+    if not standard:
+        return [f"raw weight{label}" for label in of]
+    return [*(f"weight{label}" for label in of), "deviation", *(f"raw weight{label}" for label in of)]
