@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import strategies
 from deltaplane.arrays import Int64s
-from deltaplane.exact.deviations import deviations, standardized
+from deltaplane.exact.deviations import deviations, ranked, standardized
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.solve.solver import solve
@@ -78,4 +78,8 @@ def test_a_wide_feature_that_decides_is_above_narrow_ones_that_do_not() -> None:
     grams = {"a": Moments.of_rows(placed[:200]), "b": Moments.of_rows(placed[200:])}
     weights = solve(grams, grid, SolverOptions()).weights[0]
     assert np.abs(weights).argmin() == 0, "in raw units it looks the least of all"
-    assert np.abs(standardized(weights, deviations(grams.values(), grid))).argmax() == 0
+    assert ranked(standardized(weights, deviations(grams.values(), grid))[None])[0] == 0
+
+
+def test_features_are_ranked_by_the_largest_weight_of_any_plane_and_equal_ones_stay_in_order() -> None:
+    assert ranked(np.array([[1.0, -5.0, 1.0, 0.0], [2.0, 0.0, -2.0, 3.0]])).tolist() == [1, 3, 0, 2]

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from deltaplane.exact.deviations import deviations, ranked, standardized
 from deltaplane.log.delta import Source
 from deltaplane.log.model import Model
 from deltaplane.reference import Reference
@@ -111,7 +112,7 @@ def test_the_model_is_shown_and_exported_as_it_is(running: Running) -> None:
     assert model.plane is not None
 
     exported = running.stream.exported()
-    shown = running.stream.run("model", "show").stdout
+    shown = running.stream.run("model", "show", "--raw").stdout
 
     assert exported["digest"] == model.digest
     # A claim makes a new version of the same model.
@@ -120,6 +121,25 @@ def test_the_model_is_shown_and_exported_as_it_is(running: Running) -> None:
     assert exported["intercepts"] == (-model.plane.biases).tolist()
     assert "biases" not in exported, "a bias was to be subtracted, which nobody expects"
     assert all(name in shown for name in ("height", "weight", "age", "intercept", model.digest[:16]))
+
+
+def test_the_weights_that_are_shown_are_ranked_by_the_deviations_of_the_live_rows(running: Running) -> None:
+    model, definition = running.wait_for_batch("the same rows as before"), running.stream.definition
+    assert model.plane is not None
+    spread = deviations(running.reference.statistics().grams().values(), definition.grid)
+    weights = standardized(model.plane.weights, spread)
+
+    ended = running.stream.run("model", "show")
+
+    assert ended.stderr == ""
+    places = [
+        ended.stdout.index(line)
+        for feature in ranked(weights).tolist()
+        for line in re.findall(rf"{definition.features[feature]} .*", ended.stdout)
+        if f"{weights[0, feature]:+.4g}" in line
+    ]
+    assert len(places) == 3
+    assert places == sorted(places)
 
 
 def test_retirements_are_answered_and_leave_what_the_batch_would_without_the_rows(running: Running) -> None:

@@ -246,6 +246,18 @@ def test_what_a_role_may_not_read_is_refused_by_name(guarded: Guarded, role: str
         log.close()
 
 
+def test_whoever_may_read_models_alone_sees_raw_weights_and_is_told_why(guarded: Guarded) -> None:
+    shown = guarded.run("viewer", "model", "show")
+    assert "weights are in raw units" in shown
+    assert f"may not Read topic {NAME}.checkpoints" in shown
+    assert "intercept" in shown
+    assert "raw units" not in guarded.run("viewer", "model", "show", "--raw")
+    # Whoever may read the statistics, too, sees weights that can be ranked.
+    ranked = guarded.run("auditor", "model", "show")
+    assert "weight times deviation" in ranked
+    assert "intercept" not in ranked
+
+
 def test_a_merger_that_may_delete_no_records_says_so_once_and_goes_on(guarded: Guarded, tmp_path: Path) -> None:
     guarded.produce(10, tmp_path)
     (merger,) = [process for process in guarded.stream.processes if "merger" in process.name]

@@ -12,6 +12,7 @@ from html.parser import HTMLParser
 from io import StringIO
 from pathlib import Path
 
+import numpy as np
 import pytest
 from prometheus_client.exposition import generate_latest
 from rich.console import Console
@@ -128,7 +129,8 @@ def test_a_model_is_shown_with_the_names_that_strangers_gave(capsys: pytest.Capt
     shown = model(3, definition, plane=plane(classes), counts=dict.fromkeys(classes, 1), refusal="".join(HOSTILE))
     position = SourcePosition(Source(HOSTILE[0], 0), 1, 0, 0, 0, HOSTILE[1], 0, False)  # noqa: FBT003
     shown_with_sources = model(3, definition, positions=(position,))
-    print_model(shown, definition)
+    print_model(shown, definition, None)
+    print_model(shown, definition, np.ones(2))
     echo(model_line(shown))
     _show(shown_with_sources)
     echo(json_text(model_as_json(shown, definition)).replace("\n", ""))
@@ -175,7 +177,7 @@ def test_a_replay_of_hostile_rows_harms_no_terminal_no_page_and_no_file(
     assert "[bold]hostile.csv:399rows" in "".join(shown.out.split()), "what looks like markup is text"
     require_harmless(out["json"].read_text("utf-8"))
     tags = Tags(out["html"].read_text("utf-8"))
-    assert sum(tag == "script" for tag, _ in tags.found) == 1
+    assert sum(tag == "script" for tag, _ in tags.found) == 3, "the page's own, and two blocks of data"
     assert not [tag for tag, attributes in tags.found if tag == "img" or any(a.startswith("on") for a in attributes)]
     assert tomllib.loads(out["toml"].read_text("utf-8"))["features"]["names"] == header[1:3]
 

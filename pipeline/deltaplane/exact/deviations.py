@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from deltaplane.arrays import Floats
+from deltaplane.arrays import Floats, Positions
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
 
-__all__ = ["deviations", "standardized"]
+__all__ = ["deviations", "ranked", "standardized"]
 
 
 def deviations(grams: Iterable[Moments], grid: Grid) -> Floats:
@@ -42,3 +42,11 @@ def deviations(grams: Iterable[Moments], grid: Grid) -> Floats:
 def standardized(weights: Floats, spread: Floats) -> Floats:
     """Weights float64[..., d] times the deviations float64[d] of their features: how far one deviation moves a row."""
     return np.asarray(weights * spread, dtype=np.float64)
+
+
+def ranked(weights: Floats) -> Positions:
+    """The features intp[d] of weights float64[p, d] by the largest magnitude among the planes, the largest first.
+
+    Equal ones stay in their order.
+    """
+    return np.argsort(-np.abs(weights).max(axis=0), kind="stable")

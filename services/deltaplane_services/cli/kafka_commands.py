@@ -208,13 +208,25 @@ def produce(
 @with_groups
 def model_show(
     stream: StreamOptions,
+    raw: Annotated[bool, typer.Option("--raw", help="Weights in raw units, with the intercept.")] = False,
 ) -> None:
-    """The live model as a table."""
-    from deltaplane_services.operations.model_listing import newest_model, print_model
+    """The live model as a table: its features, those with the largest weights first.
+
+    Weights are standardized: times the deviation of the feature over the live rows, which takes reading checkpoints and
+    the deltas since. Where that cannot be had, they are raw, and the reason is said.
+    """
+    from deltaplane.errors import DeltaplaneError
+    from deltaplane_services.operations.model_listing import live_deviations, newest_model, print_model
 
     settings = stream.settings()
     check(settings, "viewer")
-    print_model(newest_model(settings), settings.definition)
+    model, spread = newest_model(settings), None
+    if not raw and model.plane is not None:
+        try:
+            spread = live_deviations(settings, model)
+        except DeltaplaneError as why:
+            echo(f"weights are in raw units, and cannot be ranked: {why}", typer.colors.YELLOW, err=True)
+    print_model(model, settings.definition, spread)
 
 
 @model_app.command("export")

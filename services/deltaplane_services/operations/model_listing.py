@@ -10,12 +10,17 @@ from typing import Any
 import rich.console
 from rich.table import Table
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DeltaplaneError
+from deltaplane.exact.deviations import deviations, ranked, standardized
+from deltaplane.exact.statistics import Statistics
 from deltaplane.log import confusion
 from deltaplane.log.exported_model import model_tables
+from deltaplane.log.merger import told_apart
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.accepted import readable_checkpoints, state_at
 from deltaplane_services.kafka.clients import reader, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table
@@ -25,7 +30,9 @@ from deltaplane_services.system.printable import plain, sayable
 __all__ = [
     "POLL_SECONDS",
     "NoModel",
+    "StatisticsGone",
     "follow_models",
+    "live_deviations",
     "model_as_json",
     "model_if_any",
     "model_line",
@@ -38,6 +45,10 @@ POLL_SECONDS = 0.2
 
 class NoModel(DeltaplaneError):
     """The models topic holds no model."""
+
+
+class StatisticsGone(DeltaplaneError):
+    """Checkpoints and deltas do not give the statistics behind a model."""
 
 
 def newest_model(settings: ServiceSettings) -> Model:
@@ -53,6 +64,31 @@ def model_if_any(settings: ServiceSettings) -> Model | None:
     follower = ModelFollower(reader(settings, "central"), settings.definition)
     follower.close()
     return follower.model
+
+
+def live_deviations(settings: ServiceSettings, model: Model) -> Floats:
+    """Deviations float64[d], in raw units, of the features over the live rows behind a model.
+
+    A model does not carry its statistics; they are added up from checkpoints and the deltas since, and are the model's
+    where they have its digest. Raises :class:`StatisticsGone` where they have not, what
+    :func:`~deltaplane_services.kafka.accepted.state_at` raises, and :class:`NotAllowed` where those topics may not be
+    read.
+    """
+    definition, central = settings.definition, reader(settings, "central")
+    try:
+        checkpoints, live = readable_checkpoints(settings, central), Statistics(definition.dimension)
+        for position in model.positions:
+            if not position.barred:
+                live = live + state_at(settings, central, checkpoints, position).statistics
+    finally:
+        central.close()
+    if live.digest(definition.data_fingerprint) != model.digest:
+        raise StatisticsGone(
+            f"model {model.version}: checkpoints and deltas add up to other statistics than the model was made from;"
+            " run deltaplane audit to learn why"
+        )
+    grams = told_apart(live, definition).grams(definition.ladder.longest)
+    return deviations(grams.values(), definition.plane_grid)
 
 
 def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf) -> Iterator[Model]:
@@ -102,16 +138,28 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
     return tables
 
 
-def print_model(model: Model, definition: StreamDefinition) -> None:
-    """A model as a table on standard output."""
-    table = Table(title=plain(f"{definition.name}, {model_line(model)}"), title_justify="left")
+def print_model(model: Model, definition: StreamDefinition, spread: Floats | None) -> None:
+    """A model as a table on standard output.
+
+    ``spread`` float64[d]: the deviations of the features. Weights are then standardized, and the features sorted by
+    their size; without, they are raw, in the order of the definition, with the intercept.
+    """
+    # The names of features and classes are text, and never read as markup.
+    console = rich.console.Console(highlight=False, markup=False, emoji=False)
+    console.print(plain(f"{definition.name}, {model_line(model)}"))
+    table = Table()
     if model.plane is not None:
         sides = model.plane.classes if model.plane.positive is None else (model.plane.positive,)
+        shown = model.plane.weights if spread is None else standardized(model.plane.weights, spread)
+        order = range(len(definition.plane_features)) if spread is None else ranked(shown).tolist()
         table.add_column("feature")
         for side in sides:
             table.add_column(plain(side), justify="right")
-        for name, weights in zip(definition.plane_features, model.plane.weights.T.tolist(), strict=True):
-            table.add_row(plain(name), *(f"{weight:.6g}" for weight in weights))
-        table.add_row("intercept", *(f"{-bias:.6g}" for bias in model.plane.biases.tolist()))
-    # The names of features and classes are text, and never read as markup.
-    rich.console.Console(highlight=False, markup=False, emoji=False).print(table)
+        for feature in order:
+            name, weights = definition.plane_features[feature], shown[:, feature].tolist()
+            table.add_row(plain(name), *(f"{weight:{'.6g' if spread is None else '+.4g'}}" for weight in weights))
+        if spread is None:
+            table.add_row("intercept", *(f"{-bias:.6g}" for bias in model.plane.biases.tolist()))
+        console.print(table)
+    if spread is not None:
+        console.print("weight times deviation of its feature over the live rows; --raw: raw weights")

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from deltaplane.arrays import Floats
-from deltaplane.exact.deviations import standardized
+from deltaplane.exact.deviations import ranked, standardized
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.value_tables import Table, cell
 
@@ -64,9 +64,8 @@ class Weights:
             [label for label in self.classes if label in self._run.spans[last].weights],
         )
         shown = {label: self.by_class[label][last] for label in classes}
-        sizes = np.max(np.abs([*shown.values()]), axis=0)
         body = []
-        for feature in np.argsort(-sizes, kind="stable")[:MOST_FEATURES_IN_A_TABLE].tolist():
+        for feature in ranked(np.array([*shown.values()]))[:MOST_FEATURES_IN_A_TABLE].tolist():
             row = [cell(float(values[feature])) for values in shown.values()]
             if self.standardized and span.deviations is not None:
                 row += [cell(span.deviations[feature]), *(cell(span.weights[label][feature]) for label in classes)]
