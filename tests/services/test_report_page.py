@@ -350,6 +350,19 @@ def test_weights_are_ranked_in_units_in_which_they_can_be_compared() -> None:
         assert cell in text.split("\n"), cell
 
 
+def test_a_peak_does_not_flatten_all_other_weights_and_is_said_to_reach_out() -> None:
+    value = weighted([1.0, 1.0])
+    value["series"] = [span(at, {"no": 6, "yes": 4}, {}, weights=[[0.5, -0.25 * (at % 5)]]) for at in range(300)]
+    assert drawn(page_of(value)[1])["weights"]["layout"]["yaxis"]["range"][1] < 1.5
+    before = page_of(value)[1].text("p")
+    value["series"][100]["weights"] = [[70.0, 0.0]]
+    _, parsed = page_of(value)
+    assert drawn(parsed)["weights"]["layout"]["yaxis"]["range"][1] < 1.5
+    assert "140" in parsed.text("td"), "the table has it"
+    assert "reach beyond their strip" in parsed.text("p")
+    assert "reach beyond their strip" not in before
+
+
 def test_weights_of_a_run_that_tells_no_deviations_are_raw_and_said_to_be() -> None:
     value = weighted(None)
     del value["series"][0]["deviations"]

@@ -36,6 +36,9 @@ CLASSES_IN_ONE_PLOT = 4
 
 MOST_FEATURES = 8
 
+USUAL_SHARE = 0.99
+"""Of weights: where the rest are several times as large, they do not set the scale."""
+
 
 def charts_of(run: Run) -> list[Chart]:
     """All pictures that a run has something to show in."""
@@ -173,7 +176,7 @@ def _weights(run: Run) -> Chart:
     top, classes = weights.strongest(MOST_FEATURES), weights.classes
     pens = inks(run.main_classes(MOST_CLASSES)) if len(classes) > 1 else {classes[0]: Ink("line1")}
     of_all = _limits([plane[:, top] for plane in weights.by_class.values()])
-    panels = []
+    panels: list[Panel] = []
     for feature in top:
         columns = {label: plane[:, feature] for label, plane in weights.by_class.items()}
         lines = [
@@ -183,13 +186,26 @@ def _weights(run: Run) -> Chart:
         limits = of_all if weights.standardized else _limits(list(columns.values()))
         panels.append(Panel(tuple(lines), "signed", 46, run.features[feature], limits=limits))
     values = {weights.name(feature, label): weights.by_class[label][:, feature] for feature in top for label in classes}
-    return _along(run, "weights", "Weights of the plane", _weights_note(run, weights, top), panels, values)
+    note = _weights_note(run, weights, top)
+    if any(_reaches_out(panel) for panel in panels):
+        note += " Peaks that would dwarf all else reach beyond their strip; the table has them."
+    return _along(run, "weights", "Weights of the plane", note, panels, values)
+
+
+def _reaches_out(panel: Panel) -> bool:
+    """Whether a line leaves its panel."""
+    low, high = panel.limits or (-math.inf, math.inf)
+    return any(bool(((line.values < low) | (line.values > high)).any()) for line in panel.lines)
 
 
 def _limits(values: Sequence[Floats]) -> tuple[float, float]:
-    """From the lowest to the highest value, zero among them."""
+    """From the lowest to the highest value, zero among them; a few peaks that dwarf all others are left outside."""
     every = np.concatenate([[0.0], *(np.ravel(part) for part in values)])
-    low, high = float(np.nanmin(every)), float(np.nanmax(every))
+    every = every[np.isfinite(every)]
+    size = np.abs(every)
+    usual = 1.5 * float(np.quantile(size, USUAL_SHARE))
+    within = every[size <= usual] if 2.0 * usual < float(size.max()) else every
+    low, high = float(within.min()), float(within.max())
     return (low, high) if low < high else (-1.0, 1.0)
 
 

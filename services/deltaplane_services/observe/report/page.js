@@ -57,13 +57,19 @@
   const along = plots.filter((plot) => plot.closest(".along"));
   const touched = matchMedia("(pointer: coarse)").matches;
   const config = { displaylogo: false, modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
+  // A line that nobody sees, so that the list beside the pointer has the event time.
+  const timesOf = ({ rows, times, layout }) => times ? [{
+    x: rows, y: rows.map(() => layout.yaxis.type === "log" ? 10 ** layout.yaxis.range[0] : layout.yaxis.range[0]),
+    customdata: times.map((time) => new Date(time).toISOString().slice(0, 19).replace("T", " ")),
+    name: "event time", hovertemplate: "%{customdata}", mode: "markers", marker: { opacity: 0 },
+  }] : [];
   const draw = async (plot) => {
     const figure = figures[plot.id], layout = painted(figure.layout);
     layout.width = plot.clientWidth;
     layout.dragmode = touched || !along.includes(plot) ? false : "zoom";
     config.displayModeBar = !touched && along.includes(plot);
     config.toImageButtonOptions = { format: "svg", filename: plot.id.replace("plot-", "") };
-    await Plotly.react(plot, painted(figure.data), layout, config);
+    await Plotly.react(plot, [...timesOf(figure), ...painted(figure.data)], layout, config);
     if (plot.clientWidth < 600) await Plotly.relayout(plot, figure.narrow);
     if (along.includes(plot)) await spread(plot, figure.range ?? figure.layout.xaxis.range);
   };
