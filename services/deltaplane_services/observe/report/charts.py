@@ -21,6 +21,7 @@ __all__ = [
     "MOST_CLASSES",
     "MOST_FEATURES",
     "SHARE_OF",
+    "USUAL_SHARE",
     "axis_of",
     "charts_of",
     "gmeans",

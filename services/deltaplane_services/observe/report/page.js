@@ -10,7 +10,8 @@
   label();
 
   // Plotly is carried compressed. As text of a script element it runs only if it is what the page's policy names.
-  const packed = Uint8Array.from(atob(document.getElementById("library").textContent), (letter) => letter.charCodeAt(0));
+  const letters = atob(document.getElementById("library").textContent), packed = new Uint8Array(letters.length);
+  for (let at = 0; at < letters.length; at += 1) packed[at] = letters.charCodeAt(at);
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const script = document.createElement("script");
   script.textContent = await new Response(unpacked).text();
@@ -50,7 +51,7 @@
       const text = (at ? "" : "row ") + row.toLocaleString("en-US");
       return figure.times ? `${text}<br>${written(timeAt(figure, row), days)}` : text;
     });
-    return { "xaxis.range": [first, last], "xaxis.tickvals": tickvals, "xaxis.ticktext": ticktext };
+    return { range: [first, last], tickvals, ticktext };
   };
 
   const plots = Object.keys(figures).map((id) => document.getElementById(id));
@@ -66,22 +67,28 @@
   const draw = async (plot) => {
     const figure = figures[plot.id], layout = painted(figure.layout);
     layout.width = plot.clientWidth;
+    for (const [key, value] of Object.entries(layout.width < 600 ? painted(figure.narrow) : {})) {
+      layout[key] = key.endsWith("axis") ? { ...layout[key], ...value } : value;
+    }
+    if (along.includes(plot)) Object.assign(layout.xaxis, axisOf(figure, figure.range ?? layout.xaxis.range, layout.width));
     layout.dragmode = touched || !along.includes(plot) ? false : "zoom";
     config.displayModeBar = !touched && along.includes(plot);
     config.toImageButtonOptions = { format: "svg", filename: plot.id.replace("plot-", "") };
     await Plotly.react(plot, [...timesOf(figure), ...painted(figure.data)], layout, config);
-    if (plot.clientWidth < 600) await Plotly.relayout(plot, figure.narrow);
-    if (along.includes(plot)) await spread(plot, figure.range ?? figure.layout.xaxis.range);
   };
   const spread = (plot, range) => {
     figures[plot.id].range = range;
-    return Plotly.relayout(plot, axisOf(figures[plot.id], range, plot.clientWidth));
+    const axis = Object.entries(axisOf(figures[plot.id], range, plot.clientWidth));
+    return Plotly.relayout(plot, Object.fromEntries(axis.map(([key, value]) => [`xaxis.${key}`, value])));
   };
   let drawing = 0;
   const drawAll = async () => {
     drawing += 1;
     root.dataset.drawn = "no";
-    await Promise.all(plots.map(draw));
+    for (const plot of plots) {
+      await draw(plot);
+      await new Promise((done) => setTimeout(done)); // What is drawn is seen before the rest is.
+    }
     drawing -= 1;
     if (!drawing) root.dataset.drawn = "yes";
   };

@@ -47,10 +47,11 @@ def figures(charts: Sequence[Chart]) -> dict[str, Any]:
     drawn = {}
     for chart in charts:
         times = None if chart.axis is None else chart.axis.times_milliseconds
-        drawn[f"plot-{chart.name}"] = json.loads(figure_of(chart).to_json()) | {
+        figure_as_json = json.loads(figure_of(chart).to_json())
+        drawn[f"plot-{chart.name}"] = figure_as_json | {
             "rows": None if times is None or chart.axis is None else chart.axis.rows.tolist(),
             "times": None if times is None else times.tolist(),
-            "narrow": narrow_layout(chart),
+            "narrow": narrow_layout(chart, figure_as_json["layout"]),
         }
     return drawn
 

@@ -12,6 +12,7 @@ import gzip
 import html
 import re
 import textwrap
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,21 +55,22 @@ def library() -> Library:
     return Library(base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode(), text, guards)
 
 
-def narrow_layout(chart: Chart) -> dict[str, Any]:
-    """What is changed in the layout of a figure where it has little room.
+def narrow_layout(chart: Chart, layout: Mapping[str, Any]) -> dict[str, Any]:
+    """What takes the place of parts of a figure's ``layout`` where it has little room.
 
     Names of panels are shorter, and those above a matrix of more than two classes stand upright.
     """
     if chart.matrix is None:
         titles = short_names((panel.name for panel in chart.panels if panel.name), LONGEST_NAME // 3)
         texts = (html.escape(title, quote=False) for title in titles.values())
-        return {f"annotations[{at}].text": text for at, text in enumerate(texts)}
+        notes = layout.get("annotations", ())
+        return {"annotations": [{**note, "text": text} for note, text in zip(notes, texts, strict=True)]}
     if len(chart.matrix.labels) <= 2:
         return {}
     names = short_names(chart.matrix.labels, LONGEST_NAME // 3)
-    longest = max(map(len, names.values()))
     upright = [html.escape(names[label], quote=False) for label in chart.matrix.labels]
-    return {"xaxis.ticktext": upright, "xaxis.tickangle": -90, "height": figure_of(chart).layout.height + 6 * longest}
+    height = layout["height"] + 6 * max(map(len, names.values()))
+    return {"xaxis": {"ticktext": upright, "tickangle": -90}, "height": height}
 
 
 def figure_of(chart: Chart) -> go.Figure:
