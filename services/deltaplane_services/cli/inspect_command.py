@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from deltaplane_services.cli.file_options import MISSING_VALUES
 from deltaplane_services.system.printable import echo
 
 __all__ = ["inspect"]
@@ -28,8 +29,8 @@ def inspect(
     refuse_missing: Annotated[
         list[str] | None, typer.Option(help="Columns whose missing values refuse a row; with commas.")
     ] = None,
-    missing: Annotated[
-        list[str] | None, typer.Option(help="Texts that stand for a missing value besides the usual ones; with commas.")
+    missing_values: Annotated[
+        list[str] | None, typer.Option("--missing-values", "--na", "--missing", help=MISSING_VALUES)
     ] = None,
     delimiter: Annotated[str | None, typer.Option(help="What is between two cells; told from the header.")] = None,
     write_definition: Annotated[
@@ -47,7 +48,7 @@ def inspect(
     from deltaplane_services.system.output_files import check_output, write_text
 
     check_output(write_definition, "write-definition")
-    said = Overrides(*map(names_of, (category, number, ignore, features, refuse_missing, missing)))
+    said = Overrides(*map(names_of, (category, number, ignore, features, refuse_missing, missing_values)))
     found = inspect(first_rows(file, delimiter), Roles(label, id_column, time), said)
     decisions = found.inferred.decisions
     width = min(40, max(len(one.column) for one in decisions))

@@ -14,8 +14,8 @@ from deltaplane.stream.column_tables import encoder_of
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import strings
-from deltaplane_services.definition_file.definition_tables import Tables, lay_over
-from deltaplane_services.readers import Decide, ReaderOptions
+from deltaplane_services.definition_file.definition_tables import Tables, lay_over, missing_values_of
+from deltaplane_services.readers import MISSING, Decide, ReaderOptions
 
 __all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_first_rows", "reader_options"]
 
@@ -138,8 +138,13 @@ def reader_options(options: ReplayOptions, decide: Decide | None = None) -> Read
     declared = [*_texts(classes.get("names")), *_texts(classes.get("positive"))]
     declared += list(weighting) if isinstance(weighting, Mapping) else []
     given: dict[str, Any] = {key: str(table[key]) for key in _TEXTS if table.get(key) is not None}
-    if "na" in table:
-        given["na"] = _texts(table["na"])
+    encoder = encoder_of(tables.get("columns", {}))
+    words = missing_values_of(table)
+    if encoder is not None and (unknown := [word for word in words if word not in encoder.missing]):
+        raise DefinitionError(
+            f"missing_values: {', '.join(map(repr, unknown[:8]))} would be a missing value of this file, and [columns]"
+            f" has rules of which none says so; list it there: missing = {[*encoder.missing, *unknown]}"
+        )
     return ReaderOptions(
         features=None if tables.get("columns") else tuple(names or chosen) or None,
         ignored=_texts(table.get("ignore")),
@@ -149,7 +154,8 @@ def reader_options(options: ReplayOptions, decide: Decide | None = None) -> Read
         nominal=table.get("nominal", "one-hot"),
         renamed=tuple(map(_renamed, _texts(table.get("rename")))),
         declared_labels=tuple(declared),
-        encoder=encoder_of(tables.get("columns", {})),
+        na=tuple(dict.fromkeys((*MISSING, *words))),
+        encoder=encoder,
         decide=decide,
         **given,
     )

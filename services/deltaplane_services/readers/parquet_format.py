@@ -21,7 +21,7 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
-from deltaplane_services.readers.cells import canonical_label, clip, printable
+from deltaplane_services.readers.cells import NumberForm, canonical_label, clip, printable
 from deltaplane_services.readers.encoded_columns import FirstCells, encoded_layout
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
@@ -85,7 +85,7 @@ def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCel
     with suppress(pa.ArrowException, OSError, ValueError):  # The error comes again with the first row.
         columns = [written[name] for name in (*names, layout.names[layout.label])]
         first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
-    if first is None or all(_is_plain(first.column(written[name])) for name in names):
+    if first is None or all(_is_plain(first.column(written[name]), layout.form) for name in names):
         return None
     cells = {name: _cells(first.column(written[name])) for name in names}
     return cells, _labels(first.column(written[layout.names[layout.label]]), layout)
@@ -104,13 +104,13 @@ def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
         )
 
 
-def _is_plain(column: Any) -> bool:
+def _is_plain(column: Any, form: NumberForm) -> bool:
     """Whether a column holds numbers, and none is missing."""
     import pyarrow as pa
 
     if not _holds_numbers(column.type) or pa.types.is_boolean(column.type):
         return False
-    return not bool(np.isnan(_numbers(column)).any())
+    return not bool(np.isnan(form.without_missing(_numbers(column))).any())
 
 
 def _cells(column: Any) -> Cells:
@@ -223,7 +223,7 @@ class _ParquetRows:
             return encoded.features, {one.row: one.reason for one in encoded.refused}
         features = np.empty((batch.num_rows, len(layout.features)))
         for feature, name in enumerate(layout.feature_names):
-            features[:, feature] = _numbers(batch.column(name))
+            features[:, feature] = layout.form.without_missing(_numbers(batch.column(name)))
         return features, {}
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "SHARES_OF",
     "SMALLEST_SHARE_SHOWN",
     "Console",
+    "as_written",
     "number",
 ]
 
@@ -155,16 +156,33 @@ def _overview(result: ReplayResult) -> Table:
     if retirements := _retirements(result):
         table.add_row("retirements", retirements)
     if result.marks:
-        named = [f"{mark.value:g} in {mark.feature} ({mark.rows:,} rows)" for mark in result.marks[:MARKS_SHOWN]]
-        more = f" and {len(result.marks) - MARKS_SHOWN} more" if len(result.marks) > MARKS_SHOWN else ""
-        why = "far out, and repeated exactly; they were taken as numbers (--na TEXT, as in the file: as missing)"
-        table.add_row("likely marks of missing", plain(f"{', '.join(named)}{more} of the first rows: {why}"))
+        table.add_row("likely marks of missing", plain(_marks(result)))
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(
             "grid rounding", plain(f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
         )
     return table
+
+
+def _marks(result: ReplayResult) -> str:
+    """Numbers that are likely to mean that there is none, and the option that makes them missing, to be copied."""
+    marks = result.marks
+    named = [f"{as_written(mark.value)} in {mark.feature} ({mark.rows:,} rows)" for mark in marks[:MARKS_SHOWN]]
+    more = f" and {len(marks) - MARKS_SHOWN} more" if len(marks) > MARKS_SHOWN else ""
+    values = list(dict.fromkeys(as_written(mark.value) for mark in marks))
+    said = result.options.input
+    if "," in (said.get("decimal"), said.get("thousands")):
+        option = " ".join(f"--missing-values {value}" for value in values)
+    else:
+        option = f"--missing-values {','.join(values)}"
+    why = "far out, and repeated exactly; they were taken as numbers, and are missing with"
+    return f"{', '.join(named)}{more} of the first rows: {why} {option}"
+
+
+def as_written(value: float) -> str:
+    """The shortest text that is this number, and no other."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
 
 
 def _scored(result: ReplayResult) -> str:

@@ -43,7 +43,9 @@ class Keywords(TypedDict, total=False):
     number: _Names | None
     missing: str | None
     rename: _Names | None
+    missing_values: _Names | float | Sequence[str | float] | None
     na: _Names | None
+    """The keyword of before for ``missing_values``."""
     labels: str | None
     format: str | None
     header: bool | None
@@ -80,10 +82,10 @@ class Keywords(TypedDict, total=False):
 
 
 _OF_THE_FILE = (
-    *("features", "rename", "na", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),
+    *("features", "rename", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),
     *("decimal", "thousands", "libsvm_base", "number_of_features", "time_unit", "time_format", "time_zone"),
 )
-_LISTS = ("ignore", "features", "rename", "na")
+_LISTS = ("ignore", "features", "rename")
 _NOT_HERE = {
     "speed": "rows are replayed as fast as they go",
     "broker": "a replay on Kafka is one of the command",
@@ -117,6 +119,7 @@ def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
     lists = {name: [say[name]] if isinstance(say[name], str) else list(say[name]) for name in _LISTS if name in say}
     roles = {name: say.get(name) for name in ("label", "time", "id")}
     of_file = {name: lists.get(name, say.get(name)) for name in _OF_THE_FILE}
+    of_file["missing_values"] = say.get("missing_values", say.get("na"))
     laid = lay_over_input(tables, **roles, ignore=lists.get("ignore"), **of_file)
     check_input(laid.get("input", {}))
     laid = lay_over(laid, "classes", positive=say.get("positive"))

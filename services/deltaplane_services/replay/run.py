@@ -169,7 +169,7 @@ def replay(
         run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
         if saved is not None:
             run.go_on_from(saved)
-        run.marks = [] if rows is None else likely_marks(definition.features, rows)
+        run.marks = choice.marks or _marks(definition, rows)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -189,6 +189,11 @@ def replay(
 def _rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
     """The first rows, as many from every format, though their blocks have other lengths."""
     return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
+
+
+def _marks(definition: StreamDefinition, rows: Floats | None) -> list[Mark]:
+    """Likely marks of what is missing among the first rows float64[n, d]; of rows that rules have made, none."""
+    return [] if rows is None or definition.columns is not None else likely_marks(definition.features, rows)
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
