@@ -115,6 +115,11 @@ class ReplayOptions:
             )
 
     @property
+    def chooses_rare(self) -> bool:
+        """Whether rows are to be thinned out, and nobody says which class is the rare one."""
+        return self.imbalance is not None and self.tables.get("classes", {}).get("positive") is None
+
+    @property
     def input(self) -> Mapping[str, Any]:
         """The table ``[input]``, which gives the roles of the file's columns."""
         table: Mapping[str, Any] = self.tables.get("input", {})

@@ -21,6 +21,7 @@ from deltaplane_services.system.printable import echo, plain
 
 __all__ = [
     "COLUMNS_SHOWN",
+    "LABELS_SHOWN",
     "MARKS_SHOWN",
     "REASONS_SHOWN",
     "REFRESH_SECONDS",
@@ -35,6 +36,7 @@ REFRESH_SECONDS = 0.1
 MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
 REASONS_SHOWN = 12
+LABELS_SHOWN = 12
 COLUMNS_SHOWN = 40
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
@@ -137,6 +139,8 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("accuracy", number(scores.accuracy))
     classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
     table.add_row("imbalance ratio", plain(f"{number(confusion.imbalance_ratio(model.counts), 2)}   ({classes})"))
+    if behind := _behind_the_rest(result):
+        table.add_row(plain(definition.classes.rest), plain(behind))
     windows = ", ".join(map(str, definition.ladder.windows))
     table.add_row(
         "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"
@@ -163,6 +167,19 @@ def _overview(result: ReplayResult) -> Table:
             "grid rounding", plain(f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
         )
     return table
+
+
+def _behind_the_rest(result: ReplayResult) -> str:
+    """Which labels of the file stand behind the class that is not the positive one, with their rows."""
+    classes = result.definition.classes
+    if classes.positive is None:
+        return ""
+    labels = [(label, rows) for label, rows in result.labels.items() if classes.class_of(label) == classes.rest]
+    named = ", ".join(f"{label}: {rows:,}" for label, rows in labels[:LABELS_SHOWN])
+    if len(labels) > LABELS_SHOWN:
+        rest = sum(rows for _, rows in labels[LABELS_SHOWN:])
+        named += f", {len(labels) - LABELS_SHOWN} more: {rest:,}"
+    return f"labels of the file: {named}" if named and labels[0][0] != classes.rest else ""
 
 
 def _marks(result: ReplayResult) -> str:

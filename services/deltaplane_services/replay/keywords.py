@@ -35,6 +35,7 @@ class Keywords(TypedDict, total=False):
 
     label: str | None
     positive: str | int | None
+    classes: _Names | Sequence[str | int] | None
     time: str | None
     id: str | None
     ignore: _Names | None
@@ -122,7 +123,8 @@ def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
     of_file["missing_values"] = say.get("missing_values", say.get("na"))
     laid = lay_over_input(tables, **roles, ignore=lists.get("ignore"), **of_file)
     check_input(laid.get("input", {}))
-    laid = lay_over(laid, "classes", positive=say.get("positive"))
+    names = say.get("classes")
+    laid = lay_over(laid, "classes", positive=say.get("positive"), names=None if names is None else _labels_of(names))
     laid = lay_over(laid, "features", missing=say.get("missing"))
     laid = lay_over(laid, "window", length=window_of(say.get("window")), max=say.get("max_window"))
     laid = lay_over(laid, "", partitions=say.get("partitions"))
@@ -161,6 +163,13 @@ def replay_options(
         blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
         **others,
     )
+
+
+def _labels_of(given: Any) -> list[str]:
+    """Labels with commas, or one by one as they are."""
+    if isinstance(given, str):
+        return list(names_of(given))
+    return list(dict.fromkeys(str(one).strip() for one in given))
 
 
 def window_of(given: Any) -> Any:

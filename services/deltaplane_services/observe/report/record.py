@@ -92,6 +92,9 @@ class Run:
     spans: tuple[Span, ...]
     model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    positive_chosen: bool = False
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -166,6 +169,9 @@ def run_of(value: Any, name: str) -> Run:
         spans=_spans(top, len(features)),
         model=dict(model.value),
         settings=dict(top.part("settings").value),
+        warnings=top.texts("warnings"),
+        notes=top.texts("notes"),
+        positive_chosen=bool(top.flag_or_none("positive_chosen")),
     )
 
 
@@ -252,6 +258,10 @@ class _Fields:
     def text_or_none(self, key: str) -> str | None:
         """A string, or None for null."""
         return None if self.value.get(key) is None else self.text(key)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Texts; none where versions of before have not said any."""
+        return tuple(map(str, self.items(key))) if key in self.value else ()
 
     def flag_or_none(self, key: str) -> bool | None:
         """True or false, or None for null."""
