@@ -20,7 +20,19 @@ from deltaplane_benchmarks.data.archives import Archive, Cache, DataDamaged, Dat
 from deltaplane_benchmarks.data.catalogue import KEEL
 from deltaplane_benchmarks.data.made_mixed import mixed_table, write_csv
 
-__all__ = ["CENSUS", "CREDIT", "KEEL_TABLES", "MISSING", "MIXED_TABLES", "Kept", "MixedTable", "load", "made_payments"]
+__all__ = [
+    "CENSUS",
+    "CREDIT",
+    "KEEL_TABLES",
+    "MISSING",
+    "MIXED_TABLES",
+    "PAYMENTS_ROWS",
+    "PAYMENTS_SEED",
+    "Kept",
+    "MixedTable",
+    "load",
+    "made_payments",
+]
 
 CENSUS = Archive(
     "pip-source",
