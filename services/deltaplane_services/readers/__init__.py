@@ -14,7 +14,15 @@ from deltaplane_services.readers.cures import cure_of
 from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
-from deltaplane_services.readers.row_blocks import FORMATS, Decide, ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import (
+    FORMATS,
+    Decide,
+    Looked,
+    ReaderError,
+    ReaderOptions,
+    RefusedRow,
+    RowBlock,
+)
 from deltaplane_services.readers.shuffle import shuffled
 
 __all__ = [
@@ -22,6 +30,7 @@ __all__ = [
     "MISSING",
     "Decide",
     "LivePipe",
+    "Looked",
     "ReadAhead",
     "ReaderError",
     "ReaderOptions",
