@@ -115,6 +115,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "list of texts",
             "What is a missing value besides an empty cell, `?`, `NA`, `NaN` and their like; a number however written.",
         ),
+        "na": ("list of texts", "The name of `missing_values` before."),
         "rename": ("list of texts", 'Other names for columns: `["old=new"]`.'),
         "encoding": ("text", "Encoding of a file of text: `utf-8`, `utf-16`, `cp1252`, …; told from its first bytes."),
         "decimal": ("text", "Decimal sign of numbers in CSV and JSON Lines."),

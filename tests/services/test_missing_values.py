@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import deltaplane
 from deltaplane.columns.inference import Overrides, infer
-from deltaplane.errors import DefinitionError
+from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli.application import app
 from deltaplane_services.definition_file.definition_tables import lay_over_input, missing_values_of
 from deltaplane_services.readers import ReaderOptions, open_rows
@@ -166,6 +166,49 @@ def test_a_file_whose_numbers_have_commas_takes_one_mark_at_a_time() -> None:
     assert missing_values_of(laid["input"]) == ("-999,5", "-1")
     assert missing_values_of({"na": ["x"]}) == missing_values_of({"missing_values": "x"}) == ("x",)
     assert lay_over_input({}, missing_values=["-999, -1", "a"])["input"]["missing_values"] == ["-999", "-1", "a"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
+def test_what_is_missing_only_later_is_refused_with_the_cure_that_fills_in_its_median(
+    kind: str, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(8)
+    labels = random.integers(0, 2, 10_400)
+    X = random.normal(size=(10_400, 2)) + labels[:, None]
+    rows: list[dict[str, Any]] = [
+        {"a": None if at >= 10_000 and at % 4 == 0 else a, "b": b, "y": int(y)}
+        for at, (a, b, y) in enumerate(zip(*X.T.tolist(), labels.tolist(), strict=True))
+    ]
+    file = tmp_path / f"t.{kind}"
+    if kind == "csv":
+        lines = (",".join("" if cell is None else str(cell) for cell in row.values()) for row in rows)
+        file.write_text("a,b,y\n" + "\n".join(lines), "utf-8")
+    elif kind == "jsonl":
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), file)
+    settings: dict[str, Any] = {"label": "y", "chunk": 1000, "window": "2000", "C": 1.0}
+    refused = deltaplane.replay(file, **settings).summary
+    (reason,) = refused["rejections"]["reasons"]
+    assert (reason["reason"], reason["rows"]) == ("the feature `a` is missing", 100)
+    assert reason["cure"].startswith("fill in the median with `--missing median`")
+    filled = deltaplane.replay(file, missing="median", **settings)
+    assert filled.summary["rejected"] == 0
+    columns = filled.definition.columns
+    assert columns is not None
+    assert [rule.missing for rule in columns.rules] == ["fill", "fill"]
+    median = float(np.sort(X[:10_000, 0])[4999])
+    assert columns.encode({"a": [None], "b": [1.0]}).features[0, 0] == median
+
+
+def test_a_median_is_refused_where_no_rule_can_fill_it_in(tmp_path: Path) -> None:
+    rows = [{"a": at % 5, "b": at % 3, "y": at % 7 == 0} for at in range(300)]
+    fitted = deltaplane.replay(rows, label="y").definition
+    with pytest.raises(DefinitionError, match="missing: median is of rules that are decided on"):
+        deltaplane.replay(rows, label="y", missing="median", definition=fitted)
+    (file := tmp_path / "t.libsvm").write_bytes(files("1")["libsvm"])
+    with pytest.raises(DeltaplaneError, match="`--missing median` is for tables; fill the grid's offset in"):
+        deltaplane.replay(file, missing="median")
 
 
 def test_a_mark_that_declared_rules_do_not_know_is_refused_and_not_passed_over() -> None:

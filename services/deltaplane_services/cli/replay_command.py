@@ -65,7 +65,8 @@ class InputOptions:
     missing: Annotated[
         str | None,
         typer.Option(
-            help="Take columns as numbers, and rows with missing values: refuse them, or offset (of the grid) for each."
+            help="median: fill missing values in, also such as come late. Or take columns as numbers, and rows with"
+            " missing values: refuse them, or offset (of the grid) for each."
         ),
     ] = None
     category: Annotated[

@@ -11,6 +11,7 @@ from deltaplane.columns.cells import MissingWords
 from deltaplane.columns.encoder import Cells, CodedCells, Encoder, read_column
 from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
 from deltaplane.columns.rules import NumberRule
+from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import Mark, likely_marks
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane_services.definition_file.definition_tables import lay_over, missing_values_of
@@ -38,6 +39,11 @@ class ColumnChoice:
         tables = self._options.tables
         said = tables.get("columns") or tables.get("features") or tables.get("feature_map", {}).get("centers")
         asked = not said and "steps" not in tables.get("grid", {}) and not self._options.continues
+        if self._options.fill_in and not asked:
+            raise DefinitionError(
+                "missing: median is of rules that are decided on, and this definition says what its features are; give"
+                " each column a rule in [columns], or leave the option out"
+            )
         return reader_options(self._options, self.decide if asked else None)
 
     def decide(self, columns: Mapping[str, Cells], labels: Sequence[str]) -> Encoder:

@@ -59,6 +59,8 @@ class ReplayOptions:
     - ``save``: the file to write from which another replay can go on.
     - ``continues``: whether this replay goes on from such a file.
     - ``content``: the bytes of the source, if ``source`` is only its name and no path.
+    - ``fill_in``: whether columns have rules even if all first rows are numbers, so that what is missing later is
+      filled in.
     - ``keep_predictions``: whether to keep the prediction of each row.
 
     Raises :class:`DefinitionError` for options that are out of range, or do not go together.
@@ -79,6 +81,7 @@ class ReplayOptions:
     continues: bool = False
     category: tuple[str, ...] = ()
     number: tuple[str, ...] = ()
+    fill_in: bool = False
     content: BinaryIO | None = None
     keep_predictions: bool = False
 
@@ -162,6 +165,7 @@ def reader_options(options: ReplayOptions, decide: Decide | None = None) -> Read
         na=tuple(dict.fromkeys((*MISSING, *words))),
         encoder=encoder,
         decide=decide,
+        fill_in=options.fill_in,
         **given,
     )
 

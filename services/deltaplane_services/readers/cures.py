@@ -37,7 +37,10 @@ def cure_of(reason: str) -> str:
     if found := _NO_RULE_READS.fullmatch(reason):
         return _cure_of_cell(found["quoted"][1:-1], found["fault"], (found["cell"] or "").strip("'\""))
     if found := _MISSING.fullmatch(reason):
-        return f"keep the rows with `--missing offset`, or leave the column out with `{_ignore(found['name'])}`"
+        return (
+            "fill in the median with `--missing median` (in LIBSVM, the grid's offset with `--missing offset`), or"
+            f" leave the column out with `{_ignore(found['name'])}`"
+        )
     if found := _UNDECLARED.fullmatch(reason) or _LATE_KEY.fullmatch(reason):
         return f"leave it out with `{_ignore(found['name'])}`"
     return next((cure for pattern, cure in _CURES if pattern.search(reason)), "")

@@ -96,9 +96,12 @@ def encoded_layout(layout: Layout, options: ReaderOptions, look: Callable[[], Fi
     return _with_encoder(layout, options.decide(*first))
 
 
-def first_cells(layout: Layout, rows: Sequence[Sequence[str]]) -> FirstCells | None:
-    """The first cells to decide rules on; None if there are no rows, or all features are numbers."""
-    if not rows or are_numbers(layout, rows):
+def first_cells(layout: Layout, rows: Sequence[Sequence[str]], *, fill_in: bool) -> FirstCells | None:
+    """The first cells to decide rules on; None if there are no rows, or all features are numbers and stay as they are.
+
+    ``fill_in``: columns of numbers are to have rules, too.
+    """
+    if not rows or (not fill_in and are_numbers(layout, rows)):
         return None
     return cells_of(layout, rows, layout.features), [layout.labels(row[layout.label]) for row in rows]
 

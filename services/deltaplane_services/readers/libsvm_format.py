@@ -43,6 +43,11 @@ def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, 
                 f"{source.name} is a LIBSVM file: its rows are a `{LABEL}` and numbered features, without a column "
                 f"`{name}` for the {role}. Leave `--{role}` out."
             )
+    if options.fill_in:
+        raise ReaderError(
+            f"{source.name} is a LIBSVM file, where what is left out is 0 and no column has a rule: `--missing median`"
+            " is for tables; fill the grid's offset in with `--missing offset`, or leave the option out."
+        )
     cutter = LineCutter(source)
     beginning: list[SparseRows] = []
     while not beginning and (piece := cutter.next_piece()) is not None:

@@ -75,11 +75,11 @@ def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict
     """The layout with the declared or decided encoder; unchanged if all features of the first rows are numbers."""
     if options.encoder is not None or options.decide is not None:
         _refuse_nested(file, layout, written)
-    return encoded_layout(layout, options, lambda: _first_cells(file, layout, written))
+    return encoded_layout(layout, options, lambda: _first_cells(file, layout, written, fill_in=options.fill_in))
 
 
-def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCells | None:
-    """The first cells to decide rules on; None if they cannot be read, or all features are numbers."""
+def _first_cells(file: Any, layout: Layout, written: dict[str, str], *, fill_in: bool) -> FirstCells | None:
+    """The first cells to decide rules on; None if they cannot be read, or all features are numbers and stay so."""
     import pyarrow as pa
 
     names = [layout.names[position] for position in layout.features]
@@ -87,7 +87,9 @@ def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCel
     with suppress(pa.ArrowException, OSError, ValueError):  # The error comes again with the first row.
         columns = [written[name] for name in (*names, layout.names[layout.label])]
         first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
-    if first is None or all(_is_plain(first.column(written[name]), layout.form) for name in names):
+    if first is None:
+        return None
+    if not fill_in and all(_is_plain(first.column(written[name]), layout.form) for name in names):
         return None
     cells = {name: _cells(first.column(written[name])) for name in names}
     return cells, _labels(first.column(written[layout.names[layout.label]]), layout)

@@ -180,9 +180,9 @@ class ReaderOptions:
     the first rows show it. ``time_zone`` is the zone of local times; None for UTC.
 
     Rules: ``encoder`` has the rules by which columns become features. Without it, ``decide`` chooses them from the
-    cells of the first rows and the labels of these (``""`` for none), unless all are numbers. Without either, each
-    column that is no label, id or time is a feature. With ``look`` a file is not read but looked at, all of its columns
-    alike.
+    cells of the first rows and the labels of these (``""`` for none), unless all are numbers and ``fill_in``
+    does not ask for rules all the same. Without either, each column that is no label, id or time is a feature. With
+    ``look`` a file is not read but looked at, all of its columns alike.
     """
 
     label: str | None = None
@@ -211,6 +211,7 @@ class ReaderOptions:
     libsvm_base: Literal["0", "1", "auto"] = "auto"
     encoder: Encoder | None = None
     decide: Decide | None = None
+    fill_in: bool = False
     look: Look | None = None
 
     def __post_init__(self) -> None:

@@ -93,7 +93,7 @@ class TableReader:
             rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
             layout = replace(layout, times=rule)
             source.notes += [note] if note else []
-        self._layout = layout = encoded_layout(layout, options, lambda: self._first_cells(layout))
+        self._layout = layout = encoded_layout(layout, options, lambda: self._first_cells(layout, options.fill_in))
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
         self._rows = RowByRow(layout, options)
 
@@ -124,9 +124,9 @@ class TableReader:
         """The cells of one column in the first rows; to be called before any blocks are asked for."""
         return self._cells(self._layout, position)
 
-    def _first_cells(self, layout: Layout) -> FirstCells | None:
+    def _first_cells(self, layout: Layout, fill_in: bool) -> FirstCells | None:  # noqa: FBT001 - as the option says.
         rows = first_rows(self._dialect, self._cutter, limits.GRID_FIT_ROWS)
-        return first_cells(layout, [row for row in rows if len(row) == len(layout.names)])
+        return first_cells(layout, [row for row in rows if len(row) == len(layout.names)], fill_in=fill_in)
 
     def _look(self, layout: Layout, look: Look) -> None:
         """Show the first rows. Raises ReaderError where there are none, and :class:`Looked` once it is done."""

@@ -24,7 +24,7 @@ from deltaplane_services.definition_file.definition_tables import (
 from deltaplane_services.definition_file.settings import resolve_knob
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 
-__all__ = ["Keywords", "c_of", "check_keywords", "replay_options", "tables_of", "weighting_of", "window_of"]
+__all__ = ["FILL_IN", "Keywords", "c_of", "check_keywords", "replay_options", "tables_of", "weighting_of", "window_of"]
 
 _Names = str | Sequence[str]
 """_Names of columns: several in a list, or in a text with commas."""
@@ -82,6 +82,9 @@ class Keywords(TypedDict, total=False):
     blas_threads: int | None
 
 
+FILL_IN = "median"
+"""What ``missing`` says where rules are to fill in what is missing, even if all first rows are numbers."""
+
 _OF_THE_FILE = (
     *("features", "rename", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),
     *("decimal", "thousands", "libsvm_base", "number_of_features", "time_unit", "time_format", "time_zone"),
@@ -125,7 +128,7 @@ def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
     check_input(laid.get("input", {}))
     names = say.get("classes")
     laid = lay_over(laid, "classes", positive=say.get("positive"), names=None if names is None else _labels_of(names))
-    laid = lay_over(laid, "features", missing=say.get("missing"))
+    laid = _with_missing(laid, say.get("missing"))
     laid = lay_over(laid, "window", length=window_of(say.get("window")), max=say.get("max_window"))
     laid = lay_over(laid, "", partitions=say.get("partitions"))
     laid = lay_over(laid, "feature_map", kind=say.get("feature_map"), units=say.get("units"), sigma=say.get("sigma"))
@@ -160,9 +163,18 @@ def replay_options(
         shuffle=None if shuffle is None else whole(shuffle, "shuffle"),
         category=names_of(say.get("category")),
         number=names_of(say.get("number")),
+        fill_in=say.get("missing") == FILL_IN,
         blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
         **others,
     )
+
+
+def _with_missing(tables: Tables, given: str | None) -> Tables:
+    """The tables with what becomes of missing values, or without a word on it where rules are to say so."""
+    if given != FILL_IN:
+        return lay_over(tables, "features", missing=given)
+    features = {key: value for key, value in tables.get("features", {}).items() if key != "missing"}
+    return {**tables, "features": features} if features else {key: tables[key] for key in tables if key != "features"}
 
 
 def _labels_of(given: Any) -> list[str]:
