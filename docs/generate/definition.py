@@ -111,7 +111,11 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "time_zone": ("text", "Zone of local times, such as `Europe/Berlin`. Without it they are taken for UTC."),
         "ignore": ("list of texts", "Columns that are no features."),
         "features": ("list of texts", "Columns that are features, in this order; all others by default."),
-        "na": ("list of texts", "What stands for a missing value; an empty cell and NaN always do."),
+        "missing_values": (
+            "list of texts",
+            "What is a missing value besides an empty cell, `?`, `NA`, `NaN` and their like; a number however written.",
+        ),
+        "na": ("list of texts", "The name of `missing_values` before."),
         "rename": ("list of texts", 'Other names for columns: `["old=new"]`.'),
         "encoding": ("text", "Encoding of a file of text: `utf-8`, `utf-16`, `cp1252`, …; told from its first bytes."),
         "decimal": ("text", "Decimal sign of numbers in CSV and JSON Lines."),

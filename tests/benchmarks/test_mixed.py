@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from benchmarks.made import cache_with, wheel
+from benchmarks.made import bench_without_data, cache_with, wheel
 from deltaplane_benchmarks.data import mixed_tables
 from deltaplane_benchmarks.data.archives import Cache, DataDamaged, DataMissing
-from deltaplane_benchmarks.data.mixed_tables import KEEL_TABLES, MIXED_TABLES, Kept, MixedTable, load
-from deltaplane_benchmarks.experiments.mixed import exhibit_of
+from deltaplane_benchmarks.data.mixed_tables import KEEL_TABLES, MIXED_TABLES, Kept, MixedTable, load, made_payments
+from deltaplane_benchmarks.experiments.mixed import TABLES, exhibit_of
 from deltaplane_benchmarks.peers.mixed import LEARNERS, deltaplane_replay, gmean_of, sklearn_anew
+from deltaplane_services.cli.application import app
 
 
 def rows_of(count: int, seed: int = 1) -> list[list[str]]:
@@ -60,6 +65,35 @@ def test_a_header_of_arff_and_its_quotes_are_passed_over(tmp_path: Path, monkeyp
     text = "@relation a\n@attribute b {'x y',z}\n@attribute class {p,q}\n@data\n'x y',p\nz,q\n"
     table = load("made", kept_as(tmp_path, text, monkeypatch, ending=".arff", quote="'"))
     assert (table.cells, table.labels.tolist(), table.keywords) == ([["x y", "z"]], ["p", "q"], {"label": "class"})
+
+
+def test_the_made_payments_are_those_of_the_example_and_go_in_with_nothing_but_their_label(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = Path(__file__).parents[2] / "examples" / "make_payments.py"
+    done = subprocess.run([sys.executable, str(example), "3000", "5"], cwd=tmp_path, capture_output=True, check=True)
+    assert done.stdout.startswith(b"made_payments.csv: 3,000 rows of 11 columns")
+    table = made_payments(3000, 5)
+    assert (tmp_path / "made_payments.csv").read_bytes() == table.content
+    assert [len(column) for column in table.cells] == [3000] * 8
+    assert table.numeric.tolist() == [True, True, *[False] * 6]
+    monkeypatch.chdir(tmp_path)
+    found = CliRunner().invoke(app, ["replay", "made_payments.csv", "--label", "label", "--json", "-"])
+    assert found.exit_code == 0, found.output
+    summary = json.loads(found.stdout)
+    assert (summary["rejected"], summary["positive"], summary["positive_chosen"]) == (0, "fraud", True)
+    left_out = [one["column"] for one in summary["columns"] if one["kind"] is None]
+    assert left_out == ["tx_id", "row", "currency"]
+
+
+def test_the_made_payments_are_set_beside_the_pipeline_by_hand_without_anything_to_fetch(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(mixed_tables, "made_payments", lambda: replace(made_payments(1500, 0), chunk=500))
+    (exhibit,) = TABLES.run(bench_without_data(tmp_path))
+    assert {row[0] for row in exhibit.rows} >= {"payments"}
+    assert "payments: at least scikit-learn's pipeline" in exhibit.targets[0].text
 
 
 def test_a_table_of_other_classes_than_were_counted_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,6 @@ from deltaplane.wire import (
     read_dead_letter,
     read_receipt,
     read_retirement,
-    read_samples,
 )
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
@@ -44,6 +43,7 @@ from deltaplane_services.processors.messages import (
     SAMPLES,
     Output,
     Record,
+    read_published_samples,
 )
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from strategies_streams import rows_by
@@ -175,9 +175,7 @@ def check_digest(found: Findings, settings: ServiceSettings, logs: Logs, newest:
     rows = asked = 0
     for record in logs.of_topic(SAMPLES):
         try:
-            samples = read_samples(
-                record.value, len(definition.features), definition.data_fingerprint, record.offset, record.log_time
-            )
+            samples = read_published_samples(record, definition)
         except (WireError, DefinitionMismatch):
             continue
         rows += len(samples)
@@ -341,7 +339,7 @@ def _watermarks(worker: WorkerProcessor, delta: Delta, samples: Sequence[Record]
     arriving: list[int] = []
     for record in samples:
         try:
-            decoded = read_samples(record.value, len(definition.features), definition.data_fingerprint, 0, 0)
+            decoded = read_published_samples(record, definition)
         except (WireError, DefinitionMismatch):
             continue
         arriving += [time for time in decoded.event_times.tolist() if abs(time) < 2**61]

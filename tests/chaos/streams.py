@@ -20,6 +20,31 @@ def window_for(seed: int) -> str:
     return WINDOWS[seed % len(WINDOWS)]
 
 
+DENSE = """
+[features]
+names = ["a", "b", "c"]
+"""
+BY_NAME = """
+[[columns.rules]]
+column = "amount"
+kind = "number"
+missing = "fill"
+fill = 7.0
+
+[[columns.rules]]
+column = "kind"
+kind = "category"
+missing = "fill"
+levels = ["a"]
+"""
+"""As many features, of rows by name: those of the simulation, whose producer sends some by name and some encoded."""
+
+
+def has_columns(seed: int) -> bool:
+    """Whether rows come by name, too: with every other seed, whatever the window."""
+    return seed % 2 == 1
+
+
 def write_definition(path: Path, seed: int, window: str) -> None:
     """Write the definition file of a run; the name of the stream has not been used before."""
     length = window if window.isdigit() else f'"{window}"'
@@ -27,10 +52,7 @@ def write_definition(path: Path, seed: int, window: str) -> None:
         f"""name = "chaos-{seed}-{secrets.token_hex(3)}"
 partitions = {PARTITIONS}
 max_skew = "1h"
-
-[features]
-names = ["a", "b", "c"]
-
+{BY_NAME if has_columns(seed) else DENSE}
 [grid]
 steps = [1.0, 1.0, 1.0]
 

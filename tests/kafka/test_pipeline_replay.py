@@ -9,24 +9,34 @@ import signal
 import subprocess
 import sys
 import time
+import tomllib
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from deltaplane_services.client import SampleProducer
 from kafka.clients import wait_until
+from kafka.rows import FIRST_TIME
 from kafka.selection import RunningKafka
-from kafka.services import PATIENCE_SECONDS
+from kafka.services import PATIENCE_SECONDS, Stream
+from mixed_table import mixed_table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ELECTRICITY = EXAMPLES / "electricity.csv.gz"
 DEFINITION = EXAMPLES / "deltaplane.toml"
 
 
-def replay(*arguments: str, code: int = 0) -> dict[str, Any]:
-    """Replay the example and return its summary."""
-    line = [sys.executable, "-m", "deltaplane_services", "replay", str(ELECTRICITY), "--definition", str(DEFINITION)]
+OF_THE_EXAMPLE = (str(ELECTRICITY), "--definition", str(DEFINITION))
+
+
+def replay(*arguments: str, code: int = 0, source: tuple[str, ...] = OF_THE_EXAMPLE) -> dict[str, Any]:
+    """Replay the example, or another file, and return its summary."""
+    line = [sys.executable, "-m", "deltaplane_services", "replay", *source]
     ended = subprocess.run([*line, *arguments, "--json", "-"], capture_output=True, text=True, check=False)
     assert ended.returncode == code, ended.stderr
     summary: dict[str, Any] = json.loads(ended.stdout)
@@ -166,3 +176,42 @@ def _services(name: str) -> list[int]:
         files = [Path(word) for word in words if "deltaplane-" in word and word.endswith("deltaplane.toml")]
         found += [int(entry.name) for file in files if file.exists() and f'"{name}-replay-' in file.read_text()]
     return found
+
+
+def test_a_mixed_table_on_kafka_and_its_rows_by_name_have_the_digest_of_the_embedded_replay(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    table, labels = mixed_table(3000, seed=8, fraud=0.1)
+    file, definition = tmp_path / "payments.parquet", tmp_path / "made.toml"
+    pq.write_table(pa.table({**table, "label": labels}), file)
+    both = ("--label", "label", "--window", "all", "--C", "1", "--chunk", "500", "--retire-fraction", "0.2", "--verify")
+    embedded = replay(*both, "--write-definition", str(definition), source=(str(file),))
+    on_kafka = replay(*both, "--partitions", "3", "--broker", kafka.bootstrap, "--workers", "2", source=(str(file),))
+    assert (on_kafka["verified"], on_kafka["rejected"]) == (True, 0)
+    assert on_kafka["retired"] == embedded["retired"] > 400
+    assert on_kafka["digest"] == embedded["digest"]
+
+    # The same rows by name: worker after worker encodes what a producer sent as people have it.
+    whole = replay(*both[:-3], source=(str(file),))
+    tables = tomllib.loads(definition.read_text("utf-8"))
+    made = {name: tables[name] for name in ("columns", "grid")}
+    window, solver = {"length": "all"}, {"C": 1.0}
+    with Stream.made(
+        tmp_path, stream_name, kafka.bootstrap, features={}, classes={}, window=window, solver=solver, **made
+    ) as stream:
+        for command in ("worker", "merger"):
+            stream.start(command)
+        columns = stream.definition.columns
+        assert columns is not None
+        rows = [
+            {name: cell for name, cell in zip(table, cells, strict=True) if name in columns.columns}
+            for cells in zip(*table.values(), strict=True)
+        ]
+        with SampleProducer(stream.settings) as producer:
+            for at, row in enumerate(rows[:700]):
+                producer.send(str(at), FIRST_TIME, labels[at], row)
+            for begin in range(700, 3000, 460):
+                part = slice(begin, begin + 460)
+                ids = list(map(str, range(begin, begin + 460)))
+                producer.send_batch(ids, np.full(460, FIRST_TIME), labels[part], rows[part])
+        stream.wait_for_digest(whole["digest"], "rows by name")

@@ -79,7 +79,7 @@ def first_rows_of(text: str) -> Any:
     class Stream(io.BytesIO):
         name = "made.csv"
 
-    return first_rows(Stream(text.encode()))  # type: ignore[arg-type]
+    return first_rows(Stream(text.encode()))
 
 
 def test_the_same_table_gives_the_same_rules_from_csv_packed_csv_and_parquet(
@@ -113,24 +113,83 @@ def test_rows_without_a_label_are_left_out_and_an_unknown_column_is_named() -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "has no rows"),
-        ("a,b\n", "has no rows"),
-        ("a,a\n1,2\n", "two columns named"),
-        ("a,b\n1\n", "no row of as many"),
+        ("", "is empty"),
+        ("a,b\n", "has a header and no rows"),
+        ("a,b\n1\n", "has no row of 2 cells, as many as it has names"),
     ],
 )
-def test_a_file_without_rows_or_with_twins_is_refused(text: str, said: str) -> None:
+def test_a_file_without_rows_is_refused(text: str, said: str) -> None:
     with pytest.raises(ReaderError, match=said):
         first_rows_of(text)
 
 
-def test_what_is_no_text_is_refused_with_its_place(tmp_path: Path) -> None:
-    (file := tmp_path / "a.csv").write_bytes(b"a,b\n1,\xff\n")
-    with pytest.raises(ReaderError, match="not UTF-8 text at byte 6"):
-        first_rows(str(file))
+def test_what_is_no_table_is_refused_by_name(tmp_path: Path) -> None:
     (other := tmp_path / "b.parquet").write_bytes(b"PAR1 and nothing more")
-    with pytest.raises(ReaderError, match="cannot be read as Parquet"):
+    with pytest.raises(ReaderError, match="is not a whole Parquet file"):
         first_rows(str(other))
+    (sparse := tmp_path / "c.libsvm").write_text("1 1:2 2:3\n0 1:3 2:5\n", "utf-8")
+    with pytest.raises(ReaderError, match=r"c.libsvm is LIBSVM, whose features are numbers: there is nothing"):
+        first_rows(str(sparse))
+    nested = pa.table({"a": [[1], [2]], "y": ["p", "q"]})
+    pq.write_table(nested, other)
+    with pytest.raises(ReaderError, match="of which no rule makes features"):
+        first_rows(str(other))
+
+
+FORMS = {
+    "rows.jsonl": (
+        "".join(f'{{"a": {at}.5, "k": "{"xyz"[at % 3]}", "y": "{"pq"[at % 2]}"}}\n' for at in range(60)),
+        "",
+    ),
+    "rows.arff": (
+        "@relation r\n@attribute a real\n@attribute k {x,y,z}\n@attribute y {p,q}\n@data\n"
+        + "".join(f"{at}.5,{'xyz'[at % 3]},{'pq'[at % 2]}\n" for at in range(60)),
+        "",
+    ),
+    "blanks.data": ("a k y\n" + "".join(f"{at}.5   {'xyz'[at % 3]}  {'pq'[at % 2]}\n" for at in range(60)), ""),
+    "commas.csv": ("a;k;y\n" + "".join(f"{at},5;{'xyz'[at % 3]};{'pq'[at % 2]}\n" for at in range(60)), "--decimal ,"),
+    "marks.csv": (
+        "# from a logger\na,k,y\n" + "".join(f"{at}.5,{'xyz'[at % 3]},{'pq'[at % 2]}\n" for at in range(60)),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_every_format_is_looked_at_as_it_is_replayed(name: str, tmp_path: Path) -> None:
+    text, flags = FORMS[name]
+    (file := tmp_path / name).write_text(text, "utf-8")
+    out = tmp_path / "made.toml"
+    said = run(str(file), "--label", "y", *flags.split(), "--write-definition", str(out))
+    assert "a  number" in said
+    assert "k  category, 3 levels and other" in said
+    assert "60 rows: 2 of 2 columns become 5 features" in said
+    digests = []
+    for arguments in (["--definition", str(out)], ["--label", "y", *flags.split()]):
+        done = CliRunner().invoke(app, ["replay", str(file), *arguments, "--chunk", "10", "--json", "-"])
+        assert done.exit_code == 0, done.output
+        digests.append(json.loads(done.stdout)["digest"])
+    # Without rules, nominal attributes of ARFF are features for their declared values, without one for others.
+    assert (digests[0] == digests[1]) == (not name.endswith(".arff"))
+
+
+def test_a_row_is_not_taken_for_names_and_a_saved_index_not_for_a_label(tmp_path: Path) -> None:
+    (file := tmp_path / "a.csv").write_text("".join(f"{at}.5,{at % 7},p\n" for at in range(60)), "utf-8")
+    with pytest.raises(ReaderError, match=r"first line of .* holds numbers, 0.5, 0, p: .* say `--no-header`"):
+        run(str(file))
+    assert "60 rows: 3 of 3 columns become" in run(str(file), "--no-header", "--features", "1,2", "--features", "3")
+    rows = pa.table({"a": list(range(60)), "b": ["x", "y"] * 30, "__index_level_0__": list(range(60))})
+    pq.write_table(rows, tmp_path / "b.parquet")
+    assert "60 rows: 1 of 2 columns become" in run(str(tmp_path / "b.parquet"))
+
+
+def test_all_columns_are_looked_at_where_no_label_is_named(tmp_path: Path) -> None:
+    (file := tmp_path / "a.csv").write_text(
+        "a,b\n" + "".join(f"{at % 9},{'pq'[at % 2]}\n" for at in range(60)), "utf-8"
+    )
+    said = run(str(file))
+    assert "60 rows: 2 of 2 columns become" in said
+    assert "b  category, 2 levels and other" in said
 
 
 def test_replay_with_the_definition_of_inspect_is_replay_without_one(tmp_path: Path) -> None:

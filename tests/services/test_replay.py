@@ -339,7 +339,7 @@ def test_refusals_are_summed_up_by_reason_and_column_with_examples_and_the_cure(
     rows, examples, cure = told["the feature `a` is …, which is not a number"]
     assert (rows, examples, cure) == (5, 3, "leave it out with `--ignore a`")
     assert "--missing offset" in told["the feature `a` is missing"][2]
-    assert "--na" in told["the label is missing"][2]
+    assert "--missing-values" in told["the label is missing"][2]
     assert "--delimiter" in told["the row has … cells and the file … columns"][2]
     # By rules a missing number costs no row.
     reasons = replay(file, "--label", "y")["rejections"]["reasons"]
@@ -347,7 +347,7 @@ def test_refusals_are_summed_up_by_reason_and_column_with_examples_and_the_cure(
     assert not any("is missing" in reason and "label" not in reason for reason in told)
     (of_words,) = [one for reason, one in told.items() if reason.startswith("column 'a' is no number")]
     assert of_words[:2] == (5, 3)
-    assert all(flag in of_words[2] for flag in ("--na x0", "--category a", "--ignore a"))
+    assert all(flag in of_words[2] for flag in ("--missing-values x0", "--category a", "--ignore a"))
 
 
 def test_an_empty_file_is_a_message(refused: Fail, tmp_path: Path) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 
+import deltaplane
 from deltaplane.estimators import ProximalSVM
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.answers import answer
@@ -25,6 +30,25 @@ from deltaplane_services.replay.run import replay as run_replay
 from mixed_table import mixed_table
 
 ROWS = 1200
+
+
+class Series(list[Any]):
+    """What a replay asks of a column of pandas, which the tests do without."""
+
+    dtype = np.dtype(object)
+
+    def astype(self, _: type) -> list[Any]:
+        return list(self)
+
+
+class Frame:
+    """What a replay asks of a data frame of pandas: columns by place."""
+
+    def __init__(self, table: dict[str, list[Any]]) -> None:
+        self.columns, self._table, self.iloc = list(table), table, self
+
+    def __getitem__(self, at: tuple[slice, int]) -> Series:
+        return Series(self._table[self.columns[at[1]]])
 
 
 def digest_of(definition: StreamDefinition, values: list[bytes]) -> str:
@@ -86,3 +110,38 @@ def test_a_mixed_table_has_one_digest_and_one_answer_for_each_row_wherever_it_co
     answers = [answer(found.model.plane, definition, *features_by_name(definition, way)) for way in ways]
     assert not answers[0].refusals
     assert all(one.values.tobytes() == answers[0].values.tobytes() for one in answers)
+
+
+def ways_of(table: dict[str, list[Any]], folder: Path) -> dict[str, Any]:
+    """One table as a file of each format, and as Python has it."""
+    rows: list[dict[str, Any]] = [dict(zip(table, cells, strict=True)) for cells in zip(*table.values(), strict=True)]
+    with (folder / "t.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(table)
+        writer.writerows(["" if cell is None else cell for cell in row.values()] for row in rows)
+    (folder / "t.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    pq.write_table(pa.table(table), folder / "t.parquet")
+    files = {ending: folder / f"t.{ending}" for ending in ("csv", "jsonl", "parquet")}
+    return {**files, "frame": Frame(table), "arrow": pa.table(table), "columns": table, "dictionaries": rows}
+
+
+def test_a_mixed_table_has_one_digest_from_every_format_for_any_partitions_and_chunks(tmp_path: Path) -> None:
+    table, labels = mixed_table(ROWS, seed=6, fraud=0.1)
+    digests = {}
+    for number, (way, given) in enumerate(ways_of({**table, "label": list(labels)}, tmp_path).items()):
+        partitions, chunk = 1 + number % 3, (100, 37, 600, 512)[number % 4]
+        found = deltaplane.replay(given, label="label", window="all", partitions=partitions, chunk=chunk)
+        assert found.summary["rejected"] == 0
+        digests[way] = found.digest
+    assert len(set(digests.values())) == 1, digests
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_a_fifth_of_a_mixed_table_is_retired_and_what_is_left_is_a_fit_of_it_alone(partitions: int) -> None:
+    table, labels = mixed_table(ROWS, seed=7, fraud=0.1)
+    given = {**table, "label": list(labels)}
+    for window in ("all", "500", "auto"):
+        settings = {"label": "label", "window": window, "partitions": partitions, "retire_fraction": 0.2, "seed": 3}
+        found = deltaplane.replay(given, verify=True, **settings)
+        assert found.verified is True, window
+        assert found.summary["retired"] > ROWS // 10

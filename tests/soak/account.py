@@ -15,12 +15,12 @@ from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.model import Model
 from deltaplane.reference import Reference
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import read_retirement, read_samples
+from deltaplane.wire import read_retirement
 from deltaplane_benchmarks.exhibit import Target
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record, read_published_samples
 from kafka.sending import CheckedProducer, Place
 from soak.load import Sent
 from strategies_streams import rows_by
@@ -122,9 +122,7 @@ def _read(settings: ServiceSettings, log: LogReader, since: int) -> Iterator[tup
             if record.log_time <= since:
                 continue
             try:
-                samples = read_samples(
-                    record.value, len(definition.features), definition.data_fingerprint, record.offset, record.log_time
-                )
+                samples = read_published_samples(record, definition)
             except (WireError, DefinitionMismatch):
                 continue
             yield partition, samples

@@ -1,27 +1,36 @@
-"""A steady load: batches and single samples, retirements, queries, and now and then what must be refused.
+"""A steady load: batches, by name and not, single samples, retirements, queries, and now and then what is refused.
 
 Event times are the time of sending, so that the window is always the last so many seconds of it.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any
 
 import numpy as np
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.records import Query
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import read_answer, write_query, write_retirement, write_sample, write_sample_batch
+from deltaplane.wire import (
+    read_answer,
+    write_named_sample_batch,
+    write_query,
+    write_retirement,
+    write_sample,
+    write_sample_batch,
+)
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, RETIREMENTS, SAMPLES, Outgoing
 from kafka.background import Background
 from kafka.sending import CheckedProducer
-from soak.stream import FEATURES, LABELS
+from soak.stream import FEATURES, LABELS, LEVELS, NUMBERS
 
 TICK_SECONDS = 0.05
 SINGLES = 2
@@ -59,6 +68,7 @@ class Load(Background):
         self._random = Random(seed)
         self._numbers = np.random.default_rng(seed)
         self._centre = self._numbers.normal(size=FEATURES)
+        self._by_name = False
         self._recent: deque[str] = deque(maxlen=RECENT)
         self._rows_per_second = rows_per_second
         super().__init__("soak-load")
@@ -92,6 +102,7 @@ class Load(Background):
         features = self._numbers.normal(size=(count, FEATURES)) + codes[:, None] * self._centre
         ids = [f"s{self.sent.rows + number}" for number in range(count)]
         home = self._definition.partitions_of(ids)
+        self._by_name = not self._by_name
         if self.sent.refused["bad value"] < self.sent.refused["bad record"] and count > SINGLES:
             features[-1, 0] = np.nan
             self.sent.refused["bad value"] += 1
@@ -104,10 +115,24 @@ class Load(Background):
             if len(rows):
                 chosen = [ids[row] for row in rows.tolist()]
                 samples = Samples.of_record(chosen, now, LABELS, codes[rows], features[rows])
-                value = write_sample_batch(samples, self._print, "float32")
+                value = self._batch(samples)
                 self.producer.send(Outgoing(SAMPLES, partition, None, value), rows=len(rows))
         self._recent.extend(ids)
         self.sent.rows += count
+
+    def _batch(self, samples: Samples) -> bytes:
+        """A batch of encoded features, or every other time of rows by name."""
+        if not self._by_name:
+            return write_sample_batch(samples, self._print, "float32")
+        columns = self._definition.columns
+        assert columns is not None, "the stream that is soaked has columns"
+        # What is none refuses its row, where a missing number would be filled in.
+        table: dict[str, list[Any]] = {
+            name: ["none at all" if math.isnan(number) else number for number in samples.features[:, at].tolist()]
+            for at, name in enumerate(NUMBERS)
+        }
+        table["kind"] = [(*LEVELS, "c", None)[at] for at in self._numbers.integers(0, 4, len(samples))]
+        return write_named_sample_batch(samples, table, columns, self._print)
 
     def _retire(self) -> None:
         """Of a recent sample; one in four is of a sample that never comes."""

@@ -1,11 +1,16 @@
-"""The stream that is soaked: ten features, two partitions, a window of time, a log that lets go of what has left it."""
+"""The stream that is soaked: ten features, two partitions, a window of time, a log that lets go of what has left it.
+
+The features are those of eight columns: a part of the rows comes by name.
+"""
 
 from __future__ import annotations
 
 import secrets
 from pathlib import Path
 
-FEATURES = 10
+NUMBERS = tuple(f"number_{at}" for at in range(7))
+LEVELS = ("a", "b")
+FEATURES = len(NUMBERS) + len(LEVELS) + 1
 PARTITIONS = 2
 LABELS = ("no", "yes")
 WINDOW_SECONDS = 60
@@ -28,14 +33,17 @@ BROKER = {
 
 def write_definition(path: Path, seed: int) -> None:
     """Write the definition file; the name of the stream has not been used before."""
-    names = ", ".join(f'"feature_{number}"' for number in range(FEATURES))
+    rules = [f'{{ column = "{name}", kind = "number", missing = "fill", fill = 0.0 }}' for name in NUMBERS]
+    rules.append(
+        f'{{ column = "kind", kind = "category", missing = "fill", levels = {list(LEVELS)} }}'.replace("'", '"')
+    )
     path.write_text(
         f"""name = "soak-{seed}-{secrets.token_hex(3)}"
 partitions = {PARTITIONS}
 max_skew = "{SKEW_SECONDS}s"
 
-[features]
-names = [{names}]
+[columns]
+rules = [{", ".join(rules)}]
 
 [grid]
 steps = [{", ".join(["0.0009765625"] * FEATURES)}]

@@ -6,12 +6,13 @@ as words, one fraud in about 200 rows.
 
 from __future__ import annotations
 
+import csv
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 
-__all__ = ["BEGIN", "CHANNELS", "COUNTRIES", "mixed_table"]
+__all__ = ["BEGIN", "CHANNELS", "COUNTRIES", "mixed_table", "write_csv"]
 
 COUNTRIES = ("DE", "FR", "NL", "PL", "ES", "IT", "GB", "US", "BR", "NG", "CN", "TR")
 CHANNELS = ("web", "app", "phone", "branch")
@@ -53,3 +54,11 @@ def mixed_table(rows: int, seed: int, fraud: float = 1 / 200) -> tuple[dict[str,
         "currency": ["EUR"] * rows,
     }
     return table, list(map(str, labels))
+
+
+def write_csv(file: IO[str], table: dict[str, list[Any]], labels: list[str]) -> None:
+    """Write a table as people have it: names, then rows, the label last, and an empty cell where one is missing."""
+    rows = csv.writer(file, lineterminator="\n")
+    rows.writerow([*table, "label"])
+    for *cells, label in zip(*table.values(), labels, strict=True):
+        rows.writerow([*("" if cell is None else cell for cell in cells), label])

@@ -115,6 +115,8 @@ def infer(
     decisions = []
     for column, cells in table.items():
         sight = Sight.of(column, cells, missing)
+        if len(missing.numbers) and column not in said.category and sight.share(sight.numbers) >= MOST:
+            sight = sight.without(missing.numbers)
         decision = _decide(sight, said)
         if decision.rule is not None and codes is not None and sight.gives(codes):
             leak = f"alone gives the label in all {sight.present:,} rows: ignore it if it is known only afterwards"

@@ -56,6 +56,13 @@ class Sight:
         rows = np.bincount(places[places >= 0], minlength=len(different)).astype(np.int64)
         return cls(column, [cell for _, cell in different], rows, places)
 
+    def without(self, missing: Floats) -> Sight:
+        """The same where cells that are one of these numbers, however they are written, are missing as well."""
+        kept = np.flatnonzero(~np.isin(self.numbers, missing))
+        place = np.full(len(self.cells) + 1, -1, dtype=np.int64)
+        place[kept] = np.arange(len(kept))
+        return Sight(self.column, [self.cells[at] for at in kept.tolist()], self.rows[kept], place[self.places])
+
     @property
     def present(self) -> int:
         """Rows with a value."""

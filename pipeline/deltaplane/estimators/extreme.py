@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from deltaplane.arrays import Floats
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError
 from deltaplane.estimators.proximal import ProximalSVM
 from deltaplane.estimators.rows_given import RowSpace
+from deltaplane.estimators.sparse_rows import Rows, standards_of
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.solve.cross_validation import FOLDS
@@ -76,13 +76,14 @@ class ExtremeSVM(ProximalSVM):
         """The layer, with the centers and scales that it was fitted with."""
         return self._fitted().space.feature_map
 
-    def _space_for(self, X: Floats) -> RowSpace:
+    def _space_for(self, X: Rows) -> RowSpace:
         features, grid = X.shape[1], self._grid_for(X)
         feature_map = self.feature_map
         if feature_map is None:
             table: dict[str, Any] = {"kind": self.layer, "units": self.units, "seed": self.seed}
             if self.sigma is not None:
                 table["sigma"] = self.sigma
+            table |= standards_of(X, grid)
             feature_map = feature_map_of(fit_feature_map(table, grid, X), features)
         elif len(feature_map.centers) != features:
             raise DefinitionError(

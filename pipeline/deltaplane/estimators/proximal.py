@@ -37,7 +37,8 @@ class ProximalSVM(StatisticsClassifier):
     - ``columns``: ``"auto"`` where rows come as tables of mixed columns (a data frame of pandas, an Arrow table, a
       dictionary of columns, a list of dictionaries): a rule for each column is decided from the rows of the first call;
       or an :class:`deltaplane.columns.encoder.Encoder`, such as the ``encoder_`` of another estimator. By default rows
-      are numbers.
+      are numbers: an array without NaN, or a sparse matrix of SciPy, which is made dense a block at a time. With
+      ``"auto"`` NaN in an array is filled in, and has a feature.
 
     More than two classes are told apart one against the rest (paper 4, eq. 4.23 to 4.26). Without ``classes`` in the
     first ``partial_fit`` they come and go with their rows.
@@ -77,9 +78,9 @@ class ProximalSVM(StatisticsClassifier):
         """Forget what is held, and learn rows [n, d] with labels [n]."""
         given = self._given(X, y, first=True)
         space = self._space_for(given.rows)
-        placed, labelled, _ = self._admitted(Live(space, space.nothing(), {}), given)
+        change, labelled = self._change(Live(space, space.nothing(), {}), given)
         several(np.array(labelled.texts))
-        self._hold(Live(space, space.statistics(placed, labelled), labelled.labels))
+        self._hold(Live(space, change, labelled.labels))
         self._solved()
         return self
 
@@ -88,8 +89,7 @@ class ProximalSVM(StatisticsClassifier):
         """Learn more rows [n, d] with labels [n]. ``classes`` [k], at the first call, declares all there will be."""
         given = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(given.rows, classes)
-        placed, labelled, _ = self._admitted(live, given)
-        change = live.space.statistics(placed, labelled)
+        change, labelled = self._change(live, given)
         return self._hold(replace(live, statistics=live.statistics + change, labels={**live.labels, **labelled.labels}))
 
     @blas_threads()
@@ -105,12 +105,11 @@ class ProximalSVM(StatisticsClassifier):
         live = self._fitted()
         if strangers := set(given.labelled.texts) - live.labels.keys():
             raise RowsRefused(f"retire: rows of classes {sorted(strangers)} were never added")
-        placed, labelled, _ = self._admitted(live, given)
-        change = live.space.statistics(placed, labelled)
+        change, labelled = self._change(live, given)
         left = live.statistics - change
         if reason := impossible(left, change):
             raise StateMismatch(
-                f"retire: {reason}; some of the {len(placed)} rows were never added; nothing was retired"
+                f"retire: {reason}; some of the {len(labelled.codes)} rows were never added; nothing was retired"
             )
         return self._hold(replace(live, statistics=left))
 

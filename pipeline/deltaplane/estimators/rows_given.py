@@ -102,6 +102,14 @@ class Labelled:
             raise RowsRefused(f"labels: expected labels that differ as texts, got {list(distinct)}; rename some")
         return cls(codes.astype(np.int32).reshape(-1), texts, dict(zip(texts, distinct, strict=True)))
 
+    def between(self, part: slice) -> Labelled:
+        """The labels of consecutive rows; what none of them has is not known of."""
+        if part == slice(0, len(self.codes)):
+            return self
+        rows = np.zeros(len(self.codes), dtype=np.bool_)
+        rows[part] = True
+        return self.at(rows)
+
     def at(self, rows: Flags) -> Labelled:
         """The labels of some of the rows, bool[n]; what none of them has is not known of."""
         used, codes = np.unique(self.codes[rows], return_inverse=True)

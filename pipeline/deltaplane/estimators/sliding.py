@@ -13,6 +13,7 @@ from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, text_of
+from deltaplane.estimators.sparse_rows import is_sparse
 from deltaplane.estimators.statistics_classifier import Admitted, Live, StatisticsClassifier, answerable
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
@@ -63,7 +64,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         given = self._given(X, y, first=True)
         space = self._space_for(given.rows)
         live = Live(space, space.nothing(), {})
-        admitted = self._admitted(live, given)
+        admitted = self._admitted(live, given, self._length())
         if len(set(admitted.labelled.codes[-self._length() :].tolist())) < 2:
             raise ValueError(f"fit: expected rows of at least two classes in the last {self.window}, got one class")
         self._slide(live, LastRows(self._length()), _arriving(admitted), admitted.labelled.labels)
@@ -75,7 +76,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
         given = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(given.rows, classes)
-        admitted = self._admitted(live, given)
+        admitted = self._admitted(live, given, self._length())
         return self._slide(live, self._window(), _arriving(admitted), admitted.labelled.labels)
 
     @blas_threads()
@@ -85,14 +86,16 @@ class SlidingProximalSVM(StatisticsClassifier):
         The class [n] of each row, from the plane of the rows before it. Where those determine no plane, the last one
         answers, and ``refused_`` counts it. With two classes, a number for C and a weighting by name the planes are
         made many at a time (:mod:`deltaplane.solve.sliding_planes`), otherwise one after the other; they are the same
-        bits. A row that is left out is predicted all the same.
+        bits. A row that is left out is predicted all the same. Sparse rows of the call are made dense.
 
         Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with, and
         :class:`deltaplane.RowsRefused` where a row of a table cannot be encoded: there is nothing to predict it by.
         """
         self._solved()
         given = self._given(X, y, first=False)
-        answerable(given.unread, len(given.rows))
+        answerable(given.unread, given.number)
+        if is_sparse(given.rows):
+            given = given._replace(rows=given.rows.toarray())
         rows, admitted = given.rows, self._admitted(self._fitted(), given)
         arriving = _arriving(admitted)
         passage = self._passage(arriving) if admitted.kept.all() else None

@@ -9,15 +9,21 @@ Solving waits until something asks for the plane, so that many small batches cos
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    check_X_y,
+    validate_data,
+)
 
 from deltaplane.arrays import Flags, Floats, Labels, Steps
 from deltaplane.blas_threads import blas_threads
@@ -26,7 +32,8 @@ from deltaplane.columns.inference import infer
 from deltaplane.columns.tables_given import columns_of
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, text_of
-from deltaplane.exact.grid import Grid, fit_grid
+from deltaplane.estimators.sparse_rows import Rows, dense_parts, grid_fitted_on, is_sparse
+from deltaplane.exact.grid import Grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
 from deltaplane.solve.solver import Plane, solve
@@ -47,11 +54,16 @@ class Solution:
 
 
 class Given(NamedTuple):
-    """Rows float64[n, d] of a call with their labels; ``unread``: why a row, by its number, has no features but NaN."""
+    """Rows float64[n, d], maybe sparse, of a call with their labels; ``unread``: why a row has only NaN, by number."""
 
-    rows: Floats
+    rows: Rows
     labelled: Labelled
     unread: Mapping[int, str]
+
+    @property
+    def number(self) -> int:
+        """N."""
+        return int(self.rows.shape[0])
 
 
 class Admitted(NamedTuple):
@@ -114,7 +126,9 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         if self.columns is None:
             return X, {}
-        table = columns_of(X)
+        table = self._as_table(X, first=first)
+        if y is not None:
+            check_consistent_length(next(iter(table.values()), ()), y)
         encoder = self._encoder_for(table, y) if first else self.encoder_
         if encoder is None:
             raise DefinitionError("columns: this estimator was fitted on rows of numbers; set columns before it is fit")
@@ -123,22 +137,29 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         encoded = encoder.encode(table)
         return encoded.features, {one.row: one.reason for one in encoded.refused}
 
-    def _grid_for(self, X: Floats) -> Grid:
+    def _grid_for(self, X: Rows) -> Grid:
         """The grid given, or one fitted on all rows of the first call."""
         grid: object = self.grid
         if grid is None:
-            return fit_grid(X)
+            return grid_fitted_on(X)
         if isinstance(grid, Grid) and grid.features == X.shape[1]:
             return grid
         raise DefinitionError(
             f"grid: expected a Grid over {X.shape[1]} features, got {grid!r}; leave it out to have one fitted"
         )
 
-    def _space_for(self, X: Floats) -> RowSpace:
+    def _space_for(self, X: Rows) -> RowSpace:
         """What the statistics are over, from the rows of the first call."""
         encoder = None if self.columns is None else self._next_encoder
         folds = FOLDS if self.C == "auto" else 1
         return RowSpace(self._names(X.shape[1]), self._grid_for(X), folds, encoder=encoder)
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn is to know: sparse rows are taken, or, with rules for columns, missing values."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.columns is None
+        tags.input_tags.allow_nan = self.columns is not None
+        return tags
 
     # What was given.
 
@@ -163,11 +184,39 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         self._options()
         X, unread = self._features_of(X, y, first=first)
         finite: bool | Literal["allow-nan"] = "allow-nan" if unread else True
-        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=first, ensure_all_finite=finite)
+        rows, labels = self._checked(X, y, first=first, ensure_all_finite=finite)
         check_classification_targets(labels)
         return Given(rows, Labelled.of(labels), unread)
 
-    def _live_or_new(self, X: Floats, classes: Any = None) -> Live:
+    def _checked(self, X: Any, y: Any = "no_validation", *, first: bool, ensure_all_finite: Any = True) -> Any:
+        """Rows, and labels where there are any, checked as scikit-learn does; sparse rows in CSR."""
+        if self.columns is not None:
+            # How many columns a table has, and their names, was checked before they became features.
+            if isinstance(y, str):
+                return check_array(X, dtype=np.float64, ensure_all_finite=ensure_all_finite, estimator=self)
+            return check_X_y(X, y, dtype=np.float64, ensure_all_finite=ensure_all_finite, estimator=self)
+        options = {"dtype": np.float64, "reset": first, "ensure_all_finite": ensure_all_finite, "accept_sparse": "csr"}
+        try:
+            return validate_data(self, X, y, **options)
+        except ValueError as fault:
+            if "contains NaN" not in str(fault):
+                raise
+            raise ValueError(f"{fault}\nWith columns='auto' what is missing is filled in, and has a feature.") from None
+
+    def _as_table(self, X: Any, *, first: bool) -> dict[str, Cells]:
+        """Column to cells; rows without names of columns are checked as scikit-learn checks rows of numbers."""
+        if is_sparse(X):
+            raise TypeError("columns: sparse data is not supported where columns have rules; leave columns out")
+        table = columns_of(X)
+        are_records = isinstance(X, Sequence) and len(X) and isinstance(X[0], Mapping)
+        if isinstance(X, Mapping) or hasattr(X, "columns") or are_records:
+            if first:
+                self.n_features_in_, self.feature_names_in_ = len(table), np.array(list(table), dtype=object)
+            return table
+        validate_data(self, X, dtype=None, reset=first, ensure_all_finite=False)
+        return table
+
+    def _live_or_new(self, X: Rows, classes: Any = None) -> Live:
         """What is held; before anything is, an empty state on a new grid. Checks ``classes`` against it."""
         live: Live | None = getattr(self, "live_", None)
         if live is None:
@@ -185,36 +234,53 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             )
         return live
 
-    def _admitted(self, live: Live, given: Given) -> Admitted:
-        """The rows of a call that can be learned; the others are told of in ``refused_rows_`` and by a warning.
+    def _change(self, live: Live, given: Given) -> tuple[Statistics, Labelled]:
+        """The statistics of the rows of a call that can be learned, and their labels; the others are told of."""
+        total, refused, kept = live.space.nothing(), list[RefusedRow](), np.ones(given.number, dtype=np.bool_)
+        for part, rows in dense_parts(given.rows):
+            admitted, faults = _admit(live, rows, given, part)
+            total = total + live.space.statistics(admitted.placed, admitted.labelled)
+            refused += faults
+            kept[part] = admitted.kept
+        self._tell_refused(refused, given)
+        return total, given.labelled.at(kept) if refused else given.labelled
+
+    def _admitted(self, live: Live, given: Given, most: int | None = None) -> Admitted:
+        """The rows of a call that can be learned, of sparse ones about the last ``most``; the others are told of."""
+        parts, refused = list[Admitted](), list[RefusedRow]()
+        for part, rows in dense_parts(given.rows):
+            admitted, faults = _admit(live, rows, given, part)
+            parts.append(admitted)
+            refused += faults
+            while most is not None and sum(len(one.placed) for one in parts[1:]) >= most:
+                parts.pop(0)
+        self._tell_refused(refused, given)
+        if len(parts) == 1:
+            return parts[0]
+        kept = np.concatenate([one.kept for one in parts])
+        labelled = given.labelled.at(np.append(np.zeros(given.number - len(kept), dtype=np.bool_), kept))
+        return Admitted(np.concatenate([one.placed for one in parts]), labelled, kept)
+
+    def _tell_refused(self, refused: list[RefusedRow], given: Given) -> None:
+        """Have the rows that are left out in ``refused_rows_``, and warn of them.
 
         Raises :class:`RowsRefused` instead, before anything has changed, where ``on_refused`` says so.
         """
         if self.on_refused not in ("warn", "raise"):
             raise DefinitionError(f"on_refused: expected 'warn' or 'raise', got {self.on_refused!r}")
-        X, labelled, unread = given
-        placed, kept = live.space.place(X)
-        refused = [replace(one, reason=unread.get(one.row, one.reason)) for one in live.space.faults(X, kept)]
-        if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
-            known = np.array([text not in strangers for text in labelled.texts])[labelled.codes]
-            reason = f"expected the declared classes {list(live.declared)}, got "
-            refused += [
-                RefusedRow(row, reason + repr(labelled.texts[labelled.codes[row]]))
-                for row in np.flatnonzero(kept & ~known).tolist()
-            ]
-            kept = kept & known
         self.refused_rows_ = tuple(sorted(refused, key=lambda one: one.row))
         if not refused:
-            return Admitted(placed, labelled, kept)
+            return
         first = self.refused_rows_[0]
-        text = f"row {first.row} of {len(X)}: {first.reason} ({len(refused)} such rows)"
+        text = f"row {first.row} of {given.number}: {first.reason} ({len(refused)} such rows)"
         if self.on_refused == "raise":
-            cure = "give an encoder with other rules" if first.row in unread else "scale the values, or give a grid"
+            cure = "scale the values, or give a grid"
+            if first.row in given.unread:
+                cure = "give an encoder with other rules"
             raise RowsRefused(
                 f"{text}; leave the rows out, {cure}", {one.row: one.reason for one in self.refused_rows_}
             )
-        warnings.warn(f"{text}; left out, see refused_rows_", RowsLeftOut, stacklevel=4)
-        return Admitted(placed[kept], labelled.at(kept), kept)
+        warnings.warn(f"{text}; left out, see refused_rows_", RowsLeftOut, stacklevel=5)
 
     def _hold(self, live: Live) -> Self:
         """Take up a new state; the plane of the old one is forgotten."""
@@ -287,9 +353,11 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         solution = self._solved()
         features, unread = self._features_of(X)
-        answerable(unread, len(features))
-        rows = validate_data(self, features, dtype=np.float64, reset=False)
-        decisions = self._fitted().space.decisions(rows, solution.coef, solution.intercept)
+        answerable(unread, features.shape[0] if unread else 0)
+        rows = self._checked(features, first=False)
+        decisions = np.empty((rows.shape[0], len(solution.intercept)))
+        for part, dense in dense_parts(rows):
+            decisions[part] = self._fitted().space.decisions(dense, solution.coef, solution.intercept)
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Labels:
@@ -333,6 +401,28 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         if len(texts) == 2:
             coef, intercept = coef[1:], intercept[1:]
         return Solution(plane, coef, intercept, options.C, choice)
+
+
+def _admit(live: Live, rows: Floats, given: Given, part: slice) -> tuple[Admitted, list[RefusedRow]]:
+    """Those of some rows float64[k, d] of a call that can be learned, and the others with the reason for each."""
+    placed, kept = live.space.place(rows)
+    labelled = given.labelled.between(part)
+    faults = live.space.faults(rows, kept)
+    if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
+        known = np.array([text not in strangers for text in labelled.texts])[labelled.codes]
+        reason = f"expected the declared classes {list(live.declared)}, got "
+        faults += [
+            RefusedRow(row, reason + repr(labelled.texts[labelled.codes[row]]))
+            for row in np.flatnonzero(kept & ~known).tolist()
+        ]
+        kept = kept & known
+    refused = []
+    for one in faults:
+        row = part.start + one.row
+        refused.append(RefusedRow(row, given.unread.get(row, one.reason)))
+    if not faults:
+        return Admitted(placed, labelled, kept), []
+    return Admitted(placed[kept], labelled.at(kept), kept), refused
 
 
 def answerable(unread: Mapping[int, str], rows: int) -> None:

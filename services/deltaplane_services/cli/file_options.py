@@ -8,9 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-__all__ = ["INPUT", "FormatOptions", "TimeOptions", "with_file"]
+__all__ = ["INPUT", "MISSING_VALUES", "FormatOptions", "TimeOptions", "with_file"]
 
 INPUT = "What the file holds"
+MISSING_VALUES = (
+    "Texts and numbers that are missing values, besides ?, NA, null, …; a number however it is written; with commas."
+)
 
 
 @dataclass(frozen=True)
@@ -66,10 +69,7 @@ class FormatOptions:
     thousands: Annotated[str | None, typer.Option(help="What separates thousands in numbers; nothing by default.")] = (
         None
     )
-    na: Annotated[
-        list[str] | None,
-        typer.Option(help="Text that is a missing value, instead of ?, NA, null, …; may be repeated."),
-    ] = None
+    missing_values: Annotated[list[str] | None, typer.Option("--missing-values", "--na", help=MISSING_VALUES)] = None
     rename: Annotated[list[str] | None, typer.Option(help="OLD=NEW: another name for a column; may be repeated.")] = (
         None
     )

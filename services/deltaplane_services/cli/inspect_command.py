@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from deltaplane_services.cli.file_options import FormatOptions
+from deltaplane_services.cli.option_groups import with_groups
+from deltaplane_services.cli.shared_options import DataFile
 from deltaplane_services.system.printable import echo
 
 __all__ = ["inspect"]
 
 
+@with_groups
 def inspect(
-    file: Annotated[str, typer.Argument(help="CSV or Parquet, also .gz; - is standard input.")],
+    file: DataFile,
+    form: FormatOptions,
     label: Annotated[str | None, typer.Option(help="Column with the class.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="Column with unique ids.")] = None,
     time: Annotated[str | None, typer.Option(help="Column with the event time.")] = None,
@@ -22,16 +28,9 @@ def inspect(
     ] = None,
     number: Annotated[list[str] | None, typer.Option(help="Columns that are numbers; with commas.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(help="Columns to leave out; with commas.")] = None,
-    features: Annotated[
-        list[str] | None, typer.Option(help="The only columns to use, ids and constants too; with commas.")
-    ] = None,
     refuse_missing: Annotated[
         list[str] | None, typer.Option(help="Columns whose missing values refuse a row; with commas.")
     ] = None,
-    missing: Annotated[
-        list[str] | None, typer.Option(help="Texts that stand for a missing value besides the usual ones; with commas.")
-    ] = None,
-    delimiter: Annotated[str | None, typer.Option(help="What is between two cells; told from the header.")] = None,
     write_definition: Annotated[
         Path | None, typer.Option(help="Write the stream definition, with a reason above each rule.")
     ] = None,
@@ -42,13 +41,23 @@ def inspect(
     in, and has a feature that says so. A column that alone gives the label is pointed out.
     """
     from deltaplane.columns.inference import Overrides
-    from deltaplane_services.definition_file.definition_tables import names_of
+    from deltaplane_services.definition_file.definition_tables import lay_over_input, missing_values_of, names_of
     from deltaplane_services.operations.inspecting import Roles, definition_text, first_rows, inspect
+    from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
     from deltaplane_services.system.output_files import check_output, write_text
 
     check_output(write_definition, "write-definition")
-    said = Overrides(*map(names_of, (category, number, ignore, features, refuse_missing, missing)))
-    found = inspect(first_rows(file, delimiter), Roles(label, id_column, time), said)
+    written = lay_over_input({}, **asdict(form)).get("input", {})
+    said = Overrides(
+        category=names_of(category),
+        number=names_of(number),
+        ignore=names_of(ignore),
+        features=names_of(written.pop("features", None)),
+        refuse=names_of(refuse_missing),
+        missing=missing_values_of(written),
+    )
+    options = reader_options(ReplayOptions(file, {"input": written}))
+    found = inspect(first_rows(file, options), Roles(label, id_column, time), said)
     decisions = found.inferred.decisions
     width = min(40, max(len(one.column) for one in decisions))
     for one in decisions:
@@ -63,4 +72,4 @@ def inspect(
         if rows:
             echo(f"{rows:,} rows {what} and would be refused", typer.colors.YELLOW)
     if write_definition is not None:
-        write_text(write_definition, definition_text(found), "write-definition")
+        write_text(write_definition, definition_text(found, said=written), "write-definition")

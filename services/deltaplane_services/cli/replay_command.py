@@ -47,6 +47,10 @@ class InputOptions:
 
     label: Annotated[str | None, typer.Option(help="Column with the class.")] = None
     positive: Annotated[str | None, typer.Option(help="Label of the positive class; all others become one.")] = None
+    classes: Annotated[
+        list[str] | None,
+        typer.Option(help="The labels that there are, with commas; rows of any other are refused. Open by default."),
+    ] = None
     time: Annotated[str | None, typer.Option(help="Column with the event time: ISO 8601, or a number since 1970.")] = (
         None
     )
@@ -61,7 +65,8 @@ class InputOptions:
     missing: Annotated[
         str | None,
         typer.Option(
-            help="Take columns as numbers, and rows with missing values: refuse them, or offset (of the grid) for each."
+            help="median: fill missing values in, also such as come late. Or take columns as numbers, and rows with"
+            " missing values: refuse them, or offset (of the grid) for each."
         ),
     ] = None
     category: Annotated[
@@ -230,6 +235,7 @@ def replay(
     tables = load_tables(definition) if saved is None else saved.tables
     groups = (columns, times, form, stream, plane, run)
     given = {_KEYWORDS.get(name, name): value for one in groups for name, value in asdict(one).items()}
+    given["classes"] = None if columns.classes is None else ",".join(columns.classes)
     tables = tables_of(tables, given)
     options = replay_options(
         file,

@@ -13,11 +13,21 @@ from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.table_values import check_keys, flag, label, list_of, number, strings, text, whole
 
-__all__ = ["INPUT_KEYS", "Tables", "check_input", "lay_over", "lay_over_input", "load_tables", "names_of", "read_prior"]
+__all__ = [
+    "INPUT_KEYS",
+    "Tables",
+    "check_input",
+    "lay_over",
+    "lay_over_input",
+    "load_tables",
+    "missing_values_of",
+    "names_of",
+    "read_prior",
+]
 
 _TEXT_KEYS = ("format", "delimiter", "encoding", "decimal", "thousands", "quote", "comment", "labels", "libsvm_base")
 _TIME_KEYS = ("time", "time_unit", "time_format", "time_zone")
-_LIST_KEYS = ("ignore", "features", "na", "rename")
+_LIST_KEYS = ("ignore", "features", "missing_values", "na", "rename")
 INPUT_KEYS = ("label", "id", *_TIME_KEYS, *_LIST_KEYS, *_TEXT_KEYS, "header", "number_of_features", "nominal")
 Tables = dict[str, Any]
 
@@ -119,7 +129,25 @@ def lay_over_input(tables: Mapping[str, Any], **values: Any) -> Tables:
         tables = {**tables, "input": kept}
     if given.get("delimiter") in ("tab", "\\t"):
         given["delimiter"] = "\t"
-    return lay_over(tables, "input", **given)
+    laid = lay_over(tables, "input", **given)
+    if given.get("missing_values") is not None:
+        table = laid["input"]
+        words = _values_of(given["missing_values"], commas="," not in (table.get("decimal"), table.get("thousands")))
+        laid["input"] = {key: value for key, value in table.items() if key != "na"} | {"missing_values": words}
+    return laid
+
+
+def missing_values_of(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The texts and numbers that ``[input]`` declares as missing values; ``na`` is their key of before."""
+    words = table.get("missing_values", table.get("na", ()))
+    return (words,) if isinstance(words, str) else tuple(map(str, words))
+
+
+def _values_of(given: Any, *, commas: bool) -> list[str]:
+    """Values one by one, or several between commas where no number of the file has one."""
+    texts = map(str, given if isinstance(given, list | tuple) else [given])
+    parts = (part.strip() for text in texts for part in (text.split(",") if commas else [text]))
+    return list(dict.fromkeys(filter(None, parts)))
 
 
 def names_of(given: str | Sequence[str] | None) -> tuple[str, ...]:

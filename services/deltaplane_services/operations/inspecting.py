@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import csv
 import difflib
-import io
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO
+
+import numpy as np
 
 from deltaplane import limits
 from deltaplane.columns.cells import plain_cell, text_of
+from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane.columns.inference import Inferred, Overrides, infer
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.component_tables import grid_table
 from deltaplane_services.definition_file.toml_writer import as_toml, inline_toml
-from deltaplane_services.readers import ReaderError
-from deltaplane_services.readers.bounds import BLOCK_BYTES
-from deltaplane_services.readers.byte_sources import ByteSource, open_source
-from deltaplane_services.readers.layout import refuse_duplicates
-from deltaplane_services.readers.parquet_format import MAGIC
+from deltaplane_services.readers import Looked, ReaderError, ReaderOptions, open_rows
+from deltaplane_services.readers.cells import AS_NUMBERS
 from deltaplane_services.system.printable import plain
 
-__all__ = ["FIRST_BYTES", "FirstRows", "Inspected", "Roles", "definition_text", "first_rows", "inspect"]
-
-FIRST_BYTES = 64 * BLOCK_BYTES
-"""Bytes of text that are read at most: longer rows make fewer of them."""
+__all__ = ["FirstRows", "Inspected", "Roles", "definition_text", "first_rows", "inspect"]
 
 
 @dataclass(frozen=True)
@@ -63,57 +58,32 @@ class Inspected:
     labels: tuple[tuple[str, int], ...]
 
 
-def first_rows(source: str, delimiter: str | None = None, rows: int = limits.GRID_FIT_ROWS) -> FirstRows:
-    """The first rows of a CSV file, its cells as texts, or of a Parquet file. Raises ReaderError for others."""
-    opened = open_source(source)
-    try:
-        return _of_parquet(opened, rows) if opened.peek(len(MAGIC)) == MAGIC else _of_csv(opened, delimiter, rows)
-    finally:
-        opened.close()
+def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None) -> FirstRows:
+    """The first rows of a file of any format, all of its columns, by the readers that ``replay`` has.
 
+    ``options`` say how it is written. Raises ReaderError where it cannot be read, has no rows, or is LIBSVM.
+    """
+    seen: list[FirstRows] = []
 
-def _of_parquet(source: ByteSource, rows: int) -> FirstRows:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+    def look(columns: Mapping[str, Cells], passed_over: int) -> None:
+        seen.append(FirstRows({name: _listed(cells) for name, cells in columns.items()}, passed_over))
 
     try:
-        batches = pq.ParquetFile(source.seekable_stream()).iter_batches(batch_size=rows)
-        first = next(batches, None)
-        if first is None or not first.num_rows:
-            raise ReaderError(f"{source.name} has no rows.")
-        refuse_duplicates(first.schema.names, source.name)
-        return FirstRows({name: first.column(at).to_pylist() for at, name in enumerate(first.schema.names)})
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as fault:
-        raise ReaderError(f"{source.name} cannot be read as Parquet: {str(fault)[:200]}") from fault
+        # Notes on what was found out about the file come with the reading of it.
+        with open_rows(source, replace(options or ReaderOptions(), look=look)):
+            pass
+    except Looked:
+        return seen[0]
+    raise ReaderError(
+        f"{source if isinstance(source, str) else 'The file'} is LIBSVM, whose features are numbers: there is nothing"
+        " to decide on; replay it as it is."
+    )
 
 
-def _of_csv(source: ByteSource, delimiter: str | None, rows: int) -> FirstRows:
-    data, ended = bytearray(), False
-    while data.count(b"\n") <= rows and len(data) < FIRST_BYTES and not ended:
-        more = source.read(BLOCK_BYTES)
-        data += more
-        ended = not more
-    try:
-        # A letter that the end of what was read cuts in two belongs to a row that is left out in any case.
-        text = bytes(data).decode("utf-8-sig", errors="strict" if ended else "ignore")
-    except UnicodeDecodeError as fault:
-        raise ReaderError(f"{source.name} is not UTF-8 text at byte {fault.start}; convert it first.") from fault
-    header = text.lstrip("\r\n").partition("\n")[0]
-    chosen = delimiter or max(",;\t", key=header.count)
-    try:
-        # One record more than is wanted: where the file goes on, the last one may be cut.
-        records = [record for record in csv.reader(io.StringIO(text, newline=""), delimiter=chosen) if record]
-    except csv.Error as fault:
-        raise ReaderError(f"{source.name} cannot be read as CSV: {fault}.") from fault
-    if len(records) < 2:
-        raise ReaderError(f"{source.name} has no rows below a header of names.")
-    names, body = [name.strip() for name in records[0]], records[1 : len(records) if ended else -1][:rows]
-    refuse_duplicates(names, source.name)
-    whole = [record for record in body if len(record) == len(names)]
-    if not whole:
-        raise ReaderError(f"{source.name} has {len(names)} names and no row of as many cells, cut at {chosen!r}.")
-    columns = {name: [record[at] for record in whole] for at, name in enumerate(names)}
-    return FirstRows(columns, len(body) - len(whole))
+def _listed(cells: Cells) -> list[Any]:
+    if isinstance(cells, CodedCells):
+        return [cells.cells[code] for code in cells.codes.tolist()]
+    return list(cells.tolist() if isinstance(cells, np.ndarray) else cells)
 
 
 def inspect(first: FirstRows, roles: Roles, overrides: Overrides) -> Inspected:
@@ -147,19 +117,22 @@ def _known(name: str, role: str, columns: Mapping[str, Any]) -> str:
 def _label(cell: Any) -> str:
     plain_one = plain_cell(cell)
     try:
-        return "" if plain_one is None else text_of(plain_one, limits.LABEL_BYTES)
+        return "" if plain_one is None else AS_NUMBERS(text_of(plain_one, limits.LABEL_BYTES))
     except ValueError as fault:
         raise DefinitionError(f"label: {plain_one!r:.60} {fault}") from fault
 
 
-def definition_text(inspected: Inspected, name: str = "stream") -> str:
-    """A stream definition in TOML with a line of reason above each rule. It is read back as what was decided."""
+def definition_text(inspected: Inspected, name: str = "stream", said: Mapping[str, Any] | None = None) -> str:
+    """A stream definition in TOML with a line of reason above each rule. It is read back as what was decided.
+
+    ``said``: what ``[input]`` says of how the file is written.
+    """
     found = inspected.inferred
     table = encoder_table(found.encoder)
     rules = {rule["column"]: rule for rule in table["rules"]}
     lines = [f"# Decided from the first {inspected.rows:,} rows. Change what you know better; then fit the grid anew."]
     ignored = [decision.column for decision in found.decisions if decision.rule is None]
-    roles = {**inspected.roles.named, **({"ignore": ignored} if ignored else {})}
+    roles = {**inspected.roles.named, **({"ignore": ignored} if ignored else {}), **(said or {})}
     lines += as_toml({"name": name, **({"input": roles} if roles else {})}).splitlines()
     lines += ["", "[columns]", as_toml({"missing": table["missing"]}).strip(), "rules = ["]
     for decision in found.decisions:

@@ -7,10 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from deltaplane.columns.encoder import Cells, CodedCells, Encoder
+from deltaplane.columns.cells import MissingWords
+from deltaplane.columns.encoder import Cells, CodedCells, Encoder, read_column
 from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
+from deltaplane.columns.rules import NumberRule
+from deltaplane.errors import DefinitionError
+from deltaplane.exact.ordinary import Mark, likely_marks
 from deltaplane.stream.column_tables import encoder_table
-from deltaplane_services.definition_file.definition_tables import lay_over
+from deltaplane_services.definition_file.definition_tables import lay_over, missing_values_of
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
 from deltaplane_services.readers import ReaderOptions
 
@@ -20,12 +24,14 @@ __all__ = ["ColumnChoice"]
 class ColumnChoice:
     """The rules that are decided for the columns of a file, if none are declared.
 
-    ``inferred`` are the decisions; None before there are any, and for a file that holds numbers only.
+    ``inferred`` are the decisions; None before there are any, and for a file that holds numbers only. ``marks`` are
+    likely marks of what is missing among the numbers of its first rows.
     """
 
     def __init__(self, options: ReplayOptions) -> None:
         self._options = options
         self.inferred: Inferred | None = None
+        self.marks: list[Mark] = []
 
     @property
     def reader_options(self) -> ReaderOptions:
@@ -33,6 +39,11 @@ class ColumnChoice:
         tables = self._options.tables
         said = tables.get("columns") or tables.get("features") or tables.get("feature_map", {}).get("centers")
         asked = not said and "steps" not in tables.get("grid", {}) and not self._options.continues
+        if self._options.fill_in and not asked:
+            raise DefinitionError(
+                "missing: median is of rules that are decided on, and this definition says what its features are; give"
+                " each column a rule in [columns], or leave the option out"
+            )
         return reader_options(self._options, self.decide if asked else None)
 
     def decide(self, columns: Mapping[str, Cells], labels: Sequence[str]) -> Encoder:
@@ -40,14 +51,14 @@ class ColumnChoice:
         labelled = [row for row, label in enumerate(labels) if label]
         table = {name: _only(cells, labelled) for name, cells in columns.items()}
         features = tuple(columns) if self._options.input.get("features") else ()
-        words = self._options.input.get("na", ())
         said = Overrides(
             category=self._options.category,
             number=self._options.number,
             features=features,
-            missing=(words,) if isinstance(words, str) else tuple(map(str, words)),
+            missing=missing_values_of(self._options.input),
         )
         self.inferred = infer(table, [labels[row] for row in labelled], said)
+        self.marks = _marks(self.inferred.encoder, table)
         return self.inferred.encoder
 
     @property
@@ -60,6 +71,18 @@ class ColumnChoice:
         if self.inferred is None:
             return options
         return replace(options, tables=lay_over(options.tables, "columns", **encoder_table(self.inferred.encoder)))
+
+
+def _marks(encoder: Encoder, table: Mapping[str, Cells]) -> list[Mark]:
+    """Likely marks of what is missing, looked for among numbers as the file has them, before a logarithm is taken."""
+    words, found = MissingWords(encoder.missing), list[Mark]()
+    for rule in encoder.rules:
+        if isinstance(rule, NumberRule):
+            numbers, missing, faults = read_column(rule, table[rule.column], words)
+            known = ~missing
+            known[list(faults)] = False
+            found += likely_marks((rule.column,), numbers[known][:, None])
+    return found
 
 
 def _only(cells: Cells, rows: Sequence[int]) -> Cells:

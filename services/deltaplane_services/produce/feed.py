@@ -48,17 +48,21 @@ class Published:
 
 
 class Feed:
-    """Turns blocks of rows into records; a seeded generator chooses the rows to thin out and to retire."""
+    """Turns blocks of rows into records; a seeded generator chooses the rows to thin out and to retire.
 
-    def __init__(self, definition: StreamDefinition, options: ReplayOptions) -> None:
+    ``rare``: the positive class where rows are thinned out.
+    """
+
+    def __init__(self, definition: StreamDefinition, options: ReplayOptions, rare: str | None = None) -> None:
         self.definition = definition
         self.now = 0  # Milliseconds since the epoch.
         self.rows = 0
         self.thinned = 0
+        self.rare = rare
         self.retirements = 0
         self._options = options
         self._random = np.random.default_rng(options.seed)
-        self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, definition)
+        self._thinning = None if options.imbalance is None else _Thinning(options.imbalance, rare)
         self.line_offset = 0
         """The lines of earlier files, added to line numbers that serve as ids."""
         self._due: list[tuple[int, int, str]] = []
@@ -141,9 +145,10 @@ class Feed:
 class _Thinning:
     """Drops rows at random, so that the ratio of negatives to positives follows a schedule."""
 
-    def __init__(self, schedule: ImbalanceSchedule, definition: StreamDefinition) -> None:
+    def __init__(self, schedule: ImbalanceSchedule, positive: str | None) -> None:
+        assert positive is not None, "whoever thins rows out says which class is to be rare"
         self._schedule = schedule
-        self._positive = definition.classes.positive
+        self._positive = positive
         self._rows = 0
         # One imagined row of each class makes the estimate defined before both have been seen.
         self._seen = np.ones(2)

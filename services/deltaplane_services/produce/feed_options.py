@@ -14,8 +14,8 @@ from deltaplane.stream.column_tables import encoder_of
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import strings
-from deltaplane_services.definition_file.definition_tables import Tables, lay_over
-from deltaplane_services.readers import Decide, ReaderOptions
+from deltaplane_services.definition_file.definition_tables import Tables, lay_over, missing_values_of
+from deltaplane_services.readers import MISSING, Decide, ReaderOptions
 
 __all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_first_rows", "reader_options"]
 
@@ -59,6 +59,8 @@ class ReplayOptions:
     - ``save``: the file to write from which another replay can go on.
     - ``continues``: whether this replay goes on from such a file.
     - ``content``: the bytes of the source, if ``source`` is only its name and no path.
+    - ``fill_in``: whether columns have rules even if all first rows are numbers, so that what is missing later is
+      filled in.
     - ``keep_predictions``: whether to keep the prediction of each row.
 
     Raises :class:`DefinitionError` for options that are out of range, or do not go together.
@@ -79,6 +81,7 @@ class ReplayOptions:
     continues: bool = False
     category: tuple[str, ...] = ()
     number: tuple[str, ...] = ()
+    fill_in: bool = False
     content: BinaryIO | None = None
     keep_predictions: bool = False
 
@@ -115,6 +118,11 @@ class ReplayOptions:
             )
 
     @property
+    def chooses_rare(self) -> bool:
+        """Whether rows are to be thinned out, and nobody says which class is the rare one."""
+        return self.imbalance is not None and self.tables.get("classes", {}).get("positive") is None
+
+    @property
     def input(self) -> Mapping[str, Any]:
         """The table ``[input]``, which gives the roles of the file's columns."""
         table: Mapping[str, Any] = self.tables.get("input", {})
@@ -138,8 +146,13 @@ def reader_options(options: ReplayOptions, decide: Decide | None = None) -> Read
     declared = [*_texts(classes.get("names")), *_texts(classes.get("positive"))]
     declared += list(weighting) if isinstance(weighting, Mapping) else []
     given: dict[str, Any] = {key: str(table[key]) for key in _TEXTS if table.get(key) is not None}
-    if "na" in table:
-        given["na"] = _texts(table["na"])
+    encoder = encoder_of(tables.get("columns", {}))
+    words = missing_values_of(table)
+    if encoder is not None and (unknown := [word for word in words if word not in encoder.missing]):
+        raise DefinitionError(
+            f"missing_values: {', '.join(map(repr, unknown[:8]))} would be a missing value of this file, and [columns]"
+            f" has rules of which none says so; list it there: missing = {[*encoder.missing, *unknown]}"
+        )
     return ReaderOptions(
         features=None if tables.get("columns") else tuple(names or chosen) or None,
         ignored=_texts(table.get("ignore")),
@@ -149,8 +162,10 @@ def reader_options(options: ReplayOptions, decide: Decide | None = None) -> Read
         nominal=table.get("nominal", "one-hot"),
         renamed=tuple(map(_renamed, _texts(table.get("rename")))),
         declared_labels=tuple(declared),
-        encoder=encoder_of(tables.get("columns", {})),
+        na=tuple(dict.fromkeys((*MISSING, *words))),
+        encoder=encoder,
         decide=decide,
+        fill_in=options.fill_in,
         **given,
     )
 

@@ -9,17 +9,28 @@ format has a module, and ``reader`` chooses among them. ``rechunk`` regroups blo
 from __future__ import annotations
 
 from deltaplane_services.readers.ahead import ReadAhead
+from deltaplane_services.readers.cells import MISSING
 from deltaplane_services.readers.cures import cure_of
 from deltaplane_services.readers.live import LivePipe, is_live
 from deltaplane_services.readers.reader import RowReader, open_rows
 from deltaplane_services.readers.rechunk import rechunk
-from deltaplane_services.readers.row_blocks import FORMATS, Decide, ReaderError, ReaderOptions, RefusedRow, RowBlock
+from deltaplane_services.readers.row_blocks import (
+    FORMATS,
+    Decide,
+    Looked,
+    ReaderError,
+    ReaderOptions,
+    RefusedRow,
+    RowBlock,
+)
 from deltaplane_services.readers.shuffle import shuffled
 
 __all__ = [
     "FORMATS",
+    "MISSING",
     "Decide",
     "LivePipe",
+    "Looked",
     "ReadAhead",
     "ReaderError",
     "ReaderOptions",

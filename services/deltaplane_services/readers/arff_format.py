@@ -120,7 +120,7 @@ def open_arff(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ..
         others = {options.label, options.id, options.time, *options.ignored}
         options = replace(options, features=tuple(name for name in inputs if name not in others))
     layout = choose_columns(names, options, source.name)
-    if options.encoder is None and options.decide is None:
+    if options.encoder is None and options.decide is None and options.look is None:
         _refuse_features_without_numbers(attributes, layout, source.name)
     values_of_label = attributes[layout.label].values
     form = None if layout.time is None else attributes[layout.time].form

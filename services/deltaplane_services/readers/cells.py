@@ -9,8 +9,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
+import numpy as np
+
+from deltaplane.arrays import Floats
 from deltaplane_services.readers.bounds import REFUSED_TEXT
 
 __all__ = [
@@ -48,13 +52,24 @@ class NumberForm:
     """How the numbers of a column are written.
 
     ``decimal`` is the decimal sign, ``thousands`` separates thousands, ``affix`` is a sign on each number, and
-    ``missing`` are the texts that stand for a missing one.
+    ``missing`` are the texts that stand for a missing one; a number among these does so however it is written.
     """
 
     decimal: str = "."
     thousands: str = ""
     affix: str = ""
     missing: frozenset[str] = _MISSING
+    missing_numbers: frozenset[float] = field(init=False)
+
+    def __post_init__(self) -> None:
+        numbers = set()
+        for text in self.missing:
+            # A mark may be given as the column has it, or as Python writes it.
+            for read in (self._number, _plain_number):
+                with suppress(ValueError):
+                    numbers.add(read(text))
+                    break
+        object.__setattr__(self, "missing_numbers", frozenset(one for one in numbers if not math.isnan(one)))
 
     @property
     def is_plain(self) -> bool:
@@ -69,25 +84,28 @@ class NumberForm:
     @property
     def numbers_may_be_missing(self) -> bool:
         """Whether one of the texts for a missing number is itself a number, such as -999."""
-        return any(_is_float(text) for text in self.missing)
+        return bool(self.missing_numbers)
 
     def read(self, text: str) -> float:
         """The number in a cell; NaN if it is missing. Raises ValueError if it is not written in this form."""
         text = text.strip()
         if text in self.missing:
             return math.nan
+        number = self._number(text)
+        return math.nan if number in self.missing_numbers else number
+
+    def without_missing(self, numbers: Floats) -> Floats:
+        """Numbers float64[n, …] with NaN for those that stand for a missing one; the same array if there are none."""
+        if not self.missing_numbers:
+            return numbers
+        missing = np.isin(numbers, np.array(sorted(self.missing_numbers)))
+        return np.where(missing, np.nan, numbers) if missing.any() else numbers
+
+    def _number(self, text: str) -> float:
         number = self._without_affix(text) if self.affix else text
         if self.thousands or self.decimal != ".":
             number = self._in_plain_form(number)
-        if number.isascii() and "_" not in number:
-            try:
-                return float(number)
-            except ValueError:
-                if _NAN_WITH_PAYLOAD.fullmatch(number):
-                    return math.nan
-                if _FORTRAN.fullmatch(number):
-                    return float(number.replace("D", "e").replace("d", "e"))
-        raise ValueError(text)
+        return _plain_number(number)
 
     def _without_affix(self, text: str) -> str:
         sign = text[:1] if text[:1] in ("+", "-") else ""
@@ -112,11 +130,17 @@ class NumberForm:
         return text.replace(self.thousands, "").replace(self.decimal, ".")
 
 
-def _is_float(text: str) -> bool:
-    try:
-        return not math.isnan(float(text))
-    except ValueError:
-        return False
+def _plain_number(text: str) -> float:
+    """The number in a text that has it as Python or Fortran writes it. Raises ValueError for another."""
+    if text.isascii() and "_" not in text:
+        try:
+            return float(text)
+        except ValueError:
+            if _NAN_WITH_PAYLOAD.fullmatch(text):
+                return math.nan
+            if _FORTRAN.fullmatch(text):
+                return float(text.replace("D", "e").replace("d", "e"))
+    raise ValueError(text)
 
 
 PLAIN = NumberForm()
@@ -160,6 +184,11 @@ class LabelSpelling:
     missing: frozenset[str] = _MISSING
     declared: frozenset[str] = frozenset()
     as_written: bool = False
+    _missing_names: frozenset[str] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        spelled = self.missing if self.as_written else map(number_as_label, self.missing)
+        object.__setattr__(self, "_missing_names", frozenset(spelled))
 
     def __call__(self, text: str) -> str:
         """The label; ``""`` if it is missing."""
@@ -169,6 +198,8 @@ class LabelSpelling:
         if text in self.missing or _NAN.fullmatch(text):
             return ""
         name = text if self.as_written else number_as_label(text)
+        if name in self._missing_names:
+            return ""
         if name in self.declared:
             return name
         return next((label for label in sorted(self.declared) if number_as_label(label) == name), name)
@@ -178,12 +209,12 @@ class LabelSpelling:
         return LabelSpelling(self.missing, self.declared.union(labels), self.as_written)
 
 
-AS_NUMBERS = LabelSpelling()
-
-
 def number_as_label(text: str) -> str:
     """The one spelling of a decimal number; any other text as it is."""
     return canonical_label(text) if _DECIMAL.fullmatch(text) else text
+
+
+AS_NUMBERS = LabelSpelling()
 
 
 def clip(text: str, length: int = REFUSED_TEXT) -> str:

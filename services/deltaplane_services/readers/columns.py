@@ -143,7 +143,8 @@ class ColumnParser:
             return None
         # NaN is written with an n: without that letter, only cells that stand for a missing number can be NaN.
         may_be_nan = b"n" in data or b"N" in data or any(column.null_count for column in table.columns)
-        return self._screened(block, data, first_line_number, may_be_nan=may_be_nan or bool(self._layout.codes))
+        may_be_nan |= bool(self._layout.codes) or self._layout.form.numbers_may_be_missing
+        return self._screened(block, data, first_line_number, may_be_nan=may_be_nan)
 
     def parse_what_is_not_odd(self, data: bytes, first_line_number: int) -> MostRows | None:
         """The rows whose cells can all be converted, and the lines of the others; None if too many are odd."""
@@ -233,10 +234,10 @@ class _Conversion:
         import pyarrow.compute as pc
 
         numbers: Floats
+        form = self._layout.form_of(position)
         if column.type == pa.float64():
             numbers = column.to_numpy()
-            return numbers
-        form = self._layout.form_of(position)
+            return form.without_missing(numbers)
         if form.is_plain:
             with suppress(pa.ArrowInvalid):
                 numbers = pc.cast(column, pa.float64()).to_numpy()

@@ -73,6 +73,11 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
         )
     layout = _with_signs(layout, found)
     source.notes += [*found.notes, *notes]
+    if options.look is not None and options.header and 2 * sum(map(_is_number, head.names)) >= len(head.names):
+        raise ReaderError(
+            f"The first line of {source.name} holds numbers, {listed(head.names, 4)}: if it is a row and no header, say"
+            " `--no-header`, and the columns are named by their places; else name the columns."
+        )
     reader = TableReader(cutter, layout, found.dialect, options, source)
     return reader.feature_names, reader.blocks()
 

@@ -17,7 +17,7 @@ _LATE_KEY = re.compile(r"the key `(?P<name>.+)` is none of the first rows", re.D
 
 _CURES = (
     (re.compile("is not UTF-8 text"), "say which encoding the file has, for example `--encoding cp1252`"),
-    (re.compile("the label is missing"), "texts that are no label are listed with `--na`"),
+    (re.compile("the label is missing"), "texts that are no label are listed with `--missing-values`"),
     (re.compile("text follows a closing quote"), "if backslashes stand before quotes within cells, `--quote '\\\"'`"),
     (re.compile("a quote is opened and not closed"), "if the quote encloses nothing, `--quote none`"),
     (
@@ -37,7 +37,10 @@ def cure_of(reason: str) -> str:
     if found := _NO_RULE_READS.fullmatch(reason):
         return _cure_of_cell(found["quoted"][1:-1], found["fault"], (found["cell"] or "").strip("'\""))
     if found := _MISSING.fullmatch(reason):
-        return f"keep the rows with `--missing offset`, or leave the column out with `{_ignore(found['name'])}`"
+        return (
+            "fill in the median with `--missing median` (in LIBSVM, the grid's offset with `--missing offset`), or"
+            f" leave the column out with `{_ignore(found['name'])}`"
+        )
     if found := _UNDECLARED.fullmatch(reason) or _LATE_KEY.fullmatch(reason):
         return f"leave it out with `{_ignore(found['name'])}`"
     return next((cure for pattern, cure in _CURES if pattern.search(reason)), "")
@@ -46,7 +49,7 @@ def cure_of(reason: str) -> str:
 def _cure_of_cell(column: str, fault: str, text: str) -> str:
     """What to do about cells that the rule of their column cannot read."""
     if fault == "is no number":
-        as_missing = f"if it stands for a missing value, `--na {shlex.quote(text)}`; " if text else ""
+        as_missing = f"if it stands for a missing value, `--missing-values {shlex.quote(text)}`; " if text else ""
         kind = f"if the column is a category, `--category {shlex.quote(column)}`; or "
         return f"{cure_of_text(text)}{as_missing}{kind}leave it out with `{_ignore(column)}`"
     return f"leave the column out with `{_ignore(column)}`"

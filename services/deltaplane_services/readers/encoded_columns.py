@@ -7,7 +7,7 @@ the same cells, so that a row has the same features on both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
@@ -17,7 +17,7 @@ from deltaplane.columns.rules import NumberRule
 from deltaplane_services.readers.layout import Layout
 from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions
 
-__all__ = ["FirstCells", "RowEncoder", "are_numbers", "encoded_layout", "first_cells"]
+__all__ = ["FirstCells", "RowEncoder", "are_numbers", "cells_of", "encoded_layout", "first_cells", "looked_at"]
 
 FirstCells: TypeAlias = tuple[Mapping[str, Cells], Sequence[str]]
 """(column to the cells of the first rows, the labels of these rows)."""
@@ -96,16 +96,29 @@ def encoded_layout(layout: Layout, options: ReaderOptions, look: Callable[[], Fi
     return _with_encoder(layout, options.decide(*first))
 
 
-def first_cells(layout: Layout, rows: Sequence[Sequence[str]]) -> FirstCells | None:
-    """The first cells to decide rules on; None if there are no rows, or all features are numbers."""
-    if not rows or are_numbers(layout, rows):
+def first_cells(layout: Layout, rows: Sequence[Sequence[str]], *, fill_in: bool) -> FirstCells | None:
+    """The first cells to decide rules on; None if there are no rows, or all features are numbers and stay as they are.
+
+    ``fill_in``: columns of numbers are to have rules, too.
+    """
+    if not rows or (not fill_in and are_numbers(layout, rows)):
         return None
+    return cells_of(layout, rows, layout.features), [layout.labels(row[layout.label]) for row in rows]
+
+
+def cells_of(layout: Layout, rows: Sequence[Sequence[str]], positions: Iterable[int]) -> dict[str, Cells]:
+    """Cells of rows of text by column, numbers that are not written as Python has them being read already."""
     table: dict[str, Cells] = {}
-    for position in layout.features:
+    for position in positions:
         form = layout.form_of(position)
         cells: list[Any] = [row[position] for row in rows]
         table[layout.names[position]] = cells if form.is_as_python_writes else [_read(form.read, one) for one in cells]
-    return table, [layout.labels(row[layout.label]) for row in rows]
+    return table
+
+
+def looked_at(layout: Layout) -> list[int]:
+    """Positions of the columns that are looked at, in the order of the file."""
+    return sorted({*layout.features, layout.label})
 
 
 def _with_encoder(layout: Layout, encoder: Encoder) -> Layout:

@@ -117,7 +117,7 @@ def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, .
     texts = {keys[position] for position in (layout.label, layout.id, layout.time) if position is not None}
     used = texts.union(keys[position] for position in layout.features)
     unread = frozenset(options.ignored).union(key for key in keys if key not in used)
-    if options.encoder is not None or options.decide is not None:
+    if options.encoder is not None or options.decide is not None or options.look is not None:
         # Rules have a meaning of their own for true and false.
         texts |= used
     dialect = JsonLinesDialect(tuple(keys), frozenset(texts), unread, options.features is not None)

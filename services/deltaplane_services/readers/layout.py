@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from deltaplane import limits
 from deltaplane.columns.encoder import Encoder
@@ -105,6 +105,9 @@ def choose_columns(names: Sequence[str], options: ReaderOptions, where: str) -> 
     """
     names = renamed(names, options, where)
     refuse_duplicates(names, where)
+    if options.label is None and options.look is not None:
+        # One column has to be it, and all of them are looked at.
+        options = replace(options, label=next(name for name in reversed(names) if name not in options.ignored))
     if options.label is None:
         raise ReaderError(
             f"{where} has no column marked as the label. Name it with `--label`; the columns are {listed(names)}."

@@ -43,6 +43,11 @@ def open_libsvm(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, 
                 f"{source.name} is a LIBSVM file: its rows are a `{LABEL}` and numbered features, without a column "
                 f"`{name}` for the {role}. Leave `--{role}` out."
             )
+    if options.fill_in:
+        raise ReaderError(
+            f"{source.name} is a LIBSVM file, where what is left out is 0 and no column has a rule: `--missing median`"
+            " is for tables; fill the grid's offset in with `--missing offset`, or leave the option out."
+        )
     cutter = LineCutter(source)
     beginning: list[SparseRows] = []
     while not beginning and (piece := cutter.next_piece()) is not None:
@@ -201,6 +206,7 @@ class _DenseRows:
         self._number_of_features = len(names.names)
         self._refuse_nan = options.missing == "refuse"
         self._labels = options.label_spelling
+        self._form = options.number_form
         self._origin = origin
         self.feature_names = tuple(names.names[position] for position in wanted)
         # The wanted indices in rising order, and the column of each.
@@ -216,7 +222,7 @@ class _DenseRows:
     def _block(self, rows: SparseRows, start: int, stop: int) -> RowBlock:
         first, last = rows.starts[start], rows.starts[stop]
         row = np.repeat(np.arange(stop - start), np.diff(rows.starts[start : stop + 1]))
-        indices, values = rows.indices[first:last], rows.values[first:last]
+        indices, values = rows.indices[first:last], self._form.without_missing(rows.values[first:last])
         features = np.zeros((stop - start, len(self._sorted)))
         faults: dict[int, str] = {}
         below = indices < self._base

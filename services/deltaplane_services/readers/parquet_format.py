@@ -21,10 +21,10 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.encoder import Cells, CodedCells
 from deltaplane_services.readers.bounds import BLOCK_BYTES, MATRIX_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
-from deltaplane_services.readers.cells import canonical_label, clip, printable
-from deltaplane_services.readers.encoded_columns import FirstCells, encoded_layout
+from deltaplane_services.readers.cells import NumberForm, canonical_label, clip, printable
+from deltaplane_services.readers.encoded_columns import FirstCells, encoded_layout, looked_at
 from deltaplane_services.readers.layout import Layout, choose_columns, ignoring
-from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock
+from deltaplane_services.readers.row_blocks import Look, Looked, ReaderError, ReaderOptions, RowBlock
 from deltaplane_services.readers.saved_index import without_saved_index
 from deltaplane_services.readers.screen import reasons_to_refuse, without_refused
 from deltaplane_services.readers.time_rule import FIRST_ROWS, SECONDS_OR_ISO, TimeRule, rule_of_rows
@@ -58,8 +58,10 @@ def open_parquet(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str,
     options, notes = without_saved_index(names, options)
     source.notes += notes
     layout = choose_columns(names, options, source.name)
-    layout = replace(layout, times=_time_rule(file, layout, options, source))
     written = dict(zip(layout.names, names, strict=True))
+    if options.look is not None:
+        _look(file, layout, options.look, written, source.name)
+    layout = replace(layout, times=_time_rule(file, layout, options, source))
     layout = _with_rules(file, layout, options, written)
     rows = _ParquetRows(file, layout, options, source, written)
     if layout.encoder is None:
@@ -73,11 +75,11 @@ def _with_rules(file: Any, layout: Layout, options: ReaderOptions, written: dict
     """The layout with the declared or decided encoder; unchanged if all features of the first rows are numbers."""
     if options.encoder is not None or options.decide is not None:
         _refuse_nested(file, layout, written)
-    return encoded_layout(layout, options, lambda: _first_cells(file, layout, written))
+    return encoded_layout(layout, options, lambda: _first_cells(file, layout, written, fill_in=options.fill_in))
 
 
-def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCells | None:
-    """The first cells to decide rules on; None if they cannot be read, or all features are numbers."""
+def _first_cells(file: Any, layout: Layout, written: dict[str, str], *, fill_in: bool) -> FirstCells | None:
+    """The first cells to decide rules on; None if they cannot be read, or all features are numbers and stay so."""
     import pyarrow as pa
 
     names = [layout.names[position] for position in layout.features]
@@ -85,10 +87,29 @@ def _first_cells(file: Any, layout: Layout, written: dict[str, str]) -> FirstCel
     with suppress(pa.ArrowException, OSError, ValueError):  # The error comes again with the first row.
         columns = [written[name] for name in (*names, layout.names[layout.label])]
         first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
-    if first is None or all(_is_plain(first.column(written[name])) for name in names):
+    if first is None:
+        return None
+    if not fill_in and all(_is_plain(first.column(written[name]), layout.form) for name in names):
         return None
     cells = {name: _cells(first.column(written[name])) for name in names}
     return cells, _labels(first.column(written[layout.names[layout.label]]), layout)
+
+
+def _look(file: Any, layout: Layout, look: Look, written: dict[str, str], where: str) -> None:
+    """Show the first rows. Raises ReaderError where there are none, and :class:`Looked` once it is done."""
+    import pyarrow as pa
+
+    _refuse_nested(file, layout, written)
+    names = [layout.names[position] for position in looked_at(layout)]
+    try:
+        columns = [written[name] for name in names]
+        first = next(file.iter_batches(batch_size=limits.GRID_FIT_ROWS, columns=columns, use_threads=False), None)
+        if first is None or not first.num_rows:
+            raise ReaderError(f"{where} has columns and no rows.")
+        look({name: _cells(first.column(written[name])) for name in names}, 0)
+    except (pa.ArrowException, OSError, ValueError, IndexError) as error:
+        raise ReaderError(f"{where} cannot be read: {error} Fetch or write it again.") from error
+    raise Looked
 
 
 def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
@@ -104,13 +125,13 @@ def _refuse_nested(file: Any, layout: Layout, written: dict[str, str]) -> None:
         )
 
 
-def _is_plain(column: Any) -> bool:
+def _is_plain(column: Any, form: NumberForm) -> bool:
     """Whether a column holds numbers, and none is missing."""
     import pyarrow as pa
 
     if not _holds_numbers(column.type) or pa.types.is_boolean(column.type):
         return False
-    return not bool(np.isnan(_numbers(column)).any())
+    return not bool(np.isnan(form.without_missing(_numbers(column))).any())
 
 
 def _cells(column: Any) -> Cells:
@@ -223,7 +244,7 @@ class _ParquetRows:
             return encoded.features, {one.row: one.reason for one in encoded.refused}
         features = np.empty((batch.num_rows, len(layout.features)))
         for feature, name in enumerate(layout.feature_names):
-            features[:, feature] = _numbers(batch.column(name))
+            features[:, feature] = layout.form.without_missing(_numbers(batch.column(name)))
         return features, {}
 
 

@@ -25,6 +25,8 @@ __all__ = [
     "NO_QUOTE",
     "TIME_UNITS",
     "Decide",
+    "Look",
+    "Looked",
     "ReaderError",
     "ReaderOptions",
     "RefusedRow",
@@ -51,6 +53,10 @@ _NO_FILES = ("idna", "punycode", "unicode-escape", "raw-unicode-escape", "unicod
 
 class ReaderError(DeltaplaneError):
     """A file that cannot be read, at all or with these options; rows that were yielded before it are valid."""
+
+
+class Looked(Exception):
+    """What was to be seen of a file has been seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +147,9 @@ def by_line(refused: tuple[RefusedRow, ...]) -> tuple[RefusedRow, ...]:
     return tuple(sorted(refused, key=lambda row: row.line_number))
 
 
+Look: TypeAlias = Callable[[Mapping[str, Cells], int], None]
+"""Is given the first cells of every column of a file, and how many rows had other cells; the reading ends with it."""
+
 Decide: TypeAlias = Callable[[Mapping[str, Cells], Sequence[str]], Encoder]
 """(column to the cells of the first rows, the labels of these rows) to an encoder with rules for the columns."""
 
@@ -171,8 +180,9 @@ class ReaderOptions:
     the first rows show it. ``time_zone`` is the zone of local times; None for UTC.
 
     Rules: ``encoder`` has the rules by which columns become features. Without it, ``decide`` chooses them from the
-    cells of the first rows and the labels of these (``""`` for none), unless all are numbers. Without either, each
-    column that is no label, id or time is a feature.
+    cells of the first rows and the labels of these (``""`` for none), unless all are numbers and ``fill_in``
+    does not ask for rules all the same. Without either, each column that is no label, id or time is a feature. With
+    ``look`` a file is not read but looked at, all of its columns alike.
     """
 
     label: str | None = None
@@ -201,6 +211,8 @@ class ReaderOptions:
     libsvm_base: Literal["0", "1", "auto"] = "auto"
     encoder: Encoder | None = None
     decide: Decide | None = None
+    fill_in: bool = False
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         self._check_times()

@@ -18,10 +18,10 @@ from deltaplane_services.readers.bounds import LINE_BYTES, rows_of_a_block
 from deltaplane_services.readers.byte_sources import ByteSource
 from deltaplane_services.readers.columns import ColumnParser
 from deltaplane_services.readers.cures import cure_of_text
-from deltaplane_services.readers.encoded_columns import FirstCells, encoded_layout, first_cells
+from deltaplane_services.readers.encoded_columns import FirstCells, cells_of, encoded_layout, first_cells, looked_at
 from deltaplane_services.readers.layout import Layout, ignoring, listed
 from deltaplane_services.readers.lines import LineCutter, OverlongLine, TextBlock
-from deltaplane_services.readers.row_blocks import ReaderError, ReaderOptions, RowBlock, merged
+from deltaplane_services.readers.row_blocks import Look, Looked, ReaderError, ReaderOptions, RowBlock, merged
 from deltaplane_services.readers.row_by_row_path import RowByRow, wrong_count
 from deltaplane_services.readers.screen import TextOfLines
 from deltaplane_services.readers.time_rule import FIRST_ROWS, rule_of_rows
@@ -87,11 +87,13 @@ class TableReader:
         self._cutter = cutter
         self._dialect = dialect
         self._name = source.name
+        if options.look is not None:
+            self._look(layout, options.look)
         if layout.time is not None and layout.times is None:
             rule, note = rule_of_rows(self._cells(layout, layout.time), options, layout.names[layout.time], source.name)
             layout = replace(layout, times=rule)
             source.notes += [note] if note else []
-        self._layout = layout = encoded_layout(layout, options, lambda: self._first_cells(layout))
+        self._layout = layout = encoded_layout(layout, options, lambda: self._first_cells(layout, options.fill_in))
         self._columns = ColumnParser(layout, options, dialect.delimiter, dialect.quote)
         self._rows = RowByRow(layout, options)
 
@@ -122,9 +124,19 @@ class TableReader:
         """The cells of one column in the first rows; to be called before any blocks are asked for."""
         return self._cells(self._layout, position)
 
-    def _first_cells(self, layout: Layout) -> FirstCells | None:
+    def _first_cells(self, layout: Layout, fill_in: bool) -> FirstCells | None:  # noqa: FBT001 - as the option says.
         rows = first_rows(self._dialect, self._cutter, limits.GRID_FIT_ROWS)
-        return first_cells(layout, [row for row in rows if len(row) == len(layout.names)])
+        return first_cells(layout, [row for row in rows if len(row) == len(layout.names)], fill_in=fill_in)
+
+    def _look(self, layout: Layout, look: Look) -> None:
+        """Show the first rows. Raises ReaderError where there are none, and :class:`Looked` once it is done."""
+        rows = first_rows(self._dialect, self._cutter, limits.GRID_FIT_ROWS)
+        whole = [row for row in rows if len(row) == len(layout.names)]
+        if not whole:
+            fault = f"no row of {len(layout.names)} cells, as many as it has names" if rows else "a header and no rows"
+            raise ReaderError(f"{self._name} has {fault}.")
+        look(cells_of(layout, whole, looked_at(layout)), len(rows) - len(whole))
+        raise Looked
 
     def _cells(self, layout: Layout, position: int) -> list[str]:
         rows = first_rows(self._dialect, self._cutter)

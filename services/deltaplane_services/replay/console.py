@@ -21,12 +21,14 @@ from deltaplane_services.system.printable import echo, plain
 
 __all__ = [
     "COLUMNS_SHOWN",
+    "LABELS_SHOWN",
     "MARKS_SHOWN",
     "REASONS_SHOWN",
     "REFRESH_SECONDS",
     "SHARES_OF",
     "SMALLEST_SHARE_SHOWN",
     "Console",
+    "as_written",
     "number",
 ]
 
@@ -34,6 +36,7 @@ REFRESH_SECONDS = 0.1
 MARKS_SHOWN = 6
 SMALLEST_SHARE_SHOWN = 0.05
 REASONS_SHOWN = 12
+LABELS_SHOWN = 12
 COLUMNS_SHOWN = 40
 SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
 
@@ -136,6 +139,8 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("accuracy", number(scores.accuracy))
     classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
     table.add_row("imbalance ratio", plain(f"{number(confusion.imbalance_ratio(model.counts), 2)}   ({classes})"))
+    if behind := _behind_the_rest(result):
+        table.add_row(plain(definition.classes.rest), plain(behind))
     windows = ", ".join(map(str, definition.ladder.windows))
     table.add_row(
         "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"
@@ -155,16 +160,46 @@ def _overview(result: ReplayResult) -> Table:
     if retirements := _retirements(result):
         table.add_row("retirements", retirements)
     if result.marks:
-        named = [f"{mark.value:g} in {mark.feature} ({mark.rows:,} rows)" for mark in result.marks[:MARKS_SHOWN]]
-        more = f" and {len(result.marks) - MARKS_SHOWN} more" if len(result.marks) > MARKS_SHOWN else ""
-        why = "far out, and repeated exactly; they were taken as numbers (--na TEXT, as in the file: as missing)"
-        table.add_row("likely marks of missing", plain(f"{', '.join(named)}{more} of the first rows: {why}"))
+        table.add_row("likely marks of missing", plain(_marks(result)))
     if result.rounding_error is not None:
         worst = int(result.rounding_error.argmax())
         table.add_row(
             "grid rounding", plain(f"at most {result.rounding_error[worst]:.2g} (feature {definition.features[worst]})")
         )
     return table
+
+
+def _behind_the_rest(result: ReplayResult) -> str:
+    """Which labels of the file stand behind the class that is not the positive one, with their rows."""
+    classes = result.definition.classes
+    if classes.positive is None:
+        return ""
+    labels = [(label, rows) for label, rows in result.labels.items() if classes.class_of(label) == classes.rest]
+    named = ", ".join(f"{label}: {rows:,}" for label, rows in labels[:LABELS_SHOWN])
+    if len(labels) > LABELS_SHOWN:
+        rest = sum(rows for _, rows in labels[LABELS_SHOWN:])
+        named += f", {len(labels) - LABELS_SHOWN} more: {rest:,}"
+    return f"labels of the file: {named}" if named and labels[0][0] != classes.rest else ""
+
+
+def _marks(result: ReplayResult) -> str:
+    """Numbers that are likely to mean that there is none, and the option that makes them missing, to be copied."""
+    marks = result.marks
+    named = [f"{as_written(mark.value)} in {mark.feature} ({mark.rows:,} rows)" for mark in marks[:MARKS_SHOWN]]
+    more = f" and {len(marks) - MARKS_SHOWN} more" if len(marks) > MARKS_SHOWN else ""
+    values = list(dict.fromkeys(as_written(mark.value) for mark in marks))
+    said = result.options.input
+    if "," in (said.get("decimal"), said.get("thousands")):
+        option = " ".join(f"--missing-values {value}" for value in values)
+    else:
+        option = f"--missing-values {','.join(values)}"
+    why = "far out, and repeated exactly; they were taken as numbers, and are missing with"
+    return f"{', '.join(named)}{more} of the first rows: {why} {option}"
+
+
+def as_written(value: float) -> str:
+    """The shortest text that is this number, and no other."""
+    return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
 
 
 def _scored(result: ReplayResult) -> str:

@@ -24,7 +24,7 @@ from deltaplane_services.definition_file.definition_tables import (
 from deltaplane_services.definition_file.settings import resolve_knob
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 
-__all__ = ["Keywords", "c_of", "check_keywords", "replay_options", "tables_of", "weighting_of", "window_of"]
+__all__ = ["FILL_IN", "Keywords", "c_of", "check_keywords", "replay_options", "tables_of", "weighting_of", "window_of"]
 
 _Names = str | Sequence[str]
 """_Names of columns: several in a list, or in a text with commas."""
@@ -35,6 +35,7 @@ class Keywords(TypedDict, total=False):
 
     label: str | None
     positive: str | int | None
+    classes: _Names | Sequence[str | int] | None
     time: str | None
     id: str | None
     ignore: _Names | None
@@ -43,7 +44,9 @@ class Keywords(TypedDict, total=False):
     number: _Names | None
     missing: str | None
     rename: _Names | None
+    missing_values: _Names | float | Sequence[str | float] | None
     na: _Names | None
+    """The keyword of before for ``missing_values``."""
     labels: str | None
     format: str | None
     header: bool | None
@@ -79,11 +82,14 @@ class Keywords(TypedDict, total=False):
     blas_threads: int | None
 
 
+FILL_IN = "median"
+"""What ``missing`` says where rules are to fill in what is missing, even if all first rows are numbers."""
+
 _OF_THE_FILE = (
-    *("features", "rename", "na", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),
+    *("features", "rename", "labels", "format", "header", "delimiter", "quote", "comment", "encoding"),
     *("decimal", "thousands", "libsvm_base", "number_of_features", "time_unit", "time_format", "time_zone"),
 )
-_LISTS = ("ignore", "features", "rename", "na")
+_LISTS = ("ignore", "features", "rename")
 _NOT_HERE = {
     "speed": "rows are replayed as fast as they go",
     "broker": "a replay on Kafka is one of the command",
@@ -117,10 +123,12 @@ def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
     lists = {name: [say[name]] if isinstance(say[name], str) else list(say[name]) for name in _LISTS if name in say}
     roles = {name: say.get(name) for name in ("label", "time", "id")}
     of_file = {name: lists.get(name, say.get(name)) for name in _OF_THE_FILE}
+    of_file["missing_values"] = say.get("missing_values", say.get("na"))
     laid = lay_over_input(tables, **roles, ignore=lists.get("ignore"), **of_file)
     check_input(laid.get("input", {}))
-    laid = lay_over(laid, "classes", positive=say.get("positive"))
-    laid = lay_over(laid, "features", missing=say.get("missing"))
+    names = say.get("classes")
+    laid = lay_over(laid, "classes", positive=say.get("positive"), names=None if names is None else _labels_of(names))
+    laid = _with_missing(laid, say.get("missing"))
     laid = lay_over(laid, "window", length=window_of(say.get("window")), max=say.get("max_window"))
     laid = lay_over(laid, "", partitions=say.get("partitions"))
     laid = lay_over(laid, "feature_map", kind=say.get("feature_map"), units=say.get("units"), sigma=say.get("sigma"))
@@ -155,9 +163,25 @@ def replay_options(
         shuffle=None if shuffle is None else whole(shuffle, "shuffle"),
         category=names_of(say.get("category")),
         number=names_of(say.get("number")),
+        fill_in=say.get("missing") == FILL_IN,
         blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
         **others,
     )
+
+
+def _with_missing(tables: Tables, given: str | None) -> Tables:
+    """The tables with what becomes of missing values, or without a word on it where rules are to say so."""
+    if given != FILL_IN:
+        return lay_over(tables, "features", missing=given)
+    features = {key: value for key, value in tables.get("features", {}).items() if key != "missing"}
+    return {**tables, "features": features} if features else {key: tables[key] for key in tables if key != "features"}
+
+
+def _labels_of(given: Any) -> list[str]:
+    """Labels with commas, or one by one as they are."""
+    if isinstance(given, str):
+        return list(names_of(given))
+    return list(dict.fromkeys(str(one).strip() for one in given))
 
 
 def window_of(given: Any) -> Any:

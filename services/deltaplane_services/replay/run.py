@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -41,6 +41,7 @@ from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
 from deltaplane_services.replay.label_order import LabelOrder
+from deltaplane_services.replay.labels_seen import LabelsSeen, rarest_label
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
 from deltaplane_services.replay.predictions import Predictions
@@ -92,7 +93,9 @@ class ReplayResult:
     ended_early: str | None
     verdict: Verdict
     notes: tuple[str, ...] = ()
-    """What was recognised in the file and not told."""
+    """What was recognised in the file and not told, and what somebody should look at."""
+    labels: Mapping[str, int] = field(default_factory=dict)
+    """Rows that were read of each label, as the file has it, refused and thinned ones too; the most frequent first."""
     decisions: tuple[Decision, ...] = ()
     """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
     predictions: Predictions | None = None
@@ -153,8 +156,9 @@ def replay(
             blocks = stack.enter_context(ReadAhead(reader))
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
-        first = list(_first_blocks(blocks)) if needs_first_rows(options) else []
-        rows = _rows_to_fit_on(first)
+        fits = needs_first_rows(options)
+        first = list(_first_blocks(blocks)) if fits or options.chooses_rare else []
+        rows = _rows_to_fit_on(first) if fits else None
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if saved is not None:
@@ -167,10 +171,11 @@ def replay(
         with interrupts.held():
             pipeline = open_pipeline(definition)
             stack.callback(pipeline.close)
-        run = _Run(options, reader, on_progress, Feed(definition, options), pipeline, note)
+        feed = Feed(definition, options, _rare(definition, options, first))
+        run = _Run(options, reader, on_progress, feed, pipeline, note)
         if saved is not None:
             run.go_on_from(saved)
-        run.marks = [] if rows is None else likely_marks(definition.features, rows)
+        run.marks = choice.marks or _marks(definition, rows)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -190,6 +195,18 @@ def replay(
 def _rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
     """The first rows, as many from every format, though their blocks have other lengths."""
     return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
+
+
+def _rare(definition: StreamDefinition, options: ReplayOptions, first: list[RowBlock]) -> str | None:
+    """The class that is to be rare where rows are thinned out: the positive one, or the rarest of the first rows."""
+    if not options.chooses_rare:
+        return definition.classes.positive
+    return rarest_label([label for block in first for label in block.labels][: limits.GRID_FIT_ROWS])
+
+
+def _marks(definition: StreamDefinition, rows: Floats | None) -> list[Mark]:
+    """Likely marks of what is missing among the first rows float64[n, d]; of rows that rules have made, none."""
+    return [] if rows is None or definition.columns is not None else likely_marks(definition.features, rows)
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
@@ -229,7 +246,7 @@ class _Run:
         if options.keep_predictions:
             self._predictions = Predictions(feed.definition, with_ids=bool(options.input.get("id")))
         self._refusals = Refusals()
-        self._labels: set[str] = set()
+        self._labels = LabelsSeen()
         self._order = LabelOrder(feed.definition.classes.positive)
         self._rounding_error: Floats | None = None
         self._lines_before, self._last_line = 0, 0
@@ -257,8 +274,7 @@ class _Run:
         for refused in chunk.refused:
             self._refusals.add_unreadable(refused)
         self._number_on(chunk)
-        if len(self._labels) <= limits.CLASSES:
-            self._labels.update(chunk.labels)
+        self._labels.add(chunk.labels)
         self._order.add(chunk.labels)
         if chunk.event_times_milliseconds is not None and len(chunk):
             earliest = int(chunk.event_times_milliseconds.min())
@@ -316,9 +332,21 @@ class _Run:
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
             verdict=self._verdict(model),
-            notes=self._reader.notes,
+            notes=self._notes(),
+            labels=dict(self._labels.rows.most_common()),
             predictions=self._predictions,
         )
+
+    def _notes(self) -> tuple[str, ...]:
+        classes = self.definition.classes
+        declared = classes.names or ((classes.positive,) if classes.positive is not None else ())
+        notes = [*self._reader.notes, *self._labels.notes(declared)]
+        if self.options.chooses_rare:
+            notes.append(
+                f"imbalance: the positive class is {self._feed.rare!r}, of which the first rows have fewest; --positive"
+                " names another"
+            )
+        return tuple(notes)
 
     def _verdict(self, model: Model) -> Verdict:
         letters = self._refusals.total - self._refusals.counts["unreadable"]
@@ -360,7 +388,8 @@ class _Run:
     def _check_declared(self, model: Model | None) -> None:
         """Say why there is no classifier, where there is none."""
         rows, refused = self._feed.rows, self._refusals
-        seen = ", ".join(sorted(self._labels)[:12])
+        labels = self._labels.rows
+        seen = ", ".join(sorted(labels)[:12])
         label = self.options.input.get("label")
         column = "" if label is None else f" in column {label!r}"
         others = f"; {refused.total} rows were refused: {refused.told()}" if refused.total else ""
@@ -368,12 +397,12 @@ class _Run:
         if model is None or not model.totals.get("applied"):
             why = f": {refused.told()}" if refused.total else ""
             raise ReplayError(f"{self.options.source}: none of {rows + refused.total} rows could be used{why}")
-        if positive is not None and positive not in self._labels:
+        if positive is not None and positive not in labels:
             raise ReplayError(
                 f"{self.options.source}: no row has the positive label {positive!r}{column};"
                 f" labels seen: {seen}; name one of them with --positive{others}"
             )
-        if len(self._labels) == 1:
+        if len(labels) == 1:
             raise ReplayError(
                 f"{self.options.source}: all {rows} rows that could be read have the label {seen!r}{column};"
                 f" a separating plane needs two classes{others}"

@@ -16,11 +16,15 @@ from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table
+from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.system.output_files import write_text
 from deltaplane_services.system.printable import json_text, sayable
 
-__all__ = ["SPANS_LATELY", "as_json", "definition_text", "plain_summary", "positive_class", "write_json"]
+__all__ = ["LABELS_TOLD", "SPANS_LATELY", "as_json", "definition_text", "plain_summary", "positive_class", "write_json"]
+
+LABELS_TOLD = 1000
+"""Labels that are counted in JSON, the most frequent; a flood of them is no message."""
 
 SPANS_LATELY = 40
 """What has been lately, in the series, is what has been over this part of all spans."""
@@ -42,6 +46,8 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
         "positive": positive,
+        "positive_chosen": positive is not None and definition.classes.positive is None,
+        "labels": dict(list(result.labels.items())[:LABELS_TOLD]),
         "window": [str(window) for window in definition.ladder.windows],
         "window_rows": sum(model.counts.values()),
         "scored": result.verdict.scored,
@@ -55,22 +61,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "retired": model.totals.get("retirements retired", 0),
         "rejected": result.refusals.total,
         "thinned": result.thinned,
-        "rejections": {
-            "counts": dict(result.refusals.counts),
-            "reasons": [
-                {
-                    "reason": group.reason,
-                    "rows": group.count,
-                    "examples": [{"line": one.line_number or None, "reason": one.reason} for one in group.examples],
-                    "cure": group.cure or None,
-                }
-                for group in result.refusals.reasons.values()
-            ],
-            "first": [
-                {"line": item.line_number or None, "kind": item.kind, "reason": item.reason}
-                for item in result.refusals.listed
-            ],
-        },
+        "rejections": _rejections(result.refusals),
         "outcomes": dict(model.totals),
         "model": _model(result),
         "digest": model.digest,
@@ -107,6 +98,25 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
             "data_fingerprint": definition.data_fingerprint.hex(),
             "stream_fingerprint": definition.stream_fingerprint.hex(),
         },
+    }
+
+
+def _rejections(refusals: Refusals) -> dict[str, Any]:
+    """Refused rows by kind, by reason, and the first of them."""
+    return {
+        "counts": dict(refusals.counts),
+        "reasons": [
+            {
+                "reason": group.reason,
+                "rows": group.count,
+                "examples": [{"line": one.line_number or None, "reason": one.reason} for one in group.examples],
+                "cure": group.cure or None,
+            }
+            for group in refusals.reasons.values()
+        ],
+        "first": [
+            {"line": item.line_number or None, "kind": item.kind, "reason": item.reason} for item in refusals.listed
+        ],
     }
 
 

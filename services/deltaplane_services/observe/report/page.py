@@ -156,6 +156,13 @@ def _notices(run: Run) -> Iterable[Element]:
         yield element("p", element("strong", "Ended early: "), run.ended_early, class_="card notice")
     if refusal:
         yield element("p", element("strong", "The last good plane is shown: "), str(refusal), class_="card notice")
+    for text in run.warnings:
+        yield element("p", element("strong", "Warning: "), text, class_="card notice")
+    for text in run.notes:
+        yield element("p", element("strong", "Note: "), text, class_="card")
+    if run.positive_chosen:
+        why = f"{run.positive}, the rarer one, was chosen; --positive names another"
+        yield element("p", element("strong", "Positive class: "), why, class_="card")
 
 
 def _tiles(run: Run) -> Element:

@@ -95,6 +95,9 @@ class Run:
     model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     first_time_milliseconds: int | None = None
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    positive_chosen: bool = False
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -177,6 +180,9 @@ def run_of(value: Any, name: str) -> Run:
         first_time_milliseconds=_time(top.whole("first_event_time"))
         if top.value.get("first_event_time") is not None
         else None,
+        warnings=top.texts("warnings"),
+        notes=top.texts("notes"),
+        positive_chosen=bool(top.flag_or_none("positive_chosen")),
     )
 
 
@@ -276,6 +282,10 @@ class _Fields:
     def text_or_none(self, key: str) -> str | None:
         """A string, or None for null."""
         return None if self.value.get(key) is None else self.text(key)
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Texts; none where versions of before have not said any."""
+        return tuple(map(str, self.items(key))) if key in self.value else ()
 
     def flag_or_none(self, key: str) -> bool | None:
         """True or false, or None for null."""

@@ -1,0 +1,64 @@
+"""The labels of the rows of a file, with counts, and which of them may be one label that is written in two ways."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError
+
+__all__ = ["LabelsSeen", "rarest_label"]
+
+_SHOWN = 6
+
+
+class LabelsSeen:
+    """Counts the rows of each label; of a flood of labels no more than a stream may have."""
+
+    def __init__(self) -> None:
+        self.rows: Counter[str] = Counter()
+
+    def add(self, labels: Iterable[str]) -> None:
+        """The labels of the rows that come next."""
+        found = Counter(labels)
+        if len(self.rows) > limits.CLASSES:
+            found = Counter({label: count for label, count in found.items() if label in self.rows})
+        self.rows.update(found)
+
+    def notes(self, declared: Collection[str]) -> list[str]:
+        """What somebody should look at: labels that differ from a declared or a more frequent one in case or blanks."""
+        alike: dict[str, list[str]] = defaultdict(list)
+        for label in self.rows:
+            alike["".join(label.split()).casefold()].append(label)
+        for label in declared:
+            known = alike.get("".join(label.split()).casefold())
+            if known is not None and label not in known:
+                known.append(label)
+        notes = []
+        for labels in alike.values():
+            if len(labels) > 1:
+                first, *others = sorted(labels, key=lambda one: (one not in declared, -self.rows[one], one))
+                told = ", ".join(f"{other!r} ({self.rows[other]:,} rows)" for other in others[:_SHOWN])
+                several = len(others) > 1
+                notes.append(
+                    f"the label{'s' * several} {told} {'differ' if several else 'differs'} from {first!r}"
+                    f" ({self.rows[first]:,} rows) only in case or blanks, and"
+                    f" {'are taken for others' if several else 'is taken for another'}; write them alike in the file if"
+                    " they are one"
+                )
+        return notes
+
+
+def rarest_label(labels: Iterable[str]) -> str:
+    """The label that fewest of the first rows have, of two that tie the first by name: what is taken as positive.
+
+    Raises :class:`DefinitionError` where there is just one, or none.
+    """
+    rows = Counter(labels)
+    if len(rows) < 2:
+        raise DefinitionError(
+            f"imbalance: which class is to be rare cannot be told, since all of the first {rows.total():,} rows have"
+            f" the label {next(iter(rows), '')!r}; name it with --positive"
+        )
+    return min(rows, key=lambda label: (rows[label], label))
