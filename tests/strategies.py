@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -24,9 +25,13 @@ from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceState, Til
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, DeadLetter, Prediction, Query, Receipt, Unanswered
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
-from deltaplane.solve.candidates import Blend, Candidates, Choice, Trials
+from deltaplane.solve.aims import Aim
+from deltaplane.solve.candidates import Blend, Candidates
+from deltaplane.solve.objectives import Objective
+from deltaplane.solve.score_histograms import BINS, EDGES, ScoreHistory
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
 from deltaplane.stream.placement import PARTITIONERS
@@ -290,7 +295,12 @@ def trials(draw: st.DrawFn) -> Trials:
         for label in draw(st.sets(LABELS, max_size=3))
     }
     hits = {label: np.stack([counts, counts // 3], axis=2) for label, counts in rows.items()}
-    return Trials(choices, hits, rows)
+    scores: dict[str, Int64s] = {}
+    tallied: bool = draw(st.booleans())
+    if tallied and rows:
+        planes = shape[0] * shape[1] + 1
+        scores = {label: np.full((planes, 2, BINS), draw(st.integers(0, 2**40)), np.int64) for label in rows}
+    return Trials(choices, hits, rows, scores)
 
 
 @st.composite
@@ -308,7 +318,20 @@ def blends(draw: st.DrawFn, features: int) -> Blend:
         rows = draw(hnp.arrays(np.float64, (*shape, 2), elements=st.floats(0.0, 1e6)))
         shares = draw(hnp.arrays(np.float64, (*shape, 2), elements=st.floats(0.0, 1.0)))
         of[label] = Candidates(weights, biases, np.stack([rows, rows / 3], axis=2), rows, shares)
-    return Blend(choices, of)
+    return Blend(choices, of, draw(st.none() | aims(of)))
+
+
+@st.composite
+def aims(draw: st.DrawFn, of: Mapping[str, Candidates]) -> Aim:
+    """What candidates are weighed for, if not for the G-mean."""
+    histories = {}
+    for label, candidates in of.items():
+        units = np.full((*candidates.exist.shape, 2), np.nan)
+        units[candidates.exist] = draw(st.floats(1e-9, 1e9))
+        counts = np.full((candidates.exist.size + 1, 2, BINS), draw(st.floats(0.0, 1e6)))
+        histories[label] = ScoreHistory(units, counts, draw(st.sampled_from(EDGES.tolist())))
+    objective = Objective.parse(draw(st.sampled_from(["kappa", "f1", "cost:FN=50,FP=1", "recall@alerts=2.5/day"])))
+    return Aim(objective, histories, draw(st.floats(0.0, 1e12)), draw(LONG), draw(st.none() | TEXTS))
 
 
 def admitted_labels() -> st.SearchStrategy[tuple[str, ...]]:

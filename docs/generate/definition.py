@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from deltaplane.maps.feature_maps import KINDS as MAP_KINDS
+from deltaplane.solve.objectives import KINDS_OF_OBJECTIVE
 from deltaplane.solve.solver_options import KINDS
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.stream.definition import StreamDefinition
@@ -101,6 +102,10 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "regularised, free, none",
             "How the plane's bias is penalised; which ones there are depends on the kind.",
         ),
+        "objective": (
+            ", ".join(KINDS_OF_OBJECTIVE.values()),
+            "What planes are weighed and cut for, with your numbers ([how](../how-to/choose-what-to-optimise.md)).",
+        ),
     },
     "input": {
         "label": ("text", "Column with the class."),
@@ -158,6 +163,7 @@ _CHOSEN = {
     ("", "max_skew"): "a tenth of the shortest window of time",
     ("window", "length"): "auto",
     ("solver", "C"): "auto",
+    ("solver", "objective"): "gmean",
     ("window", "max"): 102_400,
 }
 _NOT_GIVEN = {("features", "names"), ("grid", "steps"), ("grid", "offsets"), ("", "max_skew"), ("solver", "weighting")}

@@ -15,9 +15,10 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
-from deltaplane.solve.candidates import FADE_ROWS, Blend, Choice, Fitted, Trials, best_cut, blended, fit, weigh
+from deltaplane.solve.candidates import FADE_ROWS, Blend, Fitted, best_cut, blended, fit, weigh
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice, Trials
 
 OPTIONS = tuple(SolverOptions(C=C) for C in (0.001, 0.1, 10.0))
 CHOICES = tuple(map(Choice.of, OPTIONS))

@@ -14,8 +14,8 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.log.merger import Merger, plane_of
 from deltaplane.log.model import Model
-from deltaplane.solve.candidates import Choice, Trials
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice, Trials
 from deltaplane.wire import read_model, write_model
 from strategies_streams import definition_of
 

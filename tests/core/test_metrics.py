@@ -194,6 +194,8 @@ def test_a_summary_holds_every_measure_and_writes_undefined_as_null() -> None:
         "precision": 0.6,
         "f_measure": f_measure(Binary(30, 20, 10, 140)),
         "relative_sensitivity": 0.75 / 0.875,
+        "kappa": pytest.approx(4 / 7),
+        "matthews": pytest.approx(1 / math.sqrt(3)),
         "gmean": math.sqrt(0.75 * 0.875),
         "imbalance_ratio": 4.0,
     }

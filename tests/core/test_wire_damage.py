@@ -21,9 +21,9 @@ Bytes = bytes | None
 READERS: dict[str, Callable[[Bytes], Any]] = {
     "sample or sample_batch": EXAMPLES["sample"].read,
     "retirement": EXAMPLES["retirement"].read,
-    "claim or delta or source_order or delta_labelled or claim_anchored": EXAMPLES["claim"].read,
+    "claim or delta or source_order or delta_labelled or delta_tallied or claim_anchored": EXAMPLES["claim"].read,
     "checkpoint or checkpoint_labelled or checkpoint_anchored": EXAMPLES["checkpoint"].read,
-    "model": EXAMPLES["model"].read,
+    "model or model_aimed": EXAMPLES["model"].read,
     "query": EXAMPLES["query"].read,
     "prediction": EXAMPLES["prediction"].read,
     "receipt": EXAMPLES["receipt"].read,
@@ -95,7 +95,7 @@ def test_what_is_no_record_is_refused(reader: str, data: Bytes, words: str) -> N
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_record_on_the_wrong_topic_is_named(reader: str, name: str) -> None:
     example = EXAMPLES[name]
-    # What is inside of a Labelled or an Anchored has a topic, too.
+    # What is inside of a Labelled, an Anchored, a Tallied or an Aimed has a topic, too.
     inner, _, company = name.partition("_")
     inner = inner if company == example.schema and f"_{company}" in reader else example.schema
     if {example.schema, name} & set(reader.split(" or ")):

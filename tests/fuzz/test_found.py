@@ -20,7 +20,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Verdict
-from deltaplane.solve.candidates import Choice, Trials
+from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model, write_claim, write_delta
 from deltaplane.wire.frame import read_record

@@ -19,9 +19,13 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, DeadLetter, NamedQuery, Prediction, Query, Receipt, Unanswered
-from deltaplane.solve.candidates import Blend, Candidates, Choice, Trials
+from deltaplane.solve.aims import Aim
+from deltaplane.solve.candidates import Blend, Candidates
+from deltaplane.solve.objectives import Objective
+from deltaplane.solve.score_histograms import BINS, ScoreHistory
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     read_checkpoint,
@@ -178,6 +182,18 @@ TRIALS = Trials(
     rows={"UP": np.full((3, 2, 2), 2**33, dtype=np.int64)},
 )
 DELTA_TRIED = replace(DELTA, trials=TRIALS)
+_SCORED = np.zeros((2, 2, BINS), np.int64)
+_SCORED[0, 0, 70:73], _SCORED[0, 1, 50:54], _SCORED[1, :, [0, -1]] = (1, 2, 3), 2**40, 7
+DELTA_TALLIED = replace(
+    DELTA,
+    labels=("UP", "DOWN"),
+    trials=Trials(
+        (Choice(10.0, "none"),),
+        {"UP": np.arange(4).reshape(1, 1, 2, 2)},
+        {"UP": np.array([[[9, 9]]])},
+        {"UP": _SCORED},
+    ),
+)
 DELTA_LABELLED = replace(DELTA, labels=("UP", "DOWN"))
 CHECKPOINT = Checkpoint(
     SourceState(
@@ -258,6 +274,28 @@ MODEL_BLENDED = replace(
         },
     ),
 )
+MODEL_AIMED = replace(
+    MODEL,
+    blend=Blend(
+        choices=(Choice(10.0, "none"),),
+        of={
+            "UP": Candidates(
+                weights=np.array([[[0.5, -2.0]]]),
+                biases=np.array([[[1.0, 0.25]]]),
+                hits=np.array([[[[3.5, 2.0], [1.0, 0.0]]]]),
+                rows=np.array([[[4.5, 2.25]]]),
+                shares=np.array([[[0.0, 1.0]]]),
+            )
+        },
+        aim=Aim(
+            objective=Objective.parse("precision>=0.5"),
+            of={"UP": ScoreHistory(np.array([[[0.75, 2.0]]]), _SCORED / 3, 0.0625)},
+            milliseconds=86_400_000.0,
+            watermark=1_600_000_000_000,
+            unmet="precision>=0.5: no threshold",
+        ),
+    ),
+)
 MODEL_REFUSED = _model(None, "expected two classes with rows, got 'UP' alone", SolverOptions(kind="lssvm", bias="free"))
 MODEL_OF_THREE = _model(THREE_PLANES, None, SolverOptions(weighting={"a": 1.0, "b": 0.5, "c": 2.0}, standardize=False))
 
@@ -334,6 +372,7 @@ EXAMPLES = {
                 ("delta", "delta", DELTA),
                 ("delta_tried", "delta", DELTA_TRIED),
                 ("delta_labelled", "labelled", DELTA_LABELLED),
+                ("delta_tallied", "tallied", DELTA_TALLIED),
             )
         ),
         *(
@@ -351,12 +390,13 @@ EXAMPLES = {
             )
         ),
         *(
-            Example(name, "model", value, partial(write_model, value), read_model)
-            for name, value in (
-                ("model", MODEL),
-                ("model_refused", MODEL_REFUSED),
-                ("model_of_three_classes", MODEL_OF_THREE),
-                ("model_blended", MODEL_BLENDED),
+            Example(name, schema, value, partial(write_model, value), read_model)
+            for name, schema, value in (
+                ("model", "model", MODEL),
+                ("model_refused", "model", MODEL_REFUSED),
+                ("model_of_three_classes", "model", MODEL_OF_THREE),
+                ("model_blended", "model", MODEL_BLENDED),
+                ("model_aimed", "aimed", MODEL_AIMED),
             )
         ),
         Example("query", "query", QUERY, lambda: write_query(QUERY), lambda data: read_query(data, FEATURES, DATA)),
@@ -394,9 +434,11 @@ def same(a: Any, b: Any) -> bool:
         return isinstance(b, float) and np.float64(a).tobytes() == np.float64(b).tobytes()
     if isinstance(a, tuple | list):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict) and any(isinstance(value, Candidates) for value in a.values()):
+    if isinstance(a, dict) and any(isinstance(value, Candidates | ScoreHistory) for value in a.values()):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, Samples | Query | NamedQuery | Model | Plane | Retirement | Blend | Candidates):
+    if isinstance(
+        a, Samples | Query | NamedQuery | Model | Plane | Retirement | Blend | Candidates | Aim | ScoreHistory
+    ):
         return type(a) is type(b) and all(same(vars(a)[key], vars(b)[key]) for key in vars(a))
     # Of what is worked out when it is asked for, what comes of it.
     return bool(a() == b() if callable(a) else a == b)

@@ -58,6 +58,8 @@ def test_a_merger_that_goes_on_with_the_same_settings_has_nothing_to_say(solver:
         (SEVERAL, {"C": 10.0}, "wlpsvm, C 0.1 10, weighting inverse none, standardized, bias regularised; from"),
         (SEVERAL, {**SEVERAL, "C": [0.2, 10.0]}, "from now on wlpsvm, C 0.2 10, "),
         (SEVERAL, {**SEVERAL, "weighting": "inverse"}, "from now on wlpsvm, C 0.1 10, weighting inverse, "),
+        (ONE, {**ONE, "objective": "kappa"}, "from now on wlpsvm, C 1, weighting inverse, standardized, bias"),
+        (SEVERAL, {**SEVERAL, "objective": "kappa"}, "bias regularised, for kappa"),
     ],
 )
 def test_other_settings_are_named_with_those_of_before(

@@ -17,8 +17,9 @@ from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
 from deltaplane.log.delta import Delta
-from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS, Choice, Trials
+from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, WindowLadder
 from deltaplane.stream.sample import Samples

@@ -31,6 +31,9 @@ __all__ = [
     "f_measure",
     "gmean",
     "imbalance_ratio",
+    "kappa",
+    "matthews",
+    "one_against_rest",
     "precision",
     "recalls",
     "relative_sensitivity",
@@ -195,6 +198,45 @@ def gmean(confusion: Confusion) -> float:
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
+def one_against_rest(confusion: Confusion, positive: str) -> Confusion:
+    """The same rows with two classes: ``positive``, and all others as ``not`` it."""
+    binary, rest = Binary.of(confusion, positive), f"not {positive}"
+    return Confusion(
+        {
+            (positive, positive): binary.true_positives,
+            (positive, rest): binary.false_negatives,
+            (rest, positive): binary.false_positives,
+            (rest, rest): binary.true_negatives,
+        }
+    )
+
+
+def kappa(confusion: Confusion) -> float:
+    """Cohen's kappa: by how much more than by chance truth and prediction agree, of what is possible.
+
+    NaN without rows, and where all rows are of one class and predicted as it.
+    """
+    rows, predicted = confusion.rows, _predicted(confusion)
+    # Integers: products of counts are exact, however many rows there are.
+    by_chance = sum(count * predicted.get(label, 0) for label, count in confusion.truths().items())
+    return _ratio(rows * confusion.correct - by_chance, rows * rows - by_chance)
+
+
+def matthews(confusion: Confusion) -> float:
+    """Matthews' correlation of truth and prediction (of several classes, Gorodkin's); NaN where one does not vary."""
+    rows, truths, predicted = confusion.rows, confusion.truths(), _predicted(confusion)
+    by_chance = sum(count * predicted.get(label, 0) for label, count in truths.items())
+    spreads = [rows * rows - sum(count * count for count in sides.values()) for sides in (truths, predicted)]
+    return _ratio(rows * confusion.correct - by_chance, math.sqrt(spreads[0]) * math.sqrt(spreads[1]))
+
+
+def _predicted(confusion: Confusion) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for (_, predicted), count in confusion.counts.items():
+        totals[predicted] = totals.get(predicted, 0) + count
+    return totals
+
+
 def imbalance_ratio(counts: Mapping[str, int]) -> float:
     """Rows of the largest class over rows of the smallest, of the classes that have any; NaN with fewer than two."""
     live = [count for count in counts.values() if count > 0]
@@ -216,6 +258,8 @@ class Measures:
     precision: float
     f_measure: float
     relative_sensitivity: float
+    kappa: float
+    matthews: float
     gmean: float
     imbalance_ratio: float
 
@@ -230,6 +274,7 @@ class Measures:
 def summary(confusion: Confusion, positive: str | None = None) -> Measures:
     """All measures; with ``positive``, that class against the rest, else over all classes of the truth."""
     binary = Binary(0, 0, 0, 0) if positive is None else Binary.of(confusion, positive)
+    sides = confusion if positive is None else one_against_rest(confusion, positive)
     return Measures(
         rows=confusion.rows,
         accuracy=accuracy(confusion),
@@ -239,6 +284,8 @@ def summary(confusion: Confusion, positive: str | None = None) -> Measures:
         precision=precision(binary),
         f_measure=f_measure(binary),
         relative_sensitivity=relative_sensitivity(binary),
+        kappa=kappa(sides),
+        matthews=matthews(sides),
         gmean=gmean(confusion) if positive is None else binary_gmean(binary),
         imbalance_ratio=imbalance_ratio(confusion.truths()),
     )

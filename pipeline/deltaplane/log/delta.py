@@ -25,7 +25,7 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
-from deltaplane.solve.candidates import Trials
+from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.window.sliding import NO_WATERMARK

@@ -19,8 +19,9 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_declared
 from deltaplane.log.model import Model, SourcePosition
-from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, fit, weigh
+from deltaplane.solve.candidates import Blend, Fitted, blended, fit, weigh
 from deltaplane.solve.solver import Plane, solve
+from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane.window.sliding import NO_WATERMARK
@@ -273,7 +274,8 @@ class Merger:
         """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""
         definition = self.definition
         fitted = fit_candidates(self.statistics, definition)
-        blend = weigh(fitted, definition.choices_tried, self._blend, self._trials)
+        choices, objective = definition.choices_tried, definition.objective
+        blend = weigh(fitted, choices, self._blend, self._trials, objective, self.watermark)
         plane = blended(fitted, blend)
         self._blend, self._trials = blend, None
         return plane

@@ -15,6 +15,7 @@ from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Source
 from deltaplane.solve.candidates import Blend, Leaning
+from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
@@ -72,6 +73,16 @@ class Model:
     def digest(self) -> str:
         """The digest of the statistics that the model was made from: see :meth:`Statistics.digest`."""
         return self.digest_of()
+
+    @property
+    def objective(self) -> Objective:
+        """What the plane was weighed and cut for."""
+        return GMEAN if self.blend is None or self.blend.aim is None else self.blend.aim.objective
+
+    @property
+    def unmet(self) -> str | None:
+        """Why no threshold is within the bound of the objective, and what is done instead; None where one is."""
+        return None if self.blend is None or self.blend.aim is None else self.blend.aim.unmet
 
     @property
     def leaning(self) -> Leaning | None:

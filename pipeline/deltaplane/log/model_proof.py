@@ -24,8 +24,10 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState
 from deltaplane.log.merger import Merger, fit_candidates, of_largest, plane_of, told_apart
 from deltaplane.log.model import Model, SourcePosition
-from deltaplane.solve.candidates import Blend, Fitted, Trials, blended, weigh
+from deltaplane.solve.aims import Aim
+from deltaplane.solve.candidates import Blend, Fitted, blended, weigh
 from deltaplane.solve.solver import Plane
+from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 
 __all__ = ["MOST_ROUNDING", "ROUNDING", "ModelProof", "SourceTrials", "position_faults", "prove_model"]
@@ -230,7 +232,8 @@ class _Proof:
         """The plane of all candidates, each weighed by what has become of it. Raises :class:`SolveRefused`."""
         told, choices = self.model.blend, self.definition.choices_tried
         self._tolerance = min(MOST_ROUNDING, ROUNDING * max(1.0, fitted.condition))
-        fresh = weigh(fitted, choices, None, None)
+        self._same("objective", str(self.model.objective), str(self.definition.objective))
+        fresh = self._weigh(fitted, None, None)
         if told is None or told.choices != choices or told.of.keys() != fresh.of.keys():
             plane = blended(fitted, fresh)
             self._same("blend.choices", None if told is None else told.choices, choices)
@@ -244,13 +247,27 @@ class _Proof:
             self._close(f"candidates[{target!r}].weights", mine.weights * steps, candidates.weights * steps)
             self._close(f"candidates[{target!r}].biases", mine.biases, candidates.biases, 1.0)
             self._close(f"candidates[{target!r}].shares", mine.shares, candidates.shares)
+        if told.aim is not None and found.aim is not None:
+            self._compare_aims(told.aim, found.aim)
         return plane
+
+    def _compare_aims(self, told: Aim, found: Aim) -> None:
+        """Where a blend is cut for what is asked for."""
+        self._same("objective.unmet", told.unmet, found.unmet)
+        for target, history in found.of.items():
+            self._close(f"scores[{target!r}].units", told.of[target].units, history.units)
+            self._same(f"scores[{target!r}].threshold", told.of[target].threshold, history.threshold)
+
+    def _weigh(self, fitted: Fitted, before: Blend | None, trials: Trials | None) -> Blend:
+        definition = self.definition
+        objective, watermark = definition.objective, self.model.watermark
+        return weigh(fitted, definition.choices_tried, before, trials, objective, watermark)
 
     def _weighed(self, fitted: Fitted, told: Blend) -> Blend:
         """Candidates with the hits and rows that follow from a model before and from trials; else with those told."""
         choices = self.definition.choices_tried
         for before, trials in self._pasts():
-            found = weigh(fitted, choices, before, trials)
+            found = self._weigh(fitted, before, trials)
             apart = max(_apart_in_trials(told, found, target) for target in told.of)
             if apart <= ROUNDING:
                 self.rounding = max(self.rounding, apart)
@@ -262,10 +279,10 @@ class _Proof:
             self.unproved.append("the hits and rows of the candidates: the model before it, or trials since, are gone")
         hits = {
             target: replace(candidates, hits=told.of[target].hits, rows=told.of[target].rows)
-            for target, candidates in weigh(fitted, choices, None, None).of.items()
+            for target, candidates in self._weigh(fitted, None, None).of.items()
         }
         # With no trials since, what was known stays as it is.
-        return weigh(fitted, choices, Blend(choices, hits), None)
+        return self._weigh(fitted, Blend(choices, hits, told.aim), None)
 
     def _pasts(self) -> Iterator[tuple[Blend | None, Trials | None]]:
         """What may have been known before, and the trials since: by the newest models first.
@@ -322,7 +339,12 @@ def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:
 
 def _apart_in_trials(told: Blend, found: Blend, target: str) -> float:
     mine, theirs = told.of[target], found.of[target]
-    return max(_apart(mine.hits, theirs.hits), _apart(mine.rows, theirs.rows))
+    apart = max(_apart(mine.hits, theirs.hits), _apart(mine.rows, theirs.rows))
+    if told.aim is None or found.aim is None:
+        return apart if told.aim is found.aim else float("inf")
+    said, worked_out = (np.array([aim.milliseconds, aim.watermark], dtype=np.float64) for aim in (told.aim, found.aim))
+    counts = _apart(told.aim.of[target].counts, found.aim.of[target].counts)
+    return max(apart, counts, _apart(said, worked_out))
 
 
 def _keeps_plane(model: Model, before: Model) -> bool:
@@ -343,4 +365,17 @@ def _keeps_plane(model: Model, before: Model) -> bool:
             for target in of
             for name in ("weights", "biases", "hits", "rows", "shares")
         )
+        and _keeps_aim(model.blend.aim, before.blend.aim)
+    )
+
+
+def _keeps_aim(mine: Aim | None, theirs: Aim | None) -> bool:
+    if mine is None or theirs is None:
+        return mine is theirs
+    figures = [(aim.objective, aim.milliseconds, aim.watermark, aim.unmet, aim.of.keys()) for aim in (mine, theirs)]
+    return figures[0] == figures[1] and all(
+        one.threshold == other.threshold
+        and np.array_equal(one.units, other.units, equal_nan=True)
+        and np.array_equal(one.counts, other.counts)
+        for one, other in ((mine.of[target], theirs.of[target]) for target in mine.of)
     )

@@ -15,7 +15,7 @@ import numpy as np
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
-from deltaplane.solve.candidates import Trials
+from deltaplane.solve.trials import Trials
 from deltaplane.stream.sample import AdmittedSamples
 
 __all__ = ["NoteScored", "ScoredRows", "score"]

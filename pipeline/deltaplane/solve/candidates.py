@@ -12,6 +12,9 @@ and fade with the rows of that class, so that a rare class is not forgotten soon
     Σ α_i [w_i; b_i],    α_i ∝ exp(SHARPNESS · G-mean_i)
 
 still one plane, though nothing had to be chosen. With several classes this is done for each of them against the rest.
+
+Where something else than the G-mean is asked for, the histograms of all scores say what each candidate is worth at its
+best threshold, α is made of that instead, and the blended plane is cut where its own scores say that it is best.
 """
 
 from __future__ import annotations
@@ -24,12 +27,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from deltaplane.arrays import Flags, Floats, Int64s, Integers
+from deltaplane.arrays import Flags, Floats, Integers
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.grid import Grid
+from deltaplane.solve.aims import NO_TIME, Aim, Placed, shares_by, take_aim
+from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.solver import Grams, Plane, Problem, contest, live_counts
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice, Trials
 
 __all__ = [
     "AUTOMATIC_C",
@@ -42,10 +48,8 @@ __all__ = [
     "SHARPNESS",
     "Blend",
     "Candidates",
-    "Choice",
     "Fitted",
     "Leaning",
-    "Trials",
     "best_cut",
     "blended",
     "fit",
@@ -83,50 +87,6 @@ _ORDINARY_EXPONENT = -10
 
 _ENTRIES_AT_ONCE = 2**17
 """Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
-
-
-class Choice(NamedTuple):
-    """What one candidate plane of a window is solved with; the weighting is ``explicit`` where weights are given."""
-
-    C: float
-    weighting: str
-
-    @classmethod
-    def of(cls, options: SolverOptions) -> Choice:
-        """The choice that some options stand for."""
-        return cls(options.C, options.weighting if isinstance(options.weighting, str) else "explicit")
-
-
-@dataclass(frozen=True, eq=False)
-class Trials:
-    """What every candidate made of some samples that it had not learned. A value that adds.
-
-    Class label to counts: of the candidates for that class against the rest, ``hits`` int64[w, c, 2 cuts, 2 sides] and
-    ``rows`` int64[w, c, 2 sides] by window, choice and side (the class itself, the rest); zero rows where there was no
-    candidate. ``choices`` are c choices of C and weighting: counts under others do not add.
-    """
-
-    choices: tuple[Choice, ...]
-    hits: Mapping[str, Int64s]
-    rows: Mapping[str, Int64s]
-
-    def fits(self, windows: int, choices: tuple[Choice, ...]) -> bool:
-        """Whether these are trials of candidates of so many windows, and of these choices."""
-        return self.choices == choices and all(len(rows) == windows for rows in self.rows.values())
-
-    def __add__(self, other: Trials) -> Trials:
-        assert self.choices == other.choices, "trials of other candidates were added"
-        return Trials(self.choices, _sum(self.hits, other.hits), _sum(self.rows, other.rows))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Trials):
-            return NotImplemented
-        return self.choices == other.choices and all(
-            mine.keys() == theirs.keys() and all(np.array_equal(mine[label], theirs[label]) for label in mine)
-            for mine, theirs in ((self.hits, other.hits), (self.rows, other.rows))
-        )
-
-    __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,11 +128,13 @@ class Leaning(NamedTuple):
 class Blend:
     """Every candidate of a model: class label to :class:`Candidates`, one label for a binary problem.
 
-    ``choices`` are those of C and weighting, in the order of every array.
+    ``choices`` are those of C and weighting, in the order of every array. ``aim``: None where the G-mean is asked for;
+    where there is one, all shares are those of the second cut, which then is the threshold that the aim has.
     """
 
     choices: tuple[Choice, ...]
     of: Mapping[str, Candidates]
+    aim: Aim | None = None
 
     @property
     def leaning(self) -> Leaning:
@@ -198,7 +160,7 @@ class Blend:
         totals = truth.sum(axis=1)
         by_cut = [truth @ (decisions > cuts).astype(np.float64) for cuts in biases.T]
         by_class = np.stack(by_cut, axis=-1).reshape(len(labels), len(self.of), -1)
-        hits, scored = {}, {}
+        hits, scored, tallied = {}, {}, {}
         for at, (target, candidates) in enumerate(self.of.items()):
             own = np.array([label == target for label in labels])
             sides = np.array([totals[own].sum(), totals[~own].sum()])
@@ -207,17 +169,23 @@ class Blend:
             exist = candidates.exist[..., None]
             hits[target] = np.where(exist[..., None], both, 0.0).astype(np.int64)
             scored[target] = np.where(exist, sides, 0.0).astype(np.int64)
-        return Trials(self.choices, hits, scored)
+            if self.aim is not None:
+                alone = decisions[:, at * exist.size : (at + 1) * exist.size]
+                tallied[target] = self.aim.tally(target, alone, candidates.shares.sum(axis=-1), own[codes])
+        return Trials(self.choices, hits, scored, tallied)
 
 
 class Fitted(NamedTuple):
     """What the statistics alone say: planes for each target, and what every blend of them has in common.
 
-    ``weights`` and ``biases`` as in :class:`Candidates`, by target; ``sigmas`` class label to float64[w, c].
+    ``weights`` and ``biases`` as in :class:`Candidates`, by target; ``sides`` float64[w, c, 2 sides, 2], too: the mean
+    and deviation of the decision values ``x·w - b`` of each side, b the first bias. ``sigmas`` class label to
+    float64[w, c].
     """
 
     weights: dict[str, Floats]
     biases: dict[str, Floats]
+    sides: dict[str, Floats]
     sigmas: dict[str, Floats]
     condition: float
     counts: dict[str, int]
@@ -243,6 +211,7 @@ def fit(
     fitted = Fitted(
         weights={target: np.full((*shape, grid.features), np.nan) for target in targets},
         biases={target: np.full((*shape, len(CUTS)), np.nan) for target in targets},
+        sides={target: np.full((*shape, 2, 2), np.nan) for target in targets},
         sigmas={label: np.full(shape, np.nan) for label in counts},
         condition=1.0,
         counts=counts,
@@ -258,7 +227,7 @@ def fit(
         worst, faults = _fit_windows(problem, places, groups, prior, fitted)
         condition, refusals = max(condition, worst), refusals + faults
     for window in repeated:
-        for table in (fitted.weights, fitted.biases, fitted.sigmas):
+        for table in (fitted.weights, fitted.biases, fitted.sides, fitted.sigmas):
             for values in table.values():
                 values[window] = values[window - 1]
     if not any(np.isfinite(biases).any() for biases in fitted.biases.values()):
@@ -344,6 +313,7 @@ def _fit_windows(
         means, deviations = problem.projections(target, fitted.weights[target][windows], biases[windows, :, 0])
         cuts = best_cut(means.reshape(-1, 2), deviations.reshape(-1, 2))
         biases[windows, :, 1] += cuts.reshape(len(windows), -1)
+        fitted.sides[target][windows] = np.stack([means, deviations], axis=-1)
     return condition, refusals
 
 
@@ -374,8 +344,18 @@ def best_cut(means: Floats, deviations: Floats) -> Floats:
     return np.asarray(np.ldexp(best, exponents[:, 0]), dtype=np.float64)
 
 
-def weigh(fitted: Fitted, choices: tuple[Choice, ...], before: Blend | None, trials: Trials | None) -> Blend:
-    """Candidates with what has become of them: what was known ``before`` fades by the rows of ``trials``, and adds."""
+def weigh(
+    fitted: Fitted,
+    choices: tuple[Choice, ...],
+    before: Blend | None,
+    trials: Trials | None,
+    objective: Objective = GMEAN,
+    watermark: int = NO_TIME,
+) -> Blend:
+    """Candidates with what has become of them: what was known ``before`` fades by the rows of ``trials``, and adds.
+
+    ``watermark`` is the largest event time so far, in milliseconds: some objectives count by the day.
+    """
     of = {}
     for target, weights in fitted.weights.items():
         biases = fitted.biases[target]
@@ -390,16 +370,20 @@ def weigh(fitted: Fitted, choices: tuple[Choice, ...], before: Blend | None, tri
             rows = rows * fade + new
         candidates = Candidates(weights, biases, hits, rows, np.zeros(biases.shape))
         of[target] = replace(candidates, shares=_shares(candidates))
-    return Blend(choices, of)
+    if objective == GMEAN:
+        return Blend(choices, of)
+    earlier = before.aim if before is not None and before.choices == choices else None
+    planes = {target: Placed(biases[..., 0], fitted.sides[target]) for target, biases in fitted.biases.items()}
+    scores = {} if trials is None else trials.scores
+    aim, shares = take_aim(objective, planes, fitted.counts, earlier, scores, watermark)
+    for target, by_plane in shares.items():
+        of[target] = replace(of[target], shares=np.stack([np.zeros(by_plane.shape), by_plane], axis=-1))
+    return Blend(choices, of, aim)
 
 
 def _shares(candidates: Candidates) -> Floats:
     exist = np.broadcast_to(candidates.exist[..., None], candidates.biases.shape)
-    if not exist.any():
-        return np.zeros(exist.shape)
-    gmeans = candidates.gmeans
-    shares = np.where(exist, np.exp(SHARPNESS * (gmeans - gmeans[exist].max())), 0.0)
-    return np.asarray(shares / shares.sum(), dtype=np.float64)
+    return shares_by(candidates.gmeans, exist, SHARPNESS)
 
 
 def blended(fitted: Fitted, blend: Blend) -> Plane:
@@ -421,7 +405,10 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
         candidates = blend.of[target]
         by_plane = candidates.shares.sum(axis=-1)
         weights.append(_weighted(by_plane[..., None], candidates.weights))
-        biases.append(float(_weighted(candidates.shares, candidates.biases).sum()))
+        if blend.aim is None:
+            biases.append(float(_weighted(candidates.shares, candidates.biases).sum()))
+        else:
+            biases.append(blend.aim.of[target].bias_of_blend(by_plane))
         logarithms.append(float((by_plane.sum(axis=0) * logs).sum()))
         for label in counts if fitted.positive is not None else (target,):
             sigma = float(_weighted(by_plane, fitted.sigmas[label]).sum())
@@ -441,10 +428,3 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
 def _weighted(shares: Floats, values: Floats) -> Floats:
     """Values [w, c, ...] times shares, added over windows and choices; NaN where there is no share is left out."""
     return np.asarray(np.where(shares > 0.0, shares * values, 0.0).sum(axis=(0, 1)), dtype=np.float64)
-
-
-def _sum(mine: Mapping[str, Int64s], theirs: Mapping[str, Int64s]) -> dict[str, Int64s]:
-    total = dict(mine)
-    for label, counts in theirs.items():
-        total[label] = total[label] + counts if label in total else counts
-    return total

@@ -24,9 +24,12 @@ from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
-from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS, Choice
+from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS
+from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.score_histograms import SCORE_BYTES
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice
 from deltaplane.stream.column_tables import encoder_of, encoder_table
 from deltaplane.stream.component_tables import (
     KEYS,
@@ -123,10 +126,10 @@ class StreamDefinition:
     """One stream, as producers, workers, mergers and scorers share it. Raises :class:`DefinitionError`.
 
     ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
-    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``partitioner``: the rule by
-    which ids have their partitions; it is part of the stream's fingerprint where it is not that of earlier versions.
-    ``columns``: how rows of a table become the features; None where rows come as numbers. It is part of the data
-    fingerprint where there is one.
+    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``objective``: what candidates
+    are weighed, and thresholds cut, for. ``partitioner``: the rule by which ids have their partitions; it is part of
+    the stream's fingerprint where it is not that of earlier versions. ``columns``: how rows of a table become the
+    features; None where rows come as numbers. It is part of the data fingerprint where there is one.
     """
 
     name: str
@@ -143,6 +146,7 @@ class StreamDefinition:
     weightings: tuple[str, ...] = ()
     feature_map: FeatureMap = NO_MAP
     prior: Plane | None = None
+    objective: Objective = GMEAN
     columns: Encoder | None = None
     data_fingerprint: bytes = field(init=False, repr=False)
     stream_fingerprint: bytes = field(init=False, repr=False)
@@ -237,8 +241,8 @@ class StreamDefinition:
 
     @functools.cached_property
     def automatic(self) -> bool:
-        """Whether the plane is a blend of candidates: of several windows, or of several C."""
-        return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1
+        """Whether the plane is a blend of candidates: of several windows or several C, or of one that is cut anew."""
+        return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1 or self.objective != GMEAN
 
     @functools.cached_property
     def candidate_options(self) -> tuple[SolverOptions, ...]:
@@ -298,6 +302,8 @@ class StreamDefinition:
         assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
 
     def _check_declared(self) -> None:
+        bounded = not self.classes.are_open or self.classes.most is not None
+        self.objective.check_classes(self.classes.positive, bounded=bounded)
         fits, most = MessageSize.most_classes(len(self.ladder.windows), self.dimension), self.classes.most
         if most is not None and not 2 <= most <= fits:
             raise DefinitionError(f"classes.most: expected 2 to {fits}, which fit a message, got {most}")
@@ -314,7 +320,10 @@ class StreamDefinition:
     def message_size(self) -> MessageSize:
         """What the largest messages of this stream may take."""
         choices = len(self.choices_tried) if self.automatic else 0
-        return MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
+        size = MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
+        if self.objective == GMEAN:
+            return size
+        return replace(size, classes=self.classes.most or size.classes, score_bytes=SCORE_BYTES)
 
     def data_settings(self) -> dict[str, Any]:
         """What the data fingerprint is the hash of: see :func:`canonical_json`."""
@@ -382,6 +391,7 @@ class StreamDefinition:
             weightings=weightings_of(tables.get("solver", {}), several=several),
             feature_map=feature_map,
             prior=prior_of(tables.get("prior", {}), feature_map.names(names)),
+            objective=Objective.parse(text(tables.get("solver", {}).get("objective", "gmean"), "solver.objective")),
             columns=columns,
         )
 
@@ -415,6 +425,7 @@ class StreamDefinition:
                 "C": list(self.choices) or solver.C,
                 "standardize": solver.standardize,
                 "bias": solver.bias,
+                **({} if self.objective == GMEAN else {"objective": str(self.objective)}),
             },
             "prior": {} if self.prior is None else prior_table(self.prior, self.plane_features),
         }

@@ -17,6 +17,7 @@ class MessageSize:
 
     ``classes``, ``windows`` and ``choices`` as expected, ``cell`` bytes a score. A delta carries a Gram matrix for
     each class and window, and what each candidate made of its samples; a model carries the candidates.
+    ``score_bytes``: of the histograms of a candidate's scores, where there are any.
     """
 
     classes: int
@@ -24,6 +25,7 @@ class MessageSize:
     dimension: int
     cell: int
     choices: int
+    score_bytes: int = 0
 
     @classmethod
     def of(cls, classes: Sequence[str], windows: int, dimension: int, choices: int) -> MessageSize:
@@ -57,17 +59,22 @@ class MessageSize:
         """Bytes of a delta, or of a checkpoint."""
         entries = self.dimension * (self.dimension + 1) // 2
         moments = self.classes * self.windows * (entries * 16 + self.cell)
-        return moments + self._scores + self._candidates * 6 * 8 + limits.DELTA_BYTES_BESIDE
+        return moments + self._scores + self._candidates * 6 * 8 + self._histograms + limits.DELTA_BYTES_BESIDE
 
     @property
     def model(self) -> int:
         """Bytes of a model beside the positions of its sources."""
         planes = (self._candidates + self.classes) * (self.dimension + 9) * 8
-        return planes + self._scores + limits.DELTA_BYTES_BESIDE
+        return planes + self._scores + self._histograms + limits.DELTA_BYTES_BESIDE
 
     @property
     def _scores(self) -> int:
         return self.classes**2 * self.cell
+
+    @property
+    def _histograms(self) -> int:
+        # The blended plane of each class has them, too, and its units travel along.
+        return (self._candidates + self.classes) * (self.score_bytes + 16) if self.score_bytes else 0
 
     @property
     def _candidates(self) -> int:
@@ -77,6 +84,7 @@ class MessageSize:
         """Raise :class:`DefinitionError` with the sum where one does not fit a message."""
         entries = self.dimension * (self.dimension + 1) // 2
         tried = f" + {self._candidates} candidates x 48 bytes" if self.choices else ""
+        tried += f" + {self._histograms:,} bytes of scores" if self.score_bytes else ""
         if self.delta > limits.MESSAGE_BYTES:
             raise DefinitionError(
                 f"a delta of this stream may take {self.classes} classes x {self.windows} windows x ({entries} entries"

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from deltaplane import limits
 from deltaplane.errors import WireError
-from deltaplane.solve.candidates import CUTS, Blend, Candidates, Choice, Trials
+from deltaplane.solve.candidates import CUTS, Blend, Candidates
+from deltaplane.solve.trials import Choice, Trials
 from deltaplane.wire.frame import Fields
 
 __all__ = ["blend_fields", "blend_of", "trials_fields", "trials_of"]

@@ -49,6 +49,8 @@ _MOST: Mapping[str, int] = {
     "Plane.counts": _CLASSES,
     "Trials.choices": limits.CHOICES,
     "Trials.targets": _CLASSES,
+    "Tallied.targets": _CLASSES,
+    "Aimed.targets": _CLASSES,
     "Blend.choices": limits.CHOICES,
     "Blend.targets": _CLASSES,
     "Prediction.decisions": _CLASSES,

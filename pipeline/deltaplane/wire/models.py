@@ -13,6 +13,7 @@ from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.candidates import Blend
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.wire.aims import read_aimed, with_aim, write_aimed
 from deltaplane.wire.blends import blend_fields, blend_of
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of
@@ -21,9 +22,9 @@ __all__ = ["read_model", "write_model"]
 
 
 def write_model(model: Model) -> bytes:
-    """One ``Model`` message."""
+    """One ``Model`` message, in an ``Aimed`` where something else than the G-mean is asked for."""
     weighting = model.options.weighting
-    return write_record(
+    message = write_record(
         "model",
         {
             "stream_fingerprint": model.stream_fingerprint,
@@ -47,16 +48,18 @@ def write_model(model: Model) -> bytes:
             "blend": blend_fields(model.blend),
         },
     )
+    return write_aimed(None if model.blend is None else model.blend.aim, message)
 
 
 def read_model(data: bytes | None) -> Model:
     """The ``Model`` of a message. Raises :class:`WireError`."""
+    data, aimed = read_aimed(data)
     name, fields = read_record(data, ("model",))
     check_positions(name, fields, ("plane_version", "version"))
     plane = None if fields["plane"] is None else _plane(fields["plane"])
     blend = blend_of(fields["blend"])
     _check_features(plane, blend)
-    return Model(
+    model = Model(
         version=fields["version"],
         stream_fingerprint=fields["stream_fingerprint"],
         data_fingerprint=fields["data_fingerprint"],
@@ -73,6 +76,7 @@ def read_model(data: bytes | None) -> Model:
         watermark=fields["watermark"],
         blend=blend,
     )
+    return with_aim(model, aimed)
 
 
 def _check_features(plane: Plane | None, blend: Blend | None) -> None:

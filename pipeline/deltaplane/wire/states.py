@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from deltaplane import limits
 from deltaplane.log.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.log.records import Checkpoint
+from deltaplane.wire.aims import read_tallied, with_scores, write_tallied
 from deltaplane.wire.blends import trials_fields, trials_of
 from deltaplane.wire.frame import Fields, header, read_record, write_record
 from deltaplane.wire.parts import (
@@ -80,7 +81,10 @@ def write_source_order(order: SourceOrder) -> bytes:
 
 
 def write_delta(delta: Delta) -> bytes:
-    """One ``Delta`` message, in a ``Labelled`` if it is the first of its source to admit some labels."""
+    """One ``Delta`` message, in a ``Labelled`` if it is the first of its source to admit some labels.
+
+    That is in a ``Tallied`` if its trials have the scores of candidates.
+    """
     message = write_record(
         "delta",
         {
@@ -97,14 +101,16 @@ def write_delta(delta: Delta) -> bytes:
             "trials": trials_fields(delta.trials),
         },
     )
-    return _write_labelled(delta.labels, message)
+    return write_tallied(delta.trials, _write_labelled(delta.labels, message))
 
 
 def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | SourceOrder:
     """The record in a message of the deltas topic, with statistics of D = ``dimension``. Raises :class:`WireError`."""
     data, topics = _read_anchored(data)
+    data, tallied = read_tallied(data) if topics is None else (data, None)
     if topics is None:
-        name, fields, labels = _read_labelled(data, "delta", ("claim", "source_order"))
+        others = ("claim", "source_order") if tallied is None else ()
+        name, fields, labels = _read_labelled(data, "delta", others)
     else:
         (name, fields), labels = read_record(data, ("claim",)), ()
     source = source_of(name, fields)
@@ -124,7 +130,7 @@ def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | S
         scores=scores_of(name, fields),
         scored_by=fields["scored_by"],
         counts=counts_of(name, fields, "counts"),
-        trials=trials_of(fields["trials"]),
+        trials=with_scores(trials_of(fields["trials"]), tallied),
         labels=labels,
     )
 

@@ -119,6 +119,13 @@ class PlaneOptions:
     standardize: Annotated[
         bool | None, typer.Option("--standardize/--raw", help="Regularise in standardized or raw units.")
     ] = None
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What planes are weighed and cut for: gmean (default), kappa, mcc, f1, accuracy, cost:FN=50,FP=1,"
+            " recall@alerts=100/day (or /1000rows), or precision>=0.5."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

@@ -6,15 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.log.headline import headline, headline_name
 from deltaplane.log.model import Model
 from deltaplane.solve.candidates import CUTS, Leaning
+from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.stream.definition import StreamDefinition
 
-__all__ = ["blend_shares", "candidates_table"]
+__all__ = ["blend_shares", "candidates_table", "objective_table"]
 
 
 def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
-    """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes."""
+    """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes.
+
+    Where something else than the G-mean is asked for, one threshold is found for the whole plane: no shares by cut.
+    """
     if leaning is None:
         return None
     shares = leaning.shares
@@ -29,11 +34,25 @@ def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[
     for choice, share in zip(leaning.choices, by_choice, strict=True):
         of_c[f"{choice.C:g}"] = of_c.get(f"{choice.C:g}", 0.0) + share
         of_weighting[choice.weighting] = of_weighting.get(choice.weighting, 0.0) + share
-    return {"windows": table["windows"], "C": of_c, "weightings": of_weighting, "cuts": table["cuts"]}
+    shares_of = {"windows": table["windows"], "C": of_c, "weightings": of_weighting}
+    return shares_of | ({"cuts": table["cuts"]} if definition.objective == GMEAN else {})
+
+
+def objective_table(objective: Objective, model: Model, positive: str | None) -> dict[str, Any]:
+    """What is asked for, the figure that it comes to, and why no threshold is within its bound; null where one is."""
+    return {
+        "asked": str(objective),
+        "measure": headline_name(objective),
+        "value": headline(objective, model.scores, positive),
+        "unmet": model.unmet,
+    }
 
 
 def candidates_table(model: Model, definition: StreamDefinition) -> list[dict[str, Any]] | None:
-    """Every candidate that there is, with its recent G-mean and its share; null where one plane is solved for."""
+    """Every candidate that there is, with its recent G-mean and its share; null where one plane is solved for.
+
+    Where something else is asked for, all of a candidate's share stands at its second cut.
+    """
     if model.blend is None:
         return None
     rows = []

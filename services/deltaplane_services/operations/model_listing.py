@@ -16,6 +16,7 @@ from deltaplane.exact.deviations import deviations, ranked, standardized
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log import confusion
 from deltaplane.log.exported_model import model_tables
+from deltaplane.log.headline import headline, headline_name
 from deltaplane.log.merger import told_apart
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
@@ -23,7 +24,7 @@ from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import readable_checkpoints, state_at
 from deltaplane_services.kafka.clients import reader, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
-from deltaplane_services.observe.blend_tables import blend_shares, candidates_table
+from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.processors.messages import MODELS
 from deltaplane_services.system.printable import plain, sayable
 
@@ -107,10 +108,13 @@ def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf)
 
 def model_line(model: Model) -> str:
     """One line about a model."""
-    scores = confusion.summary(model.scores)
-    note = f"  plane of version {model.plane_version}: {model.refusal}" if model.refusal else ""
+    plane = model.plane
+    figure = headline(model.objective, model.scores, None if plane is None else plane.positive)
+    name = headline_name(model.objective)
+    note = f"  not within bounds: {model.unmet}" if model.unmet else ""
+    note += f"  plane of version {model.plane_version}: {model.refusal}" if model.refusal else ""
     return (
-        f"version {model.version}  rows {sum(model.counts.values()):,}  G-mean {scores.gmean:.4f}"
+        f"version {model.version}  rows {sum(model.counts.values()):,}  {name} {figure:.4f}"
         f"  imbalance {confusion.imbalance_ratio(model.counts):.2f}  digest {model.digest[:16]}{note}"
     )
 
@@ -131,6 +135,7 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
             "condition": None if plane is None else plane.condition,
             "plane_version": model.plane_version,
             "refusal": model.refusal,
+            "objective": objective_table(model.objective, model, None if plane is None else plane.positive),
             "measures": confusion.summary(model.scores, None if plane is None else plane.positive).to_dict(),
             "outcomes": dict(model.totals),
         }

@@ -17,7 +17,7 @@ from deltaplane.log.merger import Merger
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.model_proof import ModelProof, SourceTrials, position_faults, prove_model
 from deltaplane.log.records import Checkpoint
-from deltaplane.solve.candidates import Trials
+from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model
 from deltaplane_services.processors.acceptance import Change, judged, next_state

@@ -13,8 +13,9 @@ import json
 from collections.abc import Sequence
 
 from deltaplane.log.model import Model
-from deltaplane.solve.candidates import Choice
+from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.trials import Choice
 from deltaplane.stream.definition import StreamDefinition
 
 __all__ = ["DIGEST_CHARACTERS", "solver_changed", "solver_digest"]
@@ -38,14 +39,15 @@ def solver_changed(definition: StreamDefinition, last: Model) -> str | None:
     # A model without a plane has no candidates, so that it does not show which mode it was solved in.
     same_mode = last.plane is None or blended == definition.automatic
     same_choices = last.blend is None or last.blend.choices == definition.choices_tried
-    if last.options == definition.solver and same_mode and same_choices:
+    same_objective = last.plane is None or last.objective == definition.objective
+    if last.options == definition.solver and same_mode and same_choices and same_objective:
         return None
-    before = _in_words(last.options, () if last.blend is None else last.blend.choices)
-    after = _in_words(definition.solver, definition.choices_tried if definition.automatic else ())
+    before = _in_words(last.options, () if last.blend is None else last.blend.choices, last.objective)
+    after = _in_words(definition.solver, definition.choices_tried if definition.automatic else (), definition.objective)
     return f"{before}; from now on {after}"
 
 
-def _in_words(options: SolverOptions, choices: Sequence[Choice]) -> str:
+def _in_words(options: SolverOptions, choices: Sequence[Choice], objective: Objective) -> str:
     weightings = list(dict.fromkeys(choice.weighting for choice in choices))
     given = options.weighting if isinstance(options.weighting, str) else json.dumps(dict(options.weighting))
     return ", ".join(
@@ -55,5 +57,6 @@ def _in_words(options: SolverOptions, choices: Sequence[Choice]) -> str:
             f"weighting {given if weightings in ([], ['explicit']) else ' '.join(weightings)}",
             "standardized" if options.standardize else "raw units",
             f"bias {options.bias}",
+            *(() if objective == GMEAN else (f"for {objective}",)),
         )
     )

@@ -22,7 +22,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.record_order import check_order
 from deltaplane.log.records import Receipt
 from deltaplane.log.scoring import NoteScored, score
-from deltaplane.solve.candidates import Trials
+from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
 from deltaplane.stream.sample import Refusal

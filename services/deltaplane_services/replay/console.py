@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from deltaplane.log import confusion
+from deltaplane.log.headline import headline, headline_name
+from deltaplane.solve.objectives import GMEAN
 from deltaplane_services.observe.blend_tables import blend_shares
 from deltaplane_services.replay.run import ReplayResult, Snapshot
 from deltaplane_services.replay.summary import positive_class
@@ -55,12 +57,13 @@ class Console:
             SpinnerColumn(),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[rows]} rows  {task.fields[rate]} rows/s"),
-            TextColumn("G-mean [bold]{task.fields[gmean]}[/] (lately {task.fields[recent]})"),
+            TextColumn("{task.fields[measure]} [bold]{task.fields[figure]}[/] (lately {task.fields[recent]})"),
             TextColumn("imbalance {task.fields[ratio]}"),
             TimeElapsedColumn(),
         )
         with Progress(*columns, console=self._console, transient=True, refresh_per_second=1 / REFRESH_SECONDS) as bar:
-            task = bar.add_task("replay", total=None, rows="0", rate="–", gmean="–", recent="–", ratio="–")
+            of = headline_name(GMEAN)
+            task = bar.add_task("replay", total=None, rows="0", rate="–", measure=of, figure="–", recent="–", ratio="–")
             shown = 0.0
 
             def show(take: Callable[[], Snapshot]) -> None:
@@ -92,14 +95,17 @@ class Console:
 
 def _update(bar: Progress, task: TaskID, snapshot: Snapshot) -> None:
     model = snapshot.model
+    objective = GMEAN if model is None else model.objective
+    of = model.plane.positive if model is not None and model.plane is not None and objective.needs_positive else None
     bar.update(
         task,
         total=None if snapshot.fraction is None else 1.0,
         completed=snapshot.fraction or 0.0,
         rows=f"{snapshot.rows:,}",
         rate=f"{snapshot.rows / max(snapshot.seconds, 1e-9):,.0f}",
-        gmean=number(math.nan if model is None else confusion.summary(model.scores).gmean),
-        recent=number(confusion.summary(snapshot.recent).gmean),
+        measure=headline_name(objective),
+        figure=number(math.nan if model is None else headline(objective, model.scores, of)),
+        recent=number(headline(objective, snapshot.recent, of)),
         ratio=number(math.nan if model is None else confusion.imbalance_ratio(model.counts), 2),
     )
 
@@ -111,8 +117,6 @@ def number(value: float, digits: int = 4) -> str:
 
 def _overview(result: ReplayResult) -> Table:
     model, definition = result.model, result.definition
-    positive = positive_class(result)
-    scores = confusion.summary(model.scores, positive)
     options = model.options
     table = Table(
         title=plain(f"{result.source}: {result.rows:,} rows, test-then-train"), title_justify="left", show_header=False
@@ -122,21 +126,7 @@ def _overview(result: ReplayResult) -> Table:
     rate = result.rows / result.seconds if result.seconds else math.nan
     table.add_row("time", f"{result.seconds:.2f} s, {rate:,.0f} rows/s")
     table.add_row("scored", plain(_scored(result)))
-    table.add_row("G-mean", Text(number(scores.gmean), "bold"))
-    if positive is not None:
-        if definition.classes.positive is None:
-            table.add_row("positive", plain(f"{positive}, the rarer class; --positive names another"))
-        table.add_row(
-            plain(f"sensitivity ({positive})"),
-            f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",
-        )
-        table.add_row(
-            "F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}"
-        )
-    else:
-        recalls = ", ".join(f"{label} {number(recall)}" for label, recall in list(scores.recalls.items())[:12])
-        table.add_row("recall by class", plain(recalls))
-    table.add_row("accuracy", number(scores.accuracy))
+    _quality(table, result)
     classes = ", ".join(f"{label}: {count:,}" for label, count in list(model.counts.items())[:12])
     table.add_row("imbalance ratio", plain(f"{number(confusion.imbalance_ratio(model.counts), 2)}   ({classes})"))
     if behind := _behind_the_rest(result):
@@ -200,6 +190,33 @@ def _marks(result: ReplayResult) -> str:
 def as_written(value: float) -> str:
     """The shortest text that is this number, and no other."""
     return str(int(value)) if value.is_integer() and abs(value) < 1e16 else repr(value)
+
+
+def _quality(table: Table, result: ReplayResult) -> None:
+    """The headline figure, and what it costs beside it."""
+    model, definition, positive = result.model, result.definition, positive_class(result)
+    scores = confusion.summary(model.scores, positive)
+    figure = number(headline(definition.objective, model.scores, positive))
+    table.add_row(plain(headline_name(definition.objective)), Text(figure, "bold"))
+    if model.unmet is not None:
+        table.add_row("not within bounds", Text(plain(model.unmet), "bold yellow"))
+    if definition.objective.kind != "gmean":
+        table.add_row("G-mean", number(scores.gmean))
+    if positive is not None:
+        if definition.classes.positive is None:
+            table.add_row("positive", plain(f"{positive}, the rarer class; --positive names another"))
+        table.add_row(
+            plain(f"sensitivity ({positive})"),
+            f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",
+        )
+        table.add_row("precision", f"{number(scores.precision)}   kappa {number(scores.kappa)}")
+        table.add_row(
+            "F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}"
+        )
+    else:
+        recalls = ", ".join(f"{label} {number(recall)}" for label, recall in list(scores.recalls.items())[:12])
+        table.add_row("recall by class", plain(recalls))
+    table.add_row("accuracy", number(scores.accuracy))
 
 
 def _scored(result: ReplayResult) -> str:

@@ -69,6 +69,7 @@ class Keywords(TypedDict, total=False):
     C: str | float | Sequence[float] | None
     weighting: str | Mapping[str, float] | None
     standardize: bool | None
+    objective: str | None
     feature_map: str | None
     units: int | None
     sigma: float | None
@@ -139,6 +140,7 @@ def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
         C=c_of(say.get("C")),
         weighting=weighting_of(say.get("weighting")),
         standardize=say.get("standardize"),
+        objective=say.get("objective"),
     )
     return laid if say.get("prior") is None else {**laid, "prior": read_prior(Path(say["prior"]))}
 

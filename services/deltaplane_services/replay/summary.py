@@ -15,7 +15,7 @@ from deltaplane.log.prequential import Point
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
-from deltaplane_services.observe.blend_tables import blend_shares, candidates_table
+from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.system.output_files import write_text
@@ -43,6 +43,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "rows_per_second": result.rows / result.seconds if result.seconds else None,
         **_measures(model.scores, positive),
+        "objective": objective_table(definition.objective, model, positive),
         "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
         "positive": positive,
@@ -177,6 +178,9 @@ def _measures(scores: Confusion, positive: str | None) -> dict[str, float]:
         "specificity": measures.specificity,
         "f_measure": measures.f_measure,
         "relative_sensitivity": measures.relative_sensitivity,
+        "precision": measures.precision,
+        "kappa": measures.kappa,
+        "matthews": measures.matthews,
         "accuracy": measures.accuracy,
     }
 

@@ -88,6 +88,19 @@ GMEAN = Metric(
     "Geometric mean of the recalls of the classes, before learning; no series while it is undefined.",
     ("span",),
 )
+OBJECTIVE = Metric(
+    "deltaplane_objective_value",
+    "gauge",
+    "The figure that is asked for, before learning, by what was asked: the kappa, the recall, the cost of a row; no"
+    " series while it is undefined.",
+    ("objective", "span"),
+)
+OBJECTIVE_UNMET = Metric(
+    "deltaplane_objective_unmet",
+    "gauge",
+    "1 while no threshold is within the bound of what is asked for, and the nearest one is used, else 0.",
+    ("objective",),
+)
 ACCURACY = Metric("deltaplane_accuracy_ratio", "gauge", "Share of samples that were predicted right.", ("span",))
 SENSITIVITY = Metric(
     "deltaplane_sensitivity_ratio",
@@ -99,6 +112,12 @@ SPECIFICITY = Metric(
     "deltaplane_specificity_ratio",
     "gauge",
     "Share of the samples of all other classes that were not predicted as this one; no series while undefined.",
+    ("class", "span"),
+)
+PRECISION = Metric(
+    "deltaplane_precision_ratio",
+    "gauge",
+    "Share of the samples predicted as a class that are of it; no series while none was.",
     ("class", "span"),
 )
 F_MEASURE = Metric(

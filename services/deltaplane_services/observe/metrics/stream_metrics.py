@@ -23,11 +23,13 @@ from deltaplane.log.confusion import (
     f_measure,
     gmean,
     imbalance_ratio,
+    precision,
     relative_sensitivity,
     sensitivity,
     specificity,
 )
 from deltaplane.log.delta import still_waiting
+from deltaplane.log.headline import headline
 from deltaplane.log.model import Model
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
@@ -47,6 +49,7 @@ Totals = dict[tuple[Metric, Labels], int]
 OF_ONE_CLASS = {
     metric_names.SENSITIVITY: sensitivity,
     metric_names.SPECIFICITY: specificity,
+    metric_names.PRECISION: precision,
     metric_names.F_MEASURE: f_measure,
     metric_names.RELATIVE_SENSITIVITY: relative_sensitivity,
 }
@@ -126,6 +129,8 @@ class StreamView:
         for span, scores in seen.scores.items():
             quality = gmean(scores) if positive is None else binary_gmean(Binary.of(scores, positive))
             of_all.setdefault(metric_names.GMEAN, []).append(((span,), quality))
+            asked = headline(seen.model.objective, scores, positive)
+            of_all.setdefault(metric_names.OBJECTIVE, []).append(((str(seen.model.objective), span), asked))
             of_all.setdefault(metric_names.ACCURACY, []).append(((span,), accuracy(scores)))
             of_all.setdefault(metric_names.PREQUENTIAL_ROWS, []).append(((span,), float(scores.rows)))
             for label in classes.names:
@@ -134,6 +139,8 @@ class StreamView:
                     of_all.setdefault(metric, []).append(((label, span), measure(binary)))
         for metric, values in of_all.items():
             yield family(metric, stream, values)
+        unmet = [((str(seen.model.objective),), float(seen.model.unmet is not None))]
+        yield family(metric_names.OBJECTIVE_UNMET, stream, unmet)
         yield single(metric_names.PREQUENTIAL_SPAN, stream, self._prequential_samples)
 
     def _window(self, seen: _Seen) -> Iterator[Family]:

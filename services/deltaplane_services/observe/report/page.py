@@ -151,7 +151,7 @@ def _verdict(run: Run) -> Element:
 
 
 def _notices(run: Run) -> Iterable[Element]:
-    refusal = run.model.get("refusal")
+    refusal, unmet = run.model.get("refusal"), run.objective.get("unmet")
     if run.ended_early is not None:
         yield element("p", element("strong", "Ended early: "), run.ended_early, class_="card notice")
     if refusal:
@@ -163,11 +163,16 @@ def _notices(run: Run) -> Iterable[Element]:
     if run.positive_chosen:
         why = f"{run.positive}, the rarer one, was chosen; --positive names another"
         yield element("p", element("strong", "Positive class: "), why, class_="card")
+    if unmet:
+        yield element("p", element("strong", "Not within bounds: "), str(unmet), class_="card notice")
 
 
 def _tiles(run: Run) -> Element:
     measures = run.measures
     tiles = [("G-mean", cell(measures["gmean"]))]
+    if run.objective.get("asked", "gmean") != "gmean":
+        value = run.objective.get("value")
+        tiles.insert(0, (str(run.objective.get("measure")), cell(float("nan") if value is None else float(value))))
     if run.positive is not None:
         tiles += [(f"sensitivity ({run.positive})", cell(measures["sensitivity"]))]
         tiles += [("specificity", cell(measures["specificity"])), ("F-measure", cell(measures["f_measure"]))]

@@ -68,7 +68,10 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Run:
-    """One replay. ``measures`` are those of :data:`MEASURES`; ``model`` and ``settings`` are only shown."""
+    """One replay. ``measures`` are those of :data:`MEASURES`; ``objective``, ``model`` and ``settings`` are only shown.
+
+    Summaries of versions before there were objectives have none.
+    """
 
     source: str
     stream: str
@@ -92,6 +95,7 @@ class Run:
     outcomes: Mapping[str, int]
     confusion: Mapping[tuple[str, str], int]
     spans: tuple[Span, ...]
+    objective: Mapping[str, Any] = field(default_factory=dict)
     model: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
     first_time_milliseconds: int | None = None
@@ -175,6 +179,7 @@ def run_of(value: Any, name: str) -> Run:
             (cell.text("truth"), cell.text("predicted")): cell.whole("count") for cell in top.parts("confusion")
         },
         spans=_spans(top, len(features)),
+        objective=dict(top.part("objective").value) if "objective" in top.value else {},
         model=dict(model.value),
         settings=dict(top.part("settings").value),
         first_time_milliseconds=_time(top.whole("first_event_time"))

@@ -129,7 +129,11 @@ def _pairs() -> Table:
 
 
 def _quality(frame: Frame, history: History, spark: int) -> Table:
-    pairs, model = _pairs(), frame.model
+    pairs, model, asked = _pairs(), frame.model, frame.asked
+    if asked is not None and asked.objective != "gmean":
+        figures = f"{_number(asked.value.get('recent'))} (all {_number(asked.value.get('all'))})"
+        figures += ", NOT within its bound" if asked.unmet else ""
+        pairs.add_row(asked.objective, _with_trend(figures, history.trend("asked"), spark))
     recent, of_all = _share(frame.gmean.get("recent")), _share(frame.gmean.get("all"))
     pairs.add_row("G-mean", _with_trend(f"{recent} (all {of_all})", history.trend("gmean"), spark, share=True))
     pairs.add_row("imbalance", _with_trend(_number(frame.imbalance_ratio), history.trend("imbalance"), spark))

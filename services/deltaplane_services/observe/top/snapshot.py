@@ -19,6 +19,7 @@ from deltaplane_services.observe.top.history import History, Key, quantile
 
 __all__ = [
     "STILL_SECONDS",
+    "Asked",
     "ClassState",
     "Counts",
     "Flow",
@@ -80,6 +81,15 @@ class ModelState:
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What the plane is to be good at: its ``value`` by span, and whether no threshold is within its bound."""
+
+    objective: str
+    value: Mapping[str, float]
+    unmet: bool
+
+
+@dataclass(frozen=True)
 class ClassState:
     """One class, each measure over the recent span."""
 
@@ -121,6 +131,7 @@ class Frame:
     services: tuple[Service, ...]
     flow: Flow
     model: ModelState | None
+    asked: Asked | None
     gmean: Mapping[str, float]
     accuracy: Mapping[str, float]
     imbalance_ratio: float | None
@@ -150,6 +161,7 @@ def frame_of(history: History, stream: str | None = None) -> Frame:
         services=services,
         flow=view.flow(),
         model=None if source is None else _model(source, newest.at),
+        asked=None if source is None else _asked(source),
         gmean={} if source is None else source.by(metric_names.GMEAN.name, "span"),
         accuracy={} if source is None else source.by(metric_names.ACCURACY.name, "span"),
         imbalance_ratio=None if source is None else source.value(metric_names.IMBALANCE.name),
@@ -165,6 +177,7 @@ def frame_of(history: History, stream: str | None = None) -> Frame:
 def _points(frame: Frame) -> dict[Key, float | None]:
     points: dict[Key, float | None] = {
         ("gmean",): frame.gmean.get("recent"),
+        ("asked",): None if frame.asked is None else frame.asked.value.get("recent"),
         ("imbalance",): frame.imbalance_ratio,
         ("samples",): frame.flow.samples_per_second,
         ("lag",): float(sum(frame.flow.lag_records.values())) if frame.flow.lag_records else None,
@@ -323,6 +336,15 @@ def _shares(source: Scrape) -> dict[str, dict[str, float]] | None:
     for labels, share in source.of(metric_names.BLEND_SHARE.name):
         shares.setdefault(labels["of"], {})[labels["choice"]] = share
     return shares or None
+
+
+def _asked(source: Scrape) -> Asked | None:
+    unmet = source.by(metric_names.OBJECTIVE_UNMET.name, "objective")
+    if not unmet:
+        return None
+    objective, is_unmet = next(iter(unmet.items()))
+    value = source.by(metric_names.OBJECTIVE.name, "span", objective=objective)
+    return Asked(objective, value, is_unmet > 0.0)
 
 
 def _classes(source: Scrape) -> Iterator[ClassState]:
