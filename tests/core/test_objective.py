@@ -18,7 +18,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.model_proof import ModelProof, SourceTrials, prove_model
 from deltaplane.solve.candidates import Blend, fit, weigh
 from deltaplane.solve.objectives import GMEAN, Objective
-from deltaplane.solve.score_histograms import BINS, EDGES
+from deltaplane.solve.score_histograms import BINS, EDGES, SCORE_BYTES
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.definition import ClassDefinition
@@ -146,6 +146,14 @@ def test_scores_count_once_whatever_source_they_came_from_and_in_whatever_order(
     assert write_model(published(one)) == write_model(published(other))
 
 
+@pytest.mark.parametrize(
+    "classes", [{"names": ["a", "b"]}, {"most": 2}, {"positive": "a"}, {"names": list("abc"), "positive": "b"}]
+)
+def test_kappa_may_be_asked_for_wherever_there_are_two_classes(classes: dict[str, object]) -> None:
+    tables = DEFINITION.to_tables() | {"classes": classes, "solver": {"C": 1.0, "objective": "kappa"}}
+    assert type(DEFINITION).from_tables(tables).objective == KAPPA
+
+
 def test_scores_of_other_candidates_are_left_out_and_counted() -> None:
     merger = merger_of()
     published(merger)
@@ -190,7 +198,8 @@ def test_scores_that_cannot_be_are_refused(scores: bytes) -> None:
     [
         ("f1", {"names": ["a", "b"]}, "f1 is about one class"),
         ("precision>=0.5", {"most": 3}, "about one class"),
-        ("kappa", {}, "it must be known how many"),
+        ("kappa", {}, "of two classes, got any; set classes.positive"),
+        ("accuracy", {"names": ["a", "b", "c"]}, "of two classes, got 3"),
         ("roc", {"positive": "a"}, "expected one of gmean, kappa, mcc"),
     ],
 )
@@ -203,11 +212,11 @@ def test_what_cannot_be_asked_for_is_refused_with_what_to_do(
         type(DEFINITION).from_tables(tables)
 
 
-def test_scores_of_more_classes_than_fit_a_message_are_refused_at_start() -> None:
-    many = replace(DEFINITION, classes=ClassDefinition(names=tuple(f"class-{at}" for at in range(1000))))
-    assert many.message_size.model < 64 * 2**20
-    with pytest.raises(DefinitionError, match=r"bytes of scores|candidates x"):
-        replace(many, objective=KAPPA, choices=tuple(float(c) for c in range(1, 13)))
+def test_the_scores_count_where_messages_must_fit() -> None:
+    assert AIMED.message_size.delta - DEFINITION.message_size.delta == 2 * (PLANES * (SCORE_BYTES + 16))
+    size = replace(AIMED.message_size, dimension=4, windows=16, choices=10_000)
+    with pytest.raises(DefinitionError, match="bytes of scores"):
+        size.check()
 
 
 def test_a_bound_that_no_threshold_keeps_is_said_with_what_is_done_instead() -> None:

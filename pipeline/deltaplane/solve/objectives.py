@@ -49,8 +49,8 @@ KINDS_OF_OBJECTIVE: Mapping[_Kind, str] = {
 }
 """Every kind of objective, and how one is written."""
 
-_OF_SEVERAL_CLASSES = ("gmean", "kappa", "mcc", "accuracy")
-"""What has a meaning without a positive class."""
+_OF_BOTH_CLASSES = ("gmean", "kappa", "mcc", "accuracy")
+"""What is the same figure whichever of two classes is the positive one."""
 
 _BARE: Mapping[str, _Kind] = {kind: kind for kind, written in KINDS_OF_OBJECTIVE.items() if kind == written}
 
@@ -114,27 +114,24 @@ class Objective:
             return f"recall@alerts={_plain(self.alerts)}/{self.per}"
         return f"precision>={_plain(self.least_precision)}" if self.kind == "precision" else self.kind
 
-    def check_classes(self, positive: str | None, *, bounded: bool) -> None:
+    def check_classes(self, positive: str | None, most: int | None) -> None:
         """Raise :class:`DefinitionError` if it cannot be asked for of a stream with this positive class.
 
-        ``bounded``: whether it is known how many classes there may be.
+        ``most``: how many classes there may be; None where nobody has said so.
         """
-        if self.kind != "gmean" and not bounded:
+        if self.kind == "gmean" or positive is not None:
+            return
+        if self.needs_positive or most != 2:
+            why = "is about one class" if self.needs_positive else f"is asked for of two classes, got {most or 'any'}"
             raise DefinitionError(
-                f"solver.objective: for {self} the scores of all candidates travel by class, so it must be known how"
-                " many there may be; set classes.positive (--positive) to the class that matters, or in a definition"
-                " file classes.names = [...], or classes.most = 10"
-            )
-        if self.needs_positive and positive is None:
-            raise DefinitionError(
-                f"solver.objective: {self} is about one class; set classes.positive (--positive) to it, or ask for"
-                " kappa, mcc or accuracy"
+                f"solver.objective: {self} {why}; set classes.positive (--positive) to the class that matters, against"
+                " all others, or ask for gmean"
             )
 
     @property
     def needs_positive(self) -> bool:
         """Whether it has no meaning without a positive class."""
-        return self.kind not in _OF_SEVERAL_CLASSES
+        return self.kind not in _OF_BOTH_CLASSES
 
     def values(self, true_positives: Floats, false_positives: Floats, own: Floats, rest: Floats) -> Floats:
         """How good it is to claim so many rows of the ``own`` and of the ``rest``: float64 of their common shape.

@@ -302,8 +302,7 @@ class StreamDefinition:
         assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
 
     def _check_declared(self) -> None:
-        bounded = not self.classes.are_open or self.classes.most is not None
-        self.objective.check_classes(self.classes.positive, bounded=bounded)
+        self.objective.check_classes(self.classes.positive, len(self.classes.names) or self.classes.most)
         fits, most = MessageSize.most_classes(len(self.ladder.windows), self.dimension), self.classes.most
         if most is not None and not 2 <= most <= fits:
             raise DefinitionError(f"classes.most: expected 2 to {fits}, which fit a message, got {most}")
@@ -323,7 +322,7 @@ class StreamDefinition:
         size = MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
         if self.objective == GMEAN:
             return size
-        return replace(size, classes=self.classes.most or size.classes, score_bytes=SCORE_BYTES)
+        return replace(size, score_bytes=SCORE_BYTES)
 
     def data_settings(self) -> dict[str, Any]:
         """What the data fingerprint is the hash of: see :func:`canonical_json`."""
