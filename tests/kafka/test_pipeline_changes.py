@@ -184,6 +184,28 @@ def test_trials_of_the_candidates_of_before_are_void_and_a_metric_counts_them(so
     assert model.blend.of["yes"].rows.any()
 
 
+def test_another_objective_is_live_with_the_next_merger_and_workers_count_scores_for_it(solving: Solving) -> None:
+    kept = solving.solved(changed(solving.stream, solver=FOURTH))
+    aimed = solving.next_merger({**FOURTH, "objective": "cost:FN=1,FP=1000"})
+    model = solving.stream.wait_for_model(lambda newest: str(newest.objective) == "cost:FN=1,FP=1000", "an objective")
+    assert (model.digest, model.version > kept.version) == (kept.digest, True)
+    assert aimed.definition.stream_fingerprint == solving.stream.definition.stream_fingerprint
+    for _ in range(20):
+        # Soon the worker has seen what is asked for, and counts scores.
+        solving.send(50)
+        model = solving.solved(aimed)
+        assert model.blend is not None
+        if model.blend.aim is not None and model.blend.aim.of["yes"].counts.any():
+            break
+    assert model.blend.aim is not None
+    assert model.blend.aim.of["yes"].counts.any()
+    ((labels, unmet),) = metric(solving.port, "deltaplane_objective_unmet")
+    assert ('objective="cost:FN=1,FP=1000"' in labels, unmet) == (True, 0.0)
+    solving.next_merger(FOURTH)
+    back = solving.stream.wait_for_model(lambda newest: str(newest.objective) == "gmean", "the G-mean again")
+    assert back.digest == model.digest
+
+
 def test_a_merger_with_a_forgotten_definition_is_told_apart_while_both_run_and_says_so_when_it_is_elected(
     solving: Solving,
 ) -> None:

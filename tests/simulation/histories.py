@@ -13,6 +13,7 @@ from deltaplane.columns.rules import CategoryRule, NumberRule
 from deltaplane.log.delta import Source
 from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.reference import Reference
+from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.stream.placement import Partitioner
 from deltaplane.wire import read_dead_letter, read_model, read_receipt
@@ -78,7 +79,10 @@ def definition_for(seed: int) -> StreamDefinition:
     # Half of the streams admit rows that are wider than 32 bits a value, and have them.
     wide = seed // 3 % 2
     grid = replace(definition.grid, range_bits=limits.WIDE_RANGE_BITS if wide else limits.GRID_RANGE_BITS)
-    return replace(definition, max_skew_milliseconds=skew, partitioner=partitioner, grid=grid)
+    objective = GMEAN
+    if definition.classes.positive is not None:
+        objective = Objective.parse(("gmean", "kappa", "cost:FN=5,FP=1", "recall@alerts=9000/day")[seed // 2 % 4])
+    return replace(definition, max_skew_milliseconds=skew, partitioner=partitioner, grid=grid, objective=objective)
 
 
 def live(seed: int, events: int = EVENTS) -> World:

@@ -10,6 +10,7 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Source
 from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Blend, Candidates
+from deltaplane.solve.score_histograms import EDGES, ScoreHistory
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.wire import read_model
 from deltaplane_services.processors.merger_processor import MergerProcessor
@@ -49,7 +50,23 @@ def _with_candidates(name: str) -> Forge:
         if not (values > 0.0).any():
             return None
         other: Candidates = replace(candidates, **{name: values * 0.75})
-        return replace(model, blend=Blend(model.blend.choices, {**model.blend.of, target: other}))
+        of = {**model.blend.of, target: other}
+        return replace(model, blend=Blend(model.blend.choices, of, model.blend.aim))
+
+    return forge
+
+
+def _with_scores(change: Callable[[ScoreHistory], ScoreHistory]) -> Forge:
+    """Other scores of the candidates of one class, or another threshold made of them."""
+
+    def forge(_: World, model: Model) -> Model | None:
+        if model.blend is None or model.blend.aim is None or model.refusal is not None:
+            return None
+        target, history = next(iter(model.blend.aim.of.items()))
+        if not history.counts.any():
+            return None
+        aim = replace(model.blend.aim, of={**model.blend.aim.of, target: change(history)})
+        return replace(model, blend=replace(model.blend, aim=aim))
 
     return forge
 
@@ -126,6 +143,11 @@ MODEL_FORGERIES: Mapping[str, Forge] = {
     "rows of candidates": _with_candidates("rows"),
     "shares of candidates": _with_candidates("shares"),
     "biases of candidates": _with_candidates("biases"),
+    "scores of candidates": _with_scores(lambda known: replace(known, counts=known.counts * 0.75)),
+    "the units of scores": _with_scores(lambda known: replace(known, units=known.units * 1.5)),
+    "a threshold": _with_scores(
+        lambda known: replace(known, threshold=float(EDGES[0] if known.threshold > 0.0 else EDGES[-1]))
+    ),
     "an earlier plane": _take_an_earlier_plane,
     "an earlier model": _write_an_earlier_model_again,
     "another digest": lambda _, model: replace(model, digest_of=lambda: "0" * 64),
