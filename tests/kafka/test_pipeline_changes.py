@@ -197,6 +197,7 @@ def test_another_objective_is_live_with_the_next_merger_and_workers_count_scores
         assert model.blend is not None
         if model.blend.aim is not None and model.blend.aim.of["yes"].counts.any():
             break
+    assert model.blend is not None
     assert model.blend.aim is not None
     assert model.blend.aim.of["yes"].counts.any()
     ((labels, unmet),) = metric(solving.port, "deltaplane_objective_unmet")
