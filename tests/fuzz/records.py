@@ -51,6 +51,9 @@ FLOATS = (0.0, -0.0, 5e-324, 1e-300, 1.0, -1.0, 2.0**53, 1e300, float("inf"), fl
 BYTES_PER_BYTE = 100
 """Memory that a byte of a message may take while it is decoded. The densest there is are scores, 3 bytes each."""
 
+LARGE_ITEM = 1000
+"""Characters of an item that is not repeated a hundred thousand times."""
+
 TEXTS = ("", "a", "UP", "not UP", "\0", "\U0001f600" * 70, "x" * 300, "{", "[bold]", '{"UP": 1e999}', "no", "yes")
 
 # One field of a record ----------------------------------------------------------------------------------------------
@@ -90,6 +93,8 @@ def _other(chance: random.Random, value: Any) -> Any:  # noqa: PLR0911 - one typ
         case list() if value:
             at = chance.randrange(len(value))
             times = 2 if chance.random() < 0.95 else chance.choice((300, 2**17))
+            # What is large in itself would not fit the memory of this process so many times over.
+            times = min(times, 300) if len(repr(value[at])) > LARGE_ITEM else times
             parts = ([], [value[at]] * times, [_other(chance, value[at])])[chance.choice((0, 1, 2, 2, 2))]
             return [*value[:at], *parts, *value[at + 1 :]]
         case None:
