@@ -172,3 +172,25 @@ def test_a_prior_that_is_none_is_refused(
         application.main()
     assert ended.value.code == 2
     assert words in " ".join(capsys.readouterr().err.split())
+
+
+def test_asked_for_kappa_a_rare_class_is_claimed_with_far_fewer_false_alarms(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = np.random.default_rng(8)
+    rare = random.random(6000) < 0.03
+    values = random.normal(size=(6000, 2)) + 2.0 * rare[:, None]
+    labels = np.where(rare, "yes", "no").tolist()
+    rows = [(round(a, 3), round(b, 3), label) for (a, b), label in zip(values.tolist(), labels, strict=True)]
+    file = write_rows(tmp_path / "rare.csv", rows)
+    flags = (file, "--label", "label", "--positive", "yes", "--verify")
+    plain = replay(flags, monkeypatch, capsys)
+    asked = replay((*flags, "--objective", "kappa"), monkeypatch, capsys)
+    assert plain["objective"] == {"asked": "gmean", "measure": "G-mean", "value": plain["gmean"], "unmet": None}
+    assert asked["objective"] == {"asked": "kappa", "measure": "Cohen's kappa", "value": asked["kappa"], "unmet": None}
+    assert asked["kappa"] > plain["kappa"] + 0.1
+    assert asked["precision"] > 2 * plain["precision"]
+    assert (asked["digest"], asked["verified"]) == (plain["digest"], True)
+    assert "cuts" not in asked["model"]["blend"]
+    bounded = replay((*flags, "--objective", "recall@alerts=10/day"), monkeypatch, capsys)
+    assert "how many a day has is not known" in bounded["objective"]["unmet"]
