@@ -139,4 +139,22 @@ def test_nothing_is_thinned_out_where_the_first_rows_do_not_show_which_class_is_
         DefinitionError, match=r"all of the first 10,000 rows have the label 'ok'; name it with --positive"
     ):
         deltaplane.replay(table, label="y", imbalance="0:20")
-    assert rarest_label(["b", "a", "c", "c", "c"]) == "a"
+    assert rarest_label(["b", "a", "c", "c", "c"], "imbalance") == "a"
+
+
+@pytest.mark.parametrize("objective", ["f1", "kappa", "cost:FN=50,FP=1"])
+def test_what_is_asked_for_of_one_class_is_asked_for_of_the_rarest_of_the_first_rows_if_nobody_names_it(
+    objective: str,
+) -> None:
+    table = rows_of(0.2)
+    chosen = deltaplane.replay(table, label="y", objective=objective)
+    named = deltaplane.replay(table, label="y", objective=objective, positive="fraud")
+    assert chosen.definition == named.definition
+    assert chosen.summary["digest"] == named.summary["digest"]
+    assert any("objective: the positive class is 'fraud'" in one for one in chosen.summary["notes"])
+    assert not named.summary["notes"]
+
+
+def test_classes_that_are_named_are_not_chosen_anew_for_an_objective() -> None:
+    with pytest.raises(DefinitionError, match=r"set classes\.positive"):
+        deltaplane.replay(rows_of(0.2), label="y", objective="f1", classes=["fraud", "ok"])

@@ -123,6 +123,16 @@ class ReplayOptions:
         return self.imbalance is not None and self.tables.get("classes", {}).get("positive") is None
 
     @property
+    def chooses_positive(self) -> bool:
+        """Whether something is asked for that is about one class or two, and nobody says which classes there are.
+
+        A replay that goes on from another has the positive class of that one.
+        """
+        classes = self.tables.get("classes", {})
+        asked = self.tables.get("solver", {}).get("objective", "gmean") != "gmean"
+        return asked and not self.continues and not (classes.get("positive") or classes.get("names"))
+
+    @property
     def input(self) -> Mapping[str, Any]:
         """The table ``[input]``, which gives the roles of the file's columns."""
         table: Mapping[str, Any] = self.tables.get("input", {})

@@ -50,15 +50,17 @@ class LabelsSeen:
         return notes
 
 
-def rarest_label(labels: Iterable[str]) -> str:
+def rarest_label(labels: Iterable[str], asked_by: str) -> str:
     """The label that fewest of the first rows have, of two that tie the first by name: what is taken as positive.
+
+    ``asked_by``: the option that needs a positive class, for the error.
 
     Raises :class:`DefinitionError` where there is just one, or none.
     """
     rows = Counter(labels)
     if len(rows) < 2:
         raise DefinitionError(
-            f"imbalance: which class is to be rare cannot be told, since all of the first {rows.total():,} rows have"
+            f"{asked_by}: which class is the rare one cannot be told, since all of the first {rows.total():,} rows have"
             f" the label {next(iter(rows), '')!r}; name it with --positive"
         )
     return min(rows, key=lambda label: (rows[label], label))

@@ -28,6 +28,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.prequential import Point, PrequentialSeries
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.definition_tables import lay_over
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.column_choice import ColumnChoice
 from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
@@ -157,7 +158,9 @@ def replay(
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
         fits = needs_first_rows(options)
-        first = list(_first_blocks(blocks)) if fits or options.chooses_rare else []
+        chooses = options.chooses_positive
+        first = list(_first_blocks(blocks)) if fits or chooses or options.chooses_rare else []
+        options = _with_positive(options, first)
         rows = _rows_to_fit_on(first) if fits else None
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
@@ -173,6 +176,7 @@ def replay(
             stack.callback(pipeline.close)
         feed = Feed(definition, options, _rare(definition, options, first))
         run = _Run(options, reader, on_progress, feed, pipeline, note)
+        run.chose_positive = chooses
         if saved is not None:
             run.go_on_from(saved)
         run.marks = choice.marks or _marks(definition, rows)
@@ -201,7 +205,19 @@ def _rare(definition: StreamDefinition, options: ReplayOptions, first: list[RowB
     """The class that is to be rare where rows are thinned out: the positive one, or the rarest of the first rows."""
     if not options.chooses_rare:
         return definition.classes.positive
-    return rarest_label([label for block in first for label in block.labels][: limits.GRID_FIT_ROWS])
+    return rarest_label(_first_labels(first), "imbalance")
+
+
+def _with_positive(options: ReplayOptions, first: list[RowBlock]) -> ReplayOptions:
+    """The options, with the rarest class of the first rows as the positive one if none is named and one is needed."""
+    if not options.chooses_positive:
+        return options
+    positive = rarest_label(_first_labels(first), "objective")
+    return replace(options, tables=lay_over(dict(options.tables), "classes", positive=positive))
+
+
+def _first_labels(first: list[RowBlock]) -> list[str]:
+    return [label for block in first for label in block.labels][: limits.GRID_FIT_ROWS]
 
 
 def _marks(definition: StreamDefinition, rows: Floats | None) -> list[Mark]:
@@ -235,6 +251,7 @@ class _Run:
         self.definition = feed.definition
         self.ended_early: str | None = None
         self.marks: list[Mark] = []
+        self.chose_positive = False
         self._reader = reader
         self._on_progress = on_progress
         self._retired_ids = retired_ids
@@ -341,6 +358,11 @@ class _Run:
         classes = self.definition.classes
         declared = classes.names or ((classes.positive,) if classes.positive is not None else ())
         notes = [*self._reader.notes, *self._labels.notes(declared)]
+        if self.chose_positive:
+            notes.append(
+                f"objective: the positive class is {classes.positive!r}, of which the first rows have fewest, against"
+                " all others; --positive names another"
+            )
         if self.options.chooses_rare:
             notes.append(
                 f"imbalance: the positive class is {self._feed.rare!r}, of which the first rows have fewest; --positive"
