@@ -91,11 +91,12 @@ def keel(
     outputs: Outputs,
     how: Experimenting,
 ) -> None:
-    """Run tables of words and numbers of KEEL, against one-hot coding by hand."""
+    """Run tables of KEEL: six of words and numbers against one-hot coding by hand, then every file there is, mixed."""
     _require_extra()
+    from deltaplane_benchmarks.experiments.keel_files import KEEL_FILES
     from deltaplane_benchmarks.experiments.mixed import KEEL
 
-    _run([KEEL], 2, how, outputs)
+    _run([KEEL, KEEL_FILES], 2, how, outputs)
 
 
 @app.command()

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from deltaplane.columns.cells import MISSING
 from deltaplane.columns.inference import Decision, Overrides, infer
 from deltaplane.columns.rules import BooleanRule, CategoryRule, HashedRule, NumberRule, TimeRule
 from deltaplane.errors import DefinitionError
@@ -124,6 +125,18 @@ def test_few_texts_among_numbers_are_told_of_and_can_be_declared_missing() -> No
     declared = decided(cells, missing=("unknown",))
     assert (declared.rule, declared.warning) == (NumberRule("c", "indicator", fill=48.5), "")
     assert infer({"c": cells}, None, Overrides(missing=("unknown",))).refused_rows == 0
+
+
+def test_null_in_brackets_among_the_first_rows_is_missing_and_the_rules_say_so() -> None:
+    cells = [*(f"{at}.5" for at in range(97)), "<null>", "<null>", "<null>"]
+    found = infer({"c": cells})
+    assert found.decisions[0].rule == NumberRule("c", "indicator", fill=48.5)
+    assert (found.refused_rows, found.encoder.missing) == (0, (*MISSING, "<null>"))
+    beside: dict[str, list[Any]] = {"c": cells, "other": FILLER}
+    assert infer(beside, None, Overrides(ignore=("c",))).encoder.missing == MISSING
+    assert infer({"other": FILLER}).encoder.missing == MISSING
+    told = infer({"c": cells}, None, Overrides(missing=("<null>",)))
+    assert told.encoder.missing == (*MISSING, "<null>")
 
 
 def test_rows_are_refused_where_a_value_is_missing_if_somebody_says_so() -> None:

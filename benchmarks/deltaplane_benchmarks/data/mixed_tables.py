@@ -10,12 +10,12 @@ import csv
 import io
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from deltaplane.arrays import Flags, Texts
+from deltaplane.arrays import Flags, Int64s, Texts
 from deltaplane_benchmarks.data.archives import Archive, Cache, DataDamaged, DataMissing
 from deltaplane_benchmarks.data.catalogue import KEEL
 from deltaplane_benchmarks.data.made_mixed import mixed_table, write_csv
@@ -48,7 +48,7 @@ CREDIT = Archive(
     "pysubgroup-0.9.0-py3-none-any.whl",
     "9747fba6d3d23de76153191d6016daf90dc1526a8b31e506065f674b878d7e0e",
 )
-MISSING = frozenset({"", "?"})
+MISSING = frozenset({"", "?", "<null>"})
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,11 @@ class MixedTable:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def take(self, order: Int64s, labels: Texts) -> MixedTable:
+        """The rows of these places, from 0, in this order, with these texts for labels."""
+        cells = [[column[at] for at in order.tolist()] for column in self.cells]
+        return replace(self, cells=cells, labels=labels)
 
 
 def _is_number(cell: str | None) -> bool:

@@ -20,8 +20,19 @@ from deltaplane.arrays import Texts
 from deltaplane.log.confusion import Confusion, gmean
 from deltaplane_benchmarks.data.mixed_tables import MixedTable
 from deltaplane_benchmarks.peers.task import library
+from deltaplane_services.replay.in_python import Replayed
 
-__all__ = ["LEARNERS", "WINDOW_ROWS", "MixedLearner", "deltaplane_replay", "gmean_of", "river_rows", "sklearn_anew"]
+__all__ = [
+    "LEARNERS",
+    "WINDOW_ROWS",
+    "MixedLearner",
+    "deltaplane_replay",
+    "gmean_of",
+    "predictions_of",
+    "replayed",
+    "river_rows",
+    "sklearn_anew",
+]
 
 WINDOW_ROWS = 20_000
 
@@ -49,12 +60,22 @@ def gmean_of(table: MixedTable, predicted: Texts) -> float:
     return gmean(Confusion.of(truth[known], guess, tuple(names.tolist())))
 
 
-def deltaplane_replay(table: MixedTable) -> Texts:
-    """The file as it is, and nothing but the name of its label."""
+def replayed(table: MixedTable, **keywords: Any) -> Replayed:
+    """What came of a replay of the file as it is, with nothing but the name of its label and these keywords."""
     with tempfile.TemporaryDirectory(prefix="deltaplane-bench-") as directory:
         place = Path(directory) / f"table{table.ending}"
         place.write_bytes(table.content)
-        found = deltaplane.replay(place, chunk=table.chunk, **table.keywords)
+        found: Replayed = deltaplane.replay(place, **table.keywords, **keywords)
+        return found
+
+
+def deltaplane_replay(table: MixedTable) -> Texts:
+    """The file as it is, and nothing but the name of its label."""
+    return predictions_of(replayed(table, chunk=table.chunk))
+
+
+def predictions_of(found: Replayed) -> Texts:
+    """What a replay predicted of each row, in the order in which it took them; ``""`` before it knew anything."""
     return np.array([guess or "" for guess in found.predictions["prediction"].to_pylist()])
 
 
@@ -72,9 +93,12 @@ def sklearn_anew(table: MixedTable) -> Texts:
         for column, is_number in zip(table.cells, table.numeric, strict=True)
         if not is_number
     ]
-    rows = np.empty((len(table), len(numbers) + len(words)), dtype=object)
-    for at, column in enumerate([*numbers, *words]):
-        rows[:, at] = column
+    if are_plain := not words and not any(np.isnan(column).any() for column in numbers):
+        rows = np.column_stack(numbers)
+    else:
+        rows = np.empty((len(table), len(numbers) + len(words)), dtype=object)
+        for at, column in enumerate([*numbers, *words]):
+            rows[:, at] = column
     of_numbers = pipeline.make_pipeline(
         prepare.FunctionTransformer(_as_floats),
         impute.SimpleImputer(strategy="median", add_indicator=True),
@@ -83,9 +107,12 @@ def sklearn_anew(table: MixedTable) -> Texts:
     of_words = prepare.OneHotEncoder(handle_unknown="ignore")
 
     def train(window: slice) -> Any:
+        model = linear.LogisticRegression(class_weight="balanced", max_iter=1000)
+        if are_plain:
+            # Where there are no words and no gaps the rest of the pipeline does nothing, and takes most of the time.
+            return pipeline.make_pipeline(prepare.StandardScaler(), model).fit(rows[window], table.labels[window])
         parts = [("numbers", of_numbers, list(range(len(numbers))))] if numbers else []
         parts += [("words", of_words, list(range(len(numbers), rows.shape[1])))] if words else []
-        model = linear.LogisticRegression(class_weight="balanced", max_iter=1000)
         return pipeline.make_pipeline(compose.ColumnTransformer(parts), model).fit(rows[window], table.labels[window])
 
     predicted = np.full(len(table), "", dtype=table.labels.dtype)

@@ -15,13 +15,30 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BLANKS", "MISSING", "MissingWords", "is_nothing", "number_of", "plain_cell", "shown", "text_of", "truth_of"]
+__all__ = [
+    "BLANKS",
+    "MISSING",
+    "MISSING_IF_SEEN",
+    "MissingWords",
+    "is_nothing",
+    "number_of",
+    "plain_cell",
+    "shown",
+    "text_of",
+    "truth_of",
+]
 
 BLANKS = " \t\r\n\f\v"
 """What is cut off both ends of a text. No other character is: which are blank would change with Unicode."""
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "NaN", "nan")
 """Texts that stand for a missing value where a definition does not say which do."""
+
+MISSING_IF_SEEN = ("<null>",)
+"""Texts that stand for a missing value, too, where they are among the first rows; rules then say so.
+
+The list above is what definitions of before mean that say nothing, so it stays as it is.
+"""
 
 _TRUTHS = {"true": 1.0, "yes": 1.0, "y": 1.0, "t": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "n": 0.0, "f": 0.0, "0": 0.0}
 _NUMBERS = int | float | Decimal

@@ -14,7 +14,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Flags, Int64s
-from deltaplane.columns.cells import MISSING, MissingWords, shown
+from deltaplane.columns.cells import MISSING, MISSING_IF_SEEN, MissingWords, shown
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.rules import (
     BooleanRule,
@@ -109,14 +109,17 @@ def infer(
     said = overrides or Overrides()
     _check_named(said, list(table))
     words = (*MISSING, *(word for word in dict.fromkeys(said.missing) if word not in MISSING))
+    sights = [Sight.of(column, cells, MissingWords(words)) for column, cells in table.items()]
+    if seen := _of_columns_in_use(sights, said):
+        words = (*words, *seen)
+        sights = [Sight.of(column, cells, MissingWords(words)) for column, cells in table.items()]
     missing, codes = MissingWords(words), None
     if labels is not None:
         codes = np.unique(np.array(labels, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
     decisions = []
-    for column, cells in table.items():
-        sight = Sight.of(column, cells, missing)
-        if len(missing.numbers) and column not in said.category and sight.share(sight.numbers) >= MOST:
-            sight = sight.without(missing.numbers)
+    for first in sights:
+        are_numbers = first.column not in said.category and first.share(first.numbers) >= MOST
+        sight = first.without(missing.numbers) if len(missing.numbers) and are_numbers else first
         decision = _decide(sight, said)
         if decision.rule is not None and codes is not None and sight.gives(codes):
             leak = f"alone gives the label in all {sight.present:,} rows: ignore it if it is known only afterwards"
@@ -132,6 +135,13 @@ def infer(
     if not encoded.fits.any():
         raise DefinitionError(f"columns: none of the first {len(encoded.fits)} rows can be encoded")
     return Inferred(encoder, fit_grid(encoded.features[encoded.fits]), tuple(decisions), len(encoded.refused))
+
+
+def _of_columns_in_use(sights: Sequence[Sight], said: Overrides) -> list[str]:
+    """The texts of :data:`MISSING_IF_SEEN` that are cells of a column which is not left out as told."""
+    cells = [cell for sight in sights if not _left_out_as_told(sight, said) for cell in sight.cells]
+    found = {cell for cell in cells if type(cell) is str and cell in MISSING_IF_SEEN}
+    return [word for word in MISSING_IF_SEEN if word in found]
 
 
 def _check_named(said: Overrides, columns: list[str]) -> None:

@@ -26,6 +26,7 @@ _DELIMITERS = ",;\t|"
 _SEP_LINE = re.compile(rb"sep=(.)\s*", re.IGNORECASE)
 _RULE = re.compile(rb"[-+|=,;\s]*-{3,}[-+|=,;\s]*")
 """A line of dashes between header and rows, as clients of databases write it."""
+_COUNT = re.compile(r"[0-9]{1,9}")
 
 
 @dataclass
@@ -65,6 +66,11 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
                 f"{error} Its first line holds numbers: if it is a row and no header, say `--no-header`; columns are "
                 f"named by their places then, the last one with `--label {len(names)}`."
             ) from None
+        if options.header and any(_is_place(name, len(names)) for name in wanted):
+            raise ReaderError(
+                f"{error} If its first line is a row and no header, say `--no-header`, and columns are named by their "
+                f"places, from 1 to {len(names)}."
+            ) from None
         raise
     for name in unnamed.intersection(layout.feature_names if options.features is None else ()):
         raise ReaderError(
@@ -73,7 +79,13 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
         )
     layout = _with_signs(layout, found)
     source.notes += [*found.notes, *notes]
-    if options.look is not None and options.header and 2 * sum(map(_is_number, head.names)) >= len(head.names):
+    of_numbers = options.header and 2 * sum(map(_is_number, head.names)) >= len(head.names)
+    if of_numbers and not _are_counted(head.names):
+        source.notes.append(
+            f"the first line, taken for a header, holds numbers: {listed(head.names, 4)}; if it is a row, say "
+            "`--no-header`, and columns are named by their places"
+        )
+    if options.look is not None and of_numbers:
         raise ReaderError(
             f"The first line of {source.name} holds numbers, {listed(head.names, 4)}: if it is a row and no header, say"
             " `--no-header`, and the columns are named by their places; else name the columns."
@@ -87,6 +99,18 @@ def _index_without_name(head: Head) -> list[str]:
     firsts = [row[0] for row in head.rows if len(row) == len(head.names)]
     is_index = not head.names[0] and len(set(firsts)) == len(firsts) > 0 and all(map(is_whole, firsts))
     return ["column1"] if is_index else []
+
+
+def _is_place(name: str | None, columns: int) -> bool:
+    """Whether somebody names a column by its place, from 1."""
+    return name is not None and _COUNT.fullmatch(name) is not None and 1 <= int(name) <= columns
+
+
+def _are_counted(names: Sequence[str]) -> bool:
+    """Whether the numbers among names count the columns, as saved arrays have them, and so are names."""
+    numbers = [name.strip() for name in names if _is_number(name)]
+    first = int(numbers[0]) if numbers and _COUNT.fullmatch(numbers[0]) else 0
+    return numbers == [str(first + at) for at in range(len(numbers))]
 
 
 def may_be_csv(beginning: bytes) -> bool:
