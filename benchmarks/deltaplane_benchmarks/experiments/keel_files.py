@@ -136,7 +136,8 @@ def exhibit_of(tables: Mapping[str, MixedTable], seeds: range, say: Callable[[st
         rows.append((name, *what, *means, fewer + result.said))
     have = [result for result in results.values() if result.shuffles]
     rows.append(_last_row(have, len(results), sum(map(len, tables.values()))))
-    silent = [name for name, result in results.items() if not result.shuffles and not result.said]
+    without = [name for name, one in results.items() if math.isnan(one.in_order) or one.shuffles < len(seeds)]
+    silent = [name for name in without if not results[name].said]
     ours, theirs = _mean([one.ours for one in have]), _mean([one.theirs for one in have])
     targets = (
         Target("a G-mean for every file, or the reason why not", not silent, ", ".join(silent) or "all"),
