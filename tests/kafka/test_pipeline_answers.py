@@ -246,8 +246,10 @@ def test_scorer_and_live_model_outlive_a_broker_that_comes_back_empty(start_kafk
         second = start_kafka(base_port=port)
         assert second.bootstrap == first.bootstrap
         scorer.wait_until_it_says("make the topics with")
-        assert live.predict(np.array([GOOD])) == ["yes"]
-        assert live.stale is not None
+        wait_until(
+            lambda: live.predict(np.array([GOOD])) == ["yes"] and live.stale is not None,
+            "the client goes on with its model and knows that the topic is gone",
+        )
 
         stream.run("topics", "create")
         publish(stream, model_of(stream, 1, height=-1.0))

@@ -110,11 +110,12 @@ def model_line(model: Model) -> str:
     """One line about a model."""
     plane = model.plane
     figure = headline(model.objective, model.scores, None if plane is None else plane.positive)
+    shown = "–" if math.isnan(figure) else f"{figure:.4f}"
     name = headline_name(model.objective)
     note = f"  not within bounds: {model.unmet}" if model.unmet else ""
     note += f"  plane of version {model.plane_version}: {model.refusal}" if model.refusal else ""
     return (
-        f"version {model.version}  rows {sum(model.counts.values()):,}  {name} {figure:.4f}"
+        f"version {model.version}  rows {sum(model.counts.values()):,}  {name} {shown}"
         f"  imbalance {confusion.imbalance_ratio(model.counts):.2f}  digest {model.digest[:16]}{note}"
     )
 
