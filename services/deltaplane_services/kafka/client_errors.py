@@ -9,7 +9,7 @@ from enum import Enum
 
 from confluent_kafka import KafkaError
 
-__all__ = ["ANSWERS", "Answer", "codes"]
+__all__ = ["ANSWERS", "PASSING", "Answer", "codes"]
 
 
 class Answer(Enum):
@@ -84,3 +84,7 @@ def codes(answer: Answer) -> frozenset[int]:
     """The codes of the errors with this answer, as far as the installed client has them."""
     names = (name for name, each in ANSWERS.items() if each is answer)
     return frozenset(getattr(KafkaError, name) for name in names if hasattr(KafkaError, name))
+
+
+PASSING = codes(Answer.PASSES)
+"""The codes of errors that the client gets over by itself."""

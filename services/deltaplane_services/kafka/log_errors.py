@@ -5,7 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.kafka.client_errors import Answer, codes
+from deltaplane_services.kafka.client_errors import PASSING, Answer, codes
 from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
 
 __all__ = [
@@ -30,7 +30,7 @@ class LogUnavailable(DeltaplaneError):
     """A topic that cannot be read: it is missing or out of reach, or its beginning is gone."""
 
 
-_PASSING, UNKNOWN = codes(Answer.PASSES), codes(Answer.SETTLES)
+UNKNOWN = codes(Answer.SETTLES)
 
 
 def is_end(message: Message) -> bool:
@@ -52,7 +52,7 @@ def patience(fault: KafkaException) -> float:
         return 0.0
     if error.code() in UNKNOWN:
         return SETTLING_SECONDS
-    return REQUEST_TIMEOUT_SECONDS if error.code() in _PASSING or error.retriable() else 0.0
+    return REQUEST_TIMEOUT_SECONDS if error.code() in PASSING or error.retriable() else 0.0
 
 
 def text_of(fault: KafkaException) -> str:
@@ -64,7 +64,7 @@ def text_of(fault: KafkaException) -> str:
 def is_passing(message: Message) -> bool:
     """Whether a message is an error that passes by itself, or an event: the end of a partition, a broker away."""
     error = message.error()
-    return error is not None and error.code() in _PASSING
+    return error is not None and error.code() in PASSING
 
 
 def raise_if_error(message: Message, party: Party = ANYBODY) -> None:

@@ -17,7 +17,7 @@ from deltaplane_services.definition_file.kafka_properties import ClusterName, cl
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.access import ROLES, Operation
 from deltaplane_services.kafka.certificates import with_cause
-from deltaplane_services.kafka.client_errors import Answer, codes
+from deltaplane_services.kafka.client_errors import PASSING
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log_errors import LogUnavailable
@@ -32,8 +32,6 @@ ATTEMPTS = 5
 """How long a broker may take to answer the first question, and how often it is asked. The client may ask a broker that
 has just died, and wait for it; a new attempt chooses again. A supervisor that starts brokers and services together
 restarts a service that came too early."""
-
-_PASSING = codes(Answer.PASSES)
 
 CLUSTERS: tuple[ClusterName, ...] = ("site", "central")
 
@@ -151,4 +149,4 @@ class _Described:
 def _may_pass(fault: KafkaException | TimeoutError) -> bool:
     """Whether a fault may come from a broker that is gone, so that another one may answer."""
     error = fault.args[0] if fault.args else None
-    return isinstance(error, KafkaError) and error.code() in _PASSING
+    return isinstance(error, KafkaError) and error.code() in PASSING

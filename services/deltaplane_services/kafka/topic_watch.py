@@ -15,7 +15,7 @@ from concurrent.futures import Future
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, TopicDescription
 
-from deltaplane_services.kafka.client_errors import Answer, codes
+from deltaplane_services.kafka.client_errors import PASSING
 
 __all__ = ["ANSWER_SECONDS", "ASK_SECONDS", "TopicWatch"]
 
@@ -26,7 +26,7 @@ ANSWER_SECONDS = 4.0
 """How long a broker may take to answer."""
 
 _NOT_THERE = "UNKNOWN_TOPIC_OR_PART"
-_NO_ANSWER = codes(Answer.PASSES) | {KafkaError._DESTROY}  # noqa: SLF001 - public all the same.
+_NO_ANSWER = PASSING | {KafkaError._DESTROY}  # noqa: SLF001 - public all the same.
 
 _NO_ID = {"None", "A" * 22}
 """The ids that a broker reports if it knows none."""

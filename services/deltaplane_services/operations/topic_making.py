@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 )
 
 from deltaplane.errors import DeltaplaneError
-from deltaplane_services.kafka.client_errors import Answer, codes
+from deltaplane_services.kafka.client_errors import PASSING
 from deltaplane_services.kafka.membership import Party, is_refusal
 from deltaplane_services.kafka.topic_plans import TopicPlan
 from deltaplane_services.operations.topic_administration import Administration, Finding, error_of
@@ -35,7 +35,6 @@ THROTTLED_PAUSE_SECONDS = 1.0
 ORDINARY_REPLICAS = 3
 """Replicas that are tried where a policy refuses as many as the brokers would have chosen."""
 
-_PASSING = codes(Answer.PASSES)
 _OF_NO_SETTING = {
     "INVALID_REPLICATION_FACTOR",
     "INVALID_PARTITIONS",
@@ -263,4 +262,4 @@ def _names(text: str, setting: str) -> bool:
 
 def _is_of_no_setting(error: KafkaError) -> bool:
     """Whether a refusal has nothing to do with settings: rights, brokers that are too few or away, names."""
-    return is_refusal(error) or error.code() in _PASSING or error.name() in _OF_NO_SETTING
+    return is_refusal(error) or error.code() in PASSING or error.name() in _OF_NO_SETTING
