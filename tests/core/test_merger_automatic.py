@@ -12,7 +12,7 @@ import pytest
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
-from deltaplane.log.merger import Merger, plane_of
+from deltaplane.log.merger import Merger, goes_on_from, plane_of
 from deltaplane.log.model import Model
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.trials import Choice, Trials
@@ -184,3 +184,40 @@ def test_classes_and_counts_are_those_of_the_longest_window() -> None:
     assert model.counts == {"x": 3, "y": 3}
     assert model.blend is not None
     assert model.blend.of["y"].exist.tolist() == [[False, False], [True, True]]
+
+
+def test_a_merger_goes_on_from_the_last_model_that_is_not_behind_its_checkpoints() -> None:
+    merger = begun()
+    behind = published(_again_with_nothing_new(merger))
+    merger.apply(delta(HERE, 1, tried(9)))
+    merger.apply(delta(HERE, 2, tried(2)))
+    ahead = published(merger)
+    checkpoint = [merger.state(source) for source in (HERE, THERE)]
+    # A merger that has not noticed yet that it is no longer elected publishes once more.
+    late = replace(behind, version=ahead.version + 1, blend=ahead.blend)
+    assert goes_on_from(checkpoint, ahead, DEFINITION)
+    assert not goes_on_from(checkpoint, late, DEFINITION)
+
+    merger.apply(delta(HERE, 3, tried(4)))
+    again = Merger(DEFINITION)
+    again.restore(checkpoint, late, weighed_by=ahead)
+    for one in (delta(HERE, 2, tried(2)), delta(HERE, 3, tried(4))):
+        again.apply(one)
+    found = published(again)
+    assert found.version == late.version + 1
+    assert candidates(found) == candidates(published(merger))
+
+
+def test_no_merger_goes_on_from_candidates_of_other_options() -> None:
+    merger = begun()
+    last, states = published(_again_with_nothing_new(merger)), merger.sources()
+    assert goes_on_from(states, last, DEFINITION)
+    assert not goes_on_from(states, replace(last, options=SolverOptions(C=3.0)), DEFINITION)
+    assert not goes_on_from(states, replace(last, blend=None), DEFINITION)
+
+
+def _again_with_nothing_new(merger: Merger) -> Merger:
+    """A merger with the same deltas, which has published nothing yet."""
+    again = Merger(merger.definition)
+    again.restore(merger.sources(), None)
+    return again

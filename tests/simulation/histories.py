@@ -13,6 +13,7 @@ from deltaplane.columns.rules import CategoryRule, NumberRule
 from deltaplane.log.delta import Source
 from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.reference import Reference
+from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.stream.definition import ClassDefinition, StreamDefinition
 from deltaplane.stream.placement import Partitioner
@@ -79,11 +80,23 @@ def definition_for(seed: int) -> StreamDefinition:
     # Half of the streams admit rows that are wider than 32 bits a value, and have them.
     wide = seed // 3 % 2
     grid = replace(definition.grid, range_bits=limits.WIDE_RANGE_BITS if wide else limits.GRID_RANGE_BITS)
+    # Some streams choose C and the weighting among the rows of a single window.
+    choosing = seed // 9 % 3 == 1
+    choices = AUTOMATIC_C if choosing else definition.choices
+    weightings = AUTOMATIC_WEIGHTINGS if choosing else definition.weightings
     objective = GMEAN
     if definition.classes.positive is not None:
         asked = ("kappa", "cost:FN=5,FP=1", "gmean", "recall@alerts=9000/day", "precision>=0.6", "accuracy")
         objective = Objective.parse(asked[seed // 2 % 6])
-    return replace(definition, max_skew_milliseconds=skew, partitioner=partitioner, grid=grid, objective=objective)
+    return replace(
+        definition,
+        max_skew_milliseconds=skew,
+        partitioner=partitioner,
+        grid=grid,
+        objective=objective,
+        choices=choices,
+        weightings=weightings,
+    )
 
 
 def live(seed: int, events: int = EVENTS) -> World:

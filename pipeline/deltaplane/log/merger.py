@@ -26,7 +26,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane.window.sliding import NO_WATERMARK
 
-__all__ = ["Merger", "fit_candidates", "of_largest", "plane_of", "told_apart"]
+__all__ = ["Merger", "fit_candidates", "goes_on_from", "of_largest", "plane_of", "told_apart"]
 
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
 _ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
@@ -56,6 +56,21 @@ def of_largest(scores: Confusion, most: int) -> Confusion:
     rows = dict.fromkeys(scores.classes, 0) | scores.truths()
     chosen = set(sorted(rows, key=lambda label: (-rows[label], label))[:most])
     return Confusion({pair: count for pair, count in scores.counts.items() if chosen.issuperset(pair)})
+
+
+def goes_on_from(states: Iterable[SourceState], model: Model, definition: StreamDefinition) -> bool:
+    """Whether a merger that begins with checkpoints can go on from a model's candidates.
+
+    It can if the model has read at least as far as each checkpoint: what its candidates do not know is then read again.
+    The last model is behind the checkpoints if a merger that was no longer elected wrote it. Then the trials between
+    would be lost, and those that its candidates had from a model before would be counted twice.
+    """
+    known = {position.source: position.sequence for position in model.positions}
+    return (
+        model.blend is not None
+        and model.options == definition.solver
+        and all(state.sequence <= known.get(state.source, 0) for state in states)
+    )
 
 
 def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
@@ -116,8 +131,11 @@ class Merger:
         last: Model | None,
         read_to: Mapping[Source, int] = _NOTHING_READ,
         log_times: Mapping[Source, int] = _NOTHING_READ,
+        weighed_by: Model | None = None,
     ) -> None:
         """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone.
+
+        ``weighed_by``: the model whose candidates to go on from, if it is not the last; see :func:`goes_on_from`.
 
         ``read_to``: for each source the offset up to which its deltas are in its state. A worker believes a model that
         another owns its source only if the merger has read as far as the worker's own claim. ``log_times``: when each
@@ -132,9 +150,10 @@ class Merger:
             self.totals.update(state.counts)
         if last is not None:
             self.version, self._plane, self._plane_version = last.version, last.plane, last.plane_version
-            # Checkpoints are older than the last model: the trials of deltas that are read again are in its candidates.
-            self._blend = last.blend
-            self._weighed = {position.source: position.sequence for position in last.positions}
+            # Checkpoints are older than this model: the trials of deltas that are read again are in its candidates.
+            chosen = weighed_by or last
+            self._blend = chosen.blend
+            self._weighed = {position.source: position.sequence for position in chosen.positions}
             if last.options != self.definition.solver:
                 self._blend, self._candidates_from = None, last.version + 1
         self._changed = True

@@ -10,9 +10,10 @@ force, and ``stale`` says why it is not renewed.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from confluent_kafka import KafkaException
 
@@ -26,7 +27,7 @@ from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.processors.announced import explained_mismatch
 from deltaplane_services.processors.messages import MODELS, Record
 
-__all__ = ["LOOK_BACK_RECORDS", "TRY_AGAIN_SECONDS", "ModelFollower", "readable_model"]
+__all__ = ["LOOK_BACK_RECORDS", "TRY_AGAIN_SECONDS", "ModelFollower", "last_models", "readable_model"]
 
 logger = logging.getLogger(__name__)
 LOOK_BACK_RECORDS = 16
@@ -213,3 +214,15 @@ def readable_model(record: Record, definition: StreamDefinition) -> Model | None
     except DefinitionMismatch as fault:
         raise explained_mismatch(definition, record, fault) from None
     return model
+
+
+def last_models(log: LogReader, definition: StreamDefinition, newest: Record | None) -> Iterator[Record]:
+    """The models of this stream among the last records of the models topic, up to the newest; nothing if it is None."""
+    if newest is None:
+        return
+    low, _ = log.bounds(MODELS, 0)
+    for record in log.read(MODELS, 0, max(low, newest.offset - LOOK_BACK_RECORDS), newest.offset):
+        with contextlib.suppress(WireError, DefinitionMismatch):
+            read_model(record.value).check(definition)
+            yield record
+    yield newest

@@ -20,7 +20,7 @@ from deltaplane.log.delta import Source
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.claiming import check_deltas_are_there
 from deltaplane_services.kafka.clocks import ClockWarnings
-from deltaplane_services.kafka.following import ModelFollower, readable_model
+from deltaplane_services.kafka.following import ModelFollower, last_models, readable_model
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
@@ -144,9 +144,8 @@ class MergerService(ServiceLoop):
                 other_definition(self.definition, written),
             )
         follower = ModelFollower(self._reader, self.definition, self._watch.refused_model)
-        newest = follower.newest
         check_deltas_are_there(self.definition, follower.model, lambda at: self._reader.bounds(DELTAS, at)[1])
-        resume = processor.restore(checkpoints, [] if newest is None else [newest])
+        resume = processor.restore(checkpoints, last_models(self._reader, self.definition, follower.newest))
         if processor.solver_changed is not None:
             logger.warning(
                 "the last model was solved with %s. Where that was not meant, start this merger again with the newer"

@@ -13,7 +13,7 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
-from deltaplane.log.merger import Merger
+from deltaplane.log.merger import Merger, goes_on_from
 from deltaplane.log.model import Model
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
@@ -73,15 +73,18 @@ class MergerProcessor:
             if known is None or checkpoint.next_offset > known.next_offset:
                 newest[checkpoint.state.source] = checkpoint
                 log_times[checkpoint.state.source] = record.log_time
+        states = [checkpoint.state for checkpoint in newest.values()]
+        weighed_by: Model | None = None
         for record in models:
             model = read_model(record.value)
             self.model = model if model.replaces(self.model) else self.model
+            if model.replaces(weighed_by) and goes_on_from(states, model, self.definition):
+                weighed_by = model
         if self.model is not None:
             self.model.check(self.definition)
             self.solver_changed = solver_changed(self.definition, self.model)
         read_to = {source: checkpoint.next_offset for source, checkpoint in newest.items()}
-        states = [checkpoint.state for checkpoint in newest.values()]
-        self.merger.restore(states, self.model, read_to, log_times)
+        self.merger.restore(states, self.model, read_to, log_times, weighed_by)
         for source, checkpoint in newest.items():
             at = source.partition % self.definition.partitions
             self._skip_below[source] = checkpoint.next_offset
