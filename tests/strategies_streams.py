@@ -194,7 +194,14 @@ def rows_by(counts: Counter[str]) -> int:
 
 HIDDEN = FeatureMap("hidden", 3, 7, 1.0, (0, 1), (2.0, 500.0))
 FOURIER = FeatureMap("fourier", 4, 8, 1.0, (0, 1), (2.0, 500.0))
-"""Maps of two features."""
+MIXED = FeatureMap("mixed", 2, 9, 1.0, (0, 1), (2.0, 500.0))
+"""Maps of two features; windows of a few rows have no units of the mixed one, which then fits no stream."""
+
+
+def fitting(feature_map: FeatureMap, windows: Sequence[str]) -> FeatureMap:
+    """The map, or none where no window has its units."""
+    ladder = map(Window.parse, windows)
+    return feature_map if not feature_map.beside or any(w.units(2) == 2 for w in ladder) else NO_MAP
 
 
 # Strategies ----------------------------------------------------------------------------------------------------------
@@ -217,8 +224,8 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         # Windows over everything may stand beside counts or beside spans.
         windows = ["all"] if kind == "all" else [*windows, "all"]
     pane_rows = draw(st.integers(1, min(lengths))) if kind == "count" else 1
-    feature_map = draw(st.sampled_from([NO_MAP, NO_MAP, HIDDEN, FOURIER]))
-    return definition_of(*windows, pane_rows=pane_rows, features=2, feature_map=feature_map)
+    feature_map = draw(st.sampled_from([NO_MAP, NO_MAP, HIDDEN, FOURIER, MIXED]))
+    return definition_of(*windows, pane_rows=pane_rows, features=2, feature_map=fitting(feature_map, windows))
 
 
 def rows() -> st.SearchStrategy[Row]:

@@ -58,13 +58,17 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "feature_map": {
         "kind": (
             ", ".join(("none", *MAP_KINDS)),
-            "A curved boundary: random sigmoid units, or random Fourier features.",
+            "A curved boundary by random features, or [both flat and curved](../explanation/automatic.md).",
         ),
         "units": ("whole number", "Features that the map makes."),
         "seed": ("whole number", "Seed of its random weights."),
         "sigma": ("number", "Width of its kernel, in standardized units."),
         "centers": ("list of whole numbers", "Middle of each feature, in grid steps; fitted by `replay`."),
         "scales": ("list of numbers", "Deviation of each feature, in grid steps; fitted by `replay`."),
+        "curved": (
+            "list of whole numbers",
+            "Of `mixed`: places of the features that units of few features look at; fitted by `replay`.",
+        ),
     },
     "prior": {
         "classes": ("list of texts", "Classes of an earlier model that new planes are drawn to; see `--prior`."),

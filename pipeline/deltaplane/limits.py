@@ -122,6 +122,9 @@ CHOICES_OF_C = 16
 CHOICES = 3 * CHOICES_OF_C
 """Choices of C and weighting; there are three weightings to choose from."""
 
+CANDIDATES_OF_A_WINDOW = 2 * CHOICES
+"""Of a mixed map each choice gives a flat candidate and a curved one."""
+
 PARTITIONS = 1024
 """Partitions of a stream."""
 

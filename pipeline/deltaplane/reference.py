@@ -139,7 +139,8 @@ class Reference:
             for row in self.live(window):
                 by_class.setdefault(row.label, []).append(row.placed)
             for label, rows in by_class.items():
-                moments[window, label] = exact_moments(self._mapped(np.array(rows)))
+                features = self.definition.dimensions[window] - 1
+                moments[window, label] = exact_moments(self._mapped(np.array(rows))[:, :features])
         return Statistics(self.definition.dimension, moments)
 
     def _mapped(self, placed: Int64s) -> Int64s:
@@ -177,7 +178,8 @@ def answer_of(definition: StreamDefinition, plane: Plane, row: Sequence[float]) 
         placed.append(round(distance))
     if definition.feature_map.kind != "none":
         mapped = definition.feature_map.apply(np.array([placed], dtype=np.int64))[0]
-        values = [int(entry) * 2.0**-20 for entry in mapped]
+        beside = definition.feature_map.beside
+        values = values[:beside] + [int(entry) * 2.0**-20 for entry in mapped[beside:]]
     decided = []
     for weights, bias in zip(plane.weights.tolist(), plane.biases.tolist(), strict=True):
         total = values[0] * weights[0]

@@ -138,7 +138,7 @@ def _history(settings: ServiceSettings, logs: Logs, partition: int) -> SourceHis
     history = SourceHistory([state])
     for record in logs.records[DELTAS, partition]:
         try:
-            change = read_claim_or_delta(record.value, definition.dimension)
+            change = read_claim_or_delta(record.value, definition.dimensions)
             state, verdict = accept(state, change, definition.stream_fingerprint, definition.plane_grid.range)
         except (WireError, DefinitionMismatch, StateMismatch):
             history.odd += 1
@@ -325,7 +325,7 @@ def _attempt(
     attempt = copy.deepcopy(worker)
     attempt._watermark = max(attempt._watermark, watermark)
     output = attempt.process(samples, retirements)
-    said = read_claim_or_delta(output.then[0].value, worker.definition.dimension)
+    said = read_claim_or_delta(output.then[0].value, worker.definition.dimensions)
     assert isinstance(said, Delta)
     return _Attempt(attempt, output, said)
 

@@ -58,7 +58,7 @@ class LateRecords:
 
     def _delta(self, record: Record) -> Delta | None:
         try:
-            read = read_claim_or_delta(record.value, self._settings.definition.dimension)
+            read = read_claim_or_delta(record.value, self._settings.definition.dimensions)
         except WireError:
             return None
         return read if isinstance(read, Delta) else None

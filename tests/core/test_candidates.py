@@ -64,7 +64,7 @@ def test_how_many_windows_are_solved_together_leaves_no_trace(monkeypatch: pytes
     rows, truth = stream(seed)
     windows = ladder(rows, truth, (20, 50, 200, 400))
     together = fit(windows, 3, GRID, OPTIONS)
-    monkeypatch.setattr("deltaplane.solve.candidates._ENTRIES_AT_ONCE", 1)
+    monkeypatch.setattr("deltaplane.solve.together._ENTRIES_AT_ONCE", 1)
     alone = fit(windows, 3, GRID, OPTIONS)
     assert together.weights["b"].tobytes() == alone.weights["b"].tobytes()
     assert together.biases["b"].tobytes() == alone.biases["b"].tobytes()

@@ -18,8 +18,9 @@ from deltaplane.arrays import Floats, Int32s
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
-from deltaplane.maps import feature_maps, portable
-from deltaplane.maps.feature_maps import NO_MAP, FeatureMap, default_sigma
+from deltaplane.maps import feature_maps, portable, standards
+from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
+from deltaplane.maps.standards import default_sigma
 from deltaplane.stream.component_tables import (
     feature_map_of,
     feature_map_table,
@@ -82,7 +83,7 @@ def test_any_width_that_is_allowed_gives_the_formula(kind: feature_maps.Kind, si
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_at_the_ends_of_the_grid_are_mapped_and_stay_in_range(kind: feature_maps.Kind) -> None:
     corners = np.array(list(itertools.product([-END, 0, END], repeat=3)), dtype=np.int32)
-    for scale in (feature_maps.SCALE_SMALLEST, 1.0, feature_maps.SCALE_LARGEST):
+    for scale in (standards.SCALE_SMALLEST, 1.0, standards.SCALE_LARGEST):
         for center in (-END, END):
             mapped = FeatureMap(kind, 64, 3, 1.0, (center,) * 3, (scale,) * 3).apply(corners)
             assert mapped.max() <= 2**20
@@ -285,7 +286,7 @@ GOOD: dict[str, Any] = {"kind": "fourier", "units": 4, "seed": 1, "sigma": 1.0, 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"kind": "cubic"}, "kind must be 'none', 'hidden' or 'fourier', got 'cubic'"),
+        ({"kind": "cubic"}, "kind must be 'none', 'hidden', 'fourier' or 'mixed', got 'cubic'"),
         ({"kind": "none"}, "kind 'none' takes no other keys"),
         ({"unit": 4}, "unknown key 'unit'"),
         ({"units": 0}, "expected 1 to 2000, got 0"),
@@ -373,7 +374,7 @@ def test_fill_values_set_neither_a_center_nor_a_scale() -> None:
     filled = np.where(random.random(clean.shape) < 0.2, [-999.0, 1e10, 1e20], clean)
     grid = fit_grid(clean)
     for (center, scale), (expected, deviation) in zip(
-        feature_maps.fit_standards(grid, filled), feature_maps.fit_standards(grid, clean), strict=True
+        standards.fit_standards(grid, filled), standards.fit_standards(grid, clean), strict=True
     ):
         assert abs(center - expected) < 0.1 * deviation
         assert 0.9 < scale / deviation < 1.1

@@ -118,7 +118,7 @@ def test_a_partition_forgets_the_sums_of_rows_that_it_holds_no_more(
     for batch in range(30):
         _step(partition, definition, range(300 * batch, 300 * batch + 300))
     # Windows over everything give nothing up, so that nothing is kept for them.
-    assert len(partition._sums._known) == (0 if window == "all" else -(-2000 // 300))
+    assert len(partition._sums._known[None]) == (0 if window == "all" else -(-2000 // 300))
 
 
 @pytest.mark.parametrize("window", ["2000", "2000ms", "all"])
@@ -126,10 +126,10 @@ def test_steps_that_bring_no_rows_leave_nothing_behind(window: str) -> None:
     definition = definition_of(window)
     partition = Partition(definition, 0)
     _step(partition, definition, range(50))
-    before = len(partition._sums._known)
+    before = len(partition._sums._known[None])
     for at in range(100):
         partition.step(admitted(definition, []), [Retirement(f"never {at}", "test", at)])
-    assert len(partition._sums._known) == before
+    assert len(partition._sums._known[None]) == before
 
 
 def _step(partition: Partition, definition: StreamDefinition, numbers: range) -> None:

@@ -89,7 +89,9 @@ def test_rows_that_never_were_in_cannot_be_taken_out() -> None:
 
 def test_statistics_of_different_features_do_not_mix() -> None:
     with pytest.raises(AssertionError, match="other features"):
-        Statistics(3, {(0, "a"): one(1)})
+        Statistics(1, {(0, "a"): one(1)})
+    with pytest.raises(AssertionError, match="other features in one window"):
+        Statistics(3, {(0, "a"): one(1), (0, "b"): Moments.zero(3)})
     with pytest.raises(AssertionError, match="different features"):
         Statistics(3) + Statistics(2)
     with pytest.raises(AssertionError, match="different features"):

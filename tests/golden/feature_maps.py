@@ -7,6 +7,7 @@ does what a map makes of a row: streams with a map must be started anew, which i
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -36,26 +37,34 @@ _ROWS = (
 
 
 def rows(features: int) -> Int32s:
-    """Grid rows int32[n, d]: ordinary ones, and both ends of the grid."""
-    return np.array(_ROWS, dtype=np.int32)[:, :features]
+    """Grid rows int32[n, d]: ordinary ones, and both ends of the grid; of many features they repeat."""
+    return np.tile(np.array(_ROWS, dtype=np.int32), -(-features // 3))[:, :features]
 
 
 def table() -> dict[str, object]:
     """What this machine makes of the rows, what it draws, and what it calls the maps."""
-    maps = {
+    return {"deviates": portable.normal_deviates("golden", 24).tolist(), "maps": images(MAPS)}
+
+
+def images(maps: Mapping[str, FeatureMap]) -> dict[str, object]:
+    """What this machine calls some maps, and what it makes of the rows."""
+    return {
         name: {
             "identity": feature_map.identity,
             "rows": feature_map.apply(rows(len(feature_map.centers))).tolist(),
         }
-        for name, feature_map in MAPS.items()
+        for name, feature_map in maps.items()
     }
-    return {"deviates": portable.normal_deviates("golden", 24).tolist(), "maps": maps}
 
 
 def main() -> None:
-    """Write the table anew, a row a line."""
-    text = json.dumps(table(), indent=1, sort_keys=True)
-    FILE.write_text(_short_lists(text) + "\n", "ascii")
+    """Write the table anew."""
+    write(FILE, table())
+
+
+def write(file: Path, what: Mapping[str, object]) -> None:
+    """Write a table to a file, a row a line."""
+    file.write_text(_short_lists(json.dumps(what, indent=1, sort_keys=True)) + "\n", "ascii")
 
 
 def _short_lists(text: str) -> str:

@@ -16,30 +16,40 @@ import numpy as np
 import pytest
 
 from deltaplane.maps import portable
-from golden import feature_maps
+from golden import feature_maps, mixed_map
 
 CURE = "not meant? undo it; meant? see tests/golden/feature_maps.py"
 TABLE: dict[str, Any] = json.loads(feature_maps.FILE.read_text("ascii"))
+MIXED: dict[str, Any] = json.loads(mixed_map.FILE.read_text("ascii"))
+MAPS = feature_maps.MAPS | mixed_map.MAPS
+IMAGES = TABLE["maps"] | MIXED["maps"]
 
 
-@pytest.mark.parametrize("name", feature_maps.MAPS)
+@pytest.mark.parametrize("name", MAPS)
 def test_rows_are_mapped_to_the_committed_integers(name: str) -> None:
-    feature_map = feature_maps.MAPS[name]
+    feature_map = MAPS[name]
     mapped = feature_map.apply(feature_maps.rows(len(feature_map.centers)))
-    assert mapped.tolist() == TABLE["maps"][name]["rows"], CURE
+    assert mapped.tolist() == IMAGES[name]["rows"], CURE
 
 
-@pytest.mark.parametrize("name", feature_maps.MAPS)
+@pytest.mark.parametrize("name", MAPS)
 def test_a_map_has_the_committed_identity(name: str) -> None:
-    assert feature_maps.MAPS[name].identity == TABLE["maps"][name]["identity"], CURE
+    assert MAPS[name].identity == IMAGES[name]["identity"], CURE
 
 
 def test_the_committed_deviates_are_drawn() -> None:
     assert portable.normal_deviates("golden", 24).tolist() == TABLE["deviates"], CURE
 
 
+def test_the_committed_directions_are_drawn() -> None:
+    assert {key: mixed_map.table()[key] for key in ("directions", "widths")} == {
+        key: MIXED[key] for key in ("directions", "widths")
+    }, CURE
+
+
 def test_no_map_is_left_over_in_the_table() -> None:
     assert TABLE["maps"].keys() == feature_maps.MAPS.keys()
+    assert MIXED["maps"].keys() == mixed_map.MAPS.keys()
 
 
 @pytest.mark.parametrize("kernel", ["Prescott", "Nehalem", "ARMV8"])
@@ -49,9 +59,11 @@ def test_a_poorer_processor_makes_the_same_integers(kernel: str) -> None:
     chosen = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])
     environment = dict(os.environ, OPENBLAS_CORETYPE=kernel, NPY_DISABLE_CPU_FEATURES=" ".join(chosen))
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, sys.path))
-    code = "import json; from golden import feature_maps; print(json.dumps(feature_maps.table()))"
+    code = (
+        "import json; from golden import feature_maps as a, mixed_map as b; print(json.dumps([a.table(), b.table()]))"
+    )
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == TABLE
+    assert json.loads(done.stdout) == [TABLE, MIXED]

@@ -82,7 +82,7 @@ class Offline:
         """The deltas of a partition that count: of the owner of the moment, each number once."""
         owner, number = "", 0
         for record in _all(log, DELTAS, partition):
-            change = read_claim_or_delta(record.value, self._definition.dimension)
+            change = read_claim_or_delta(record.value, self._definition.dimensions)
             if isinstance(change, Claim):
                 owner = change.writer
             elif isinstance(change, Delta) and change.writer == owner and change.tile.sequence == number:

@@ -68,7 +68,7 @@ class Scene:
 
     def deltas(self) -> list[Delta]:
         records = read_topic(self.broker, f"{self.stream.definition.name}.{DELTAS}")
-        changes = [read_claim_or_delta(record.value(), self.stream.definition.dimension) for record in records]
+        changes = [read_claim_or_delta(record.value(), self.stream.definition.dimensions) for record in records]
         return [change for change in changes if isinstance(change, Delta)]
 
     def forge(self, change: Statistics, **rebuild: int) -> None:

@@ -24,8 +24,8 @@ def test_a_checkpoint_that_is_larger_than_its_topic_admits_stops_no_model_and_is
 
         def checkpointed() -> int:
             """How far the checkpoints of the source have come."""
-            dimension = stream.definition.dimension
-            found = [read_checkpoint(one.value(), dimension) for one in read_topic(kafka.bootstrap, topic)]
+            dimensions = stream.definition.dimensions
+            found = [read_checkpoint(one.value(), dimensions) for one in read_topic(kafka.bootstrap, topic)]
             return max((one.state.samples_position for one in found), default=0)
 
         stream.start("worker")

@@ -50,7 +50,7 @@ def wait_for_batch(stream: Stream, reference: Reference, what: str) -> Model:
 def checkpointed(stream: Stream, broker: str) -> dict[int, int]:
     """Deltas partition to the offset that its source's newest checkpoint goes on at."""
     records = read_topic(broker, f"{stream.definition.name}.checkpoints")
-    found = [read_checkpoint(record.value(), stream.definition.dimension) for record in records]
+    found = [read_checkpoint(record.value(), stream.definition.dimensions) for record in records]
     return {one.state.source.partition: one.next_offset for one in sorted(found, key=lambda one: one.next_offset)}
 
 
@@ -193,7 +193,7 @@ def test_a_worker_does_not_serve_a_source_of_which_retention_has_eaten_live_rows
         assert "Traceback" not in again.log
         again.terminate()
         changes = [
-            read_claim_or_delta(record.value(), stream.definition.dimension)
+            read_claim_or_delta(record.value(), stream.definition.dimensions)
             for record in read_topic(broker, f"{stream_name}.deltas")
         ]
         last_delta = max(at for at, change in enumerate(changes) if isinstance(change, Delta))

@@ -73,7 +73,7 @@ def judged(worker: WorkerProcessor, state: SourceState, samples: list[Record], a
     """The state behind what a worker makes of these records; all that it emits must be accepted."""
     for one in worker.process(samples, asked).then:
         assert one.topic == DELTAS
-        delta = read_claim_or_delta(one.value, worker.definition.dimension)
+        delta = read_claim_or_delta(one.value, worker.definition.dimensions)
         assert isinstance(delta, Delta)
         state, verdict = accept(state, delta, worker.definition.stream_fingerprint)
         assert verdict is Verdict.ACCEPTED
@@ -83,7 +83,7 @@ def judged(worker: WorkerProcessor, state: SourceState, samples: list[Record], a
 def claimed(definition: StreamDefinition, state: SourceState, writer: str) -> tuple[WorkerProcessor, SourceState]:
     """A new worker that owns the source and has been told its state."""
     worker = WorkerProcessor(definition, SOURCE, writer)
-    claim = read_claim_or_delta(worker.claim().value, definition.dimension)
+    claim = read_claim_or_delta(worker.claim().value, definition.dimensions)
     state, _ = accept(state, claim, definition.stream_fingerprint)
     worker.restore(state)
     return worker, state

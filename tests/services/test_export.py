@@ -55,6 +55,13 @@ STREAMS: dict[str, dict[str, Any]] = {
         "feature_map": {"kind": "fourier", "units": 20, "seed": 7, **STANDARD},
     },
     "automatic": {"window": {"length": "auto", "max": 2000}, "solver": {}},
+    "mixed": {"feature_map": {"kind": "mixed", "units": 24, "seed": 8, **STANDARD}},
+    "automatic, mixed, missing values filled in": {
+        "features": {"names": ["height", "weight", "age"], "missing": "offset"},
+        "window": {"length": "auto", "max": 2000},
+        "solver": {},
+        "feature_map": {"kind": "mixed", "units": 40, "seed": 9, "curved": [0, 2], **STANDARD},
+    },
 }
 
 

@@ -34,7 +34,7 @@ class Reader:
     def take_over(self) -> None:
         self.lives += 1
         self.worker = WorkerProcessor(DEFINITION, SOURCE, f"w{self.lives}")
-        claim = read_claim_or_delta(self.worker.claim().value, DEFINITION.dimension)
+        claim = read_claim_or_delta(self.worker.claim().value, DEFINITION.dimensions)
         self.state, _ = accept(self.state, claim, DEFINITION.stream_fingerprint)
         self.worker.restore(self.state)
 
@@ -43,7 +43,7 @@ class Reader:
         output = self.worker.process(samples, retirements)
         self.letters |= {one.key: read_dead_letter(one.value) for one in output.first if one.topic == DEAD_LETTERS}
         for one in () if dies else output.then:
-            delta = read_claim_or_delta(one.value, DEFINITION.dimension)
+            delta = read_claim_or_delta(one.value, DEFINITION.dimensions)
             assert isinstance(delta, Delta)
             self.state, verdict = accept(self.state, delta, DEFINITION.stream_fingerprint)
             assert verdict is Verdict.ACCEPTED

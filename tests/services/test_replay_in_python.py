@@ -315,3 +315,14 @@ def test_records_of_any_cells_become_a_table_with_a_row_for_each(rows: list[dict
             given_cell = row.get(name)
             is_missing = given_cell is None or given_cell != given_cell  # noqa: PLR0124 - NaN differs from itself.
             assert (cell is None) == is_missing
+
+
+@pytest.mark.parametrize(("window", "kind"), [(100, "none"), (800, "mixed")])
+def test_a_map_chosen_by_itself_is_none_where_windows_are_short(window: int, kind: str) -> None:
+    points = np.random.default_rng(0).normal(size=(600, 2)).round(3)
+    sides = np.where((points**2).sum(axis=1) < 1.4, "in", "out").tolist()
+    table = {"a": points[:, 0].tolist(), "b": points[:, 1].tolist(), "y": sides}
+    chosen = deltaplane.replay(table, label="y", window=window, C=1.0, feature_map="auto", verify=True)
+    plain = deltaplane.replay(table, label="y", window=window, C=1.0, feature_map="none")
+    assert f'kind = "{kind}"' in chosen.definition_text
+    assert (chosen.digest == plain.digest) == (kind == "none")

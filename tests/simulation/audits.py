@@ -89,7 +89,7 @@ def proof_of_model(
     model, record = newest_of(models)
     every = world.broker.everything[CHECKPOINTS, 0]
     checkpoints = [
-        DatedCheckpoint(read_checkpoint(one.value, world.definition.dimension), one.log_time) for one in every
+        DatedCheckpoint(read_checkpoint(one.value, world.definition.dimensions), one.log_time) for one in every
     ]
     told = account_of_model(world.definition, model, record, ModelsLog(world.broker, models), checkpoints)
     rebuilt = sum((state.statistics for state in told.states.values()), Statistics(world.definition.dimension))

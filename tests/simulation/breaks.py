@@ -10,10 +10,11 @@ from unittest import mock
 
 import numpy as np
 
-from deltaplane.arrays import Flags, Floats, Int32s, Int64s
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Positions
 from deltaplane.columns.cells import MissingWords
 from deltaplane.columns.encoder import Cells, Encoded, Encoder, read_column
 from deltaplane.columns.rules import ColumnRule
+from deltaplane.exact.triangle import layout_of
 from deltaplane.log import delta
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Tile, TopicIds, Verdict
 from deltaplane.log.model import Model
@@ -131,6 +132,17 @@ def _counts_repeats() -> Iterator[None]:
 @contextlib.contextmanager
 def _keeps_sums_of_what_is_gone() -> Iterator[None]:
     with mock.patch.object(KnownSums, "forget", return_value=None):
+        yield
+
+
+@contextlib.contextmanager
+def _takes_other_features_for_short_windows() -> Iterator[None]:
+    def last(dimension: int, leading: int) -> Positions:
+        kept = np.arange(dimension - leading, dimension)
+        rows, columns = np.triu_indices(leading)
+        return np.asarray(layout_of(dimension).unpack[kept[rows], kept[columns]])
+
+    with mock.patch("deltaplane.exact.moments.positions_of_leading", last):
         yield
 
 
@@ -269,6 +281,7 @@ BREAKS: dict[str, Callable[[], contextlib.AbstractContextManager[None]]] = {
     "counts repeats of a retirement": _counts_repeats,
     "forgets labels": lambda: _with_rule(_forgets_labels),
     "keeps sums of what is gone": _keeps_sums_of_what_is_gone,
+    "takes other features for short windows": _takes_other_features_for_short_windows,
     "believes any watermark": _believes_any_watermark,
     "admits any event time": _admits_any_event_time,
     "lets go of live rows": lambda: _trims(_lets_go_of_live_rows),

@@ -29,7 +29,7 @@ from deltaplane_services.processors.messages import (
 )
 from simulation.audits import check_audit, check_model
 from simulation.world import SITE, World
-from strategies_streams import FOURIER, HIDDEN, definition_of, rows_by
+from strategies_streams import FOURIER, HIDDEN, MIXED, definition_of, fitting, rows_by
 
 EVENTS = 150
 
@@ -60,7 +60,7 @@ def definition_for(seed: int) -> StreamDefinition:
     # Few open classes are soon all met; of many, a flood takes what is left.
     opened = ClassDefinition(most=(2, 4, 30)[seed // 10 % 3]) if seed % 2 else ClassDefinition()
     closed = ClassDefinition(("x", "y", "z"), "x" if seed % 2 else None)
-    feature_map = (NO_MAP, NO_MAP, HIDDEN, NO_MAP, FOURIER)[seed // 7 % 5]
+    feature_map = fitting((NO_MAP, NO_MAP, HIDDEN, MIXED, FOURIER)[seed // 7 % 5], windows)
     by_name = seed % 3 == 2 and feature_map is NO_MAP
     definition = definition_of(
         *windows,

@@ -205,7 +205,7 @@ def test_crashes_and_rebalances_at_every_round_change_nothing(windows: tuple[str
         runner.crash_merger()
     runner.drain(now)
     assert end(runner) == batch(definition, rows)
-    records = [read_claim_or_delta(record.value, definition.dimension) for record in runner.broker.fetch_topic(DELTAS)]
+    records = [read_claim_or_delta(record.value, definition.dimensions) for record in runner.broker.fetch_topic(DELTAS)]
     writers = [record.writer for record in records if isinstance(record, Claim)]
     assert len(writers) == len(set(writers)) > 30
 
@@ -455,7 +455,7 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
     changes = [record for record in spared[DELTAS] if record.meaning is not None]
     assert len(changes) == len(spared[DELTAS]) - 2  # All but the claims.
     for record in changes:
-        assert plain(record.meaning) == plain(read_change(record._replace(meaning=None), definition.dimension))
+        assert plain(record.meaning) == plain(read_change(record._replace(meaning=None), definition.dimensions))
     assert spared[MODELS]
     for record in spared[MODELS]:
         assert plain(record.meaning) == plain(read_model(record.value))

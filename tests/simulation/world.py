@@ -318,7 +318,7 @@ class World:
         if len(samples) < most and len(retirements) < most_retirements:
             processor.read_to(self.broker.end(SAMPLES, partition), self.broker.end(RETIREMENTS, partition))
         if output.then:
-            delta = read_claim_or_delta(output.then[0].value, self.definition.dimension)
+            delta = read_claim_or_delta(output.then[0].value, self.definition.dimensions)
             assert isinstance(delta, Delta)
             self.outputs[partition, delta.writer, delta.tile.sequence] = output
         return output
@@ -539,7 +539,7 @@ class World:
         written = [
             checkpoint.next_offset
             for record in self.broker.everything[CHECKPOINTS, 0]
-            if (checkpoint := read_checkpoint(record.value, self.definition.dimension)).state.source.partition
+            if (checkpoint := read_checkpoint(record.value, self.definition.dimensions)).state.source.partition
             == partition
         ]
         if written and self.random.random() < 0.3:
@@ -551,7 +551,7 @@ class World:
         """Somebody deletes what no window needs, as the checkpoints say; or as they said the time before."""
         newest: dict[int, Checkpoint] = {}
         for record in self.broker.everything[CHECKPOINTS, 0]:
-            checkpoint = read_checkpoint(record.value, self.definition.dimension)
+            checkpoint = read_checkpoint(record.value, self.definition.dimensions)
             known = newest.get(checkpoint.state.source.partition)
             if known is None or checkpoint.next_offset > known.next_offset:
                 newest[checkpoint.state.source.partition] = checkpoint
@@ -586,7 +586,7 @@ class World:
         for record in self.broker.everything[DELTAS, partition][len(truth) - 1 :]:
             state, delta, taken = truth[-1].state, None, True
             try:
-                change = read_claim_or_delta(record.value, self.definition.dimension)
+                change = read_claim_or_delta(record.value, self.definition.dimensions)
                 after, verdict = accept(
                     state, change, self.definition.stream_fingerprint, self.definition.plane_grid.range
                 )

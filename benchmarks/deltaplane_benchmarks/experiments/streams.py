@@ -128,7 +128,7 @@ def run_stream(data: DataSet, task: StreamTask) -> Outcome:
         runner.round(0)
         for record in runner.broker.fetch(DELTAS, 0, position):
             position = record.offset + 1
-            delta = read_claim_or_delta(record.value, definition.dimension)
+            delta = read_claim_or_delta(record.value, definition.dimensions)
             if isinstance(delta, Delta) and delta.trials is not None:
                 total = delta.trials if total is None else total + delta.trials
     model = runner.merger.model

@@ -80,7 +80,7 @@ def _deltas(stream: Running) -> list[tuple[int, int]]:
     _, end = log.bounds(DELTAS, 0)
     for record in log.read(DELTAS, 0, 0, end):
         try:
-            change = read_claim_or_delta(record.value, stream.settings.definition.dimension)
+            change = read_claim_or_delta(record.value, stream.settings.definition.dimensions)
         except WireError:
             continue
         if isinstance(change, Delta):

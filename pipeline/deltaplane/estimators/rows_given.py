@@ -173,7 +173,7 @@ class RowSpace:
             placed = wide.place(np.clip(rows, self.grid.offsets - reach, self.grid.offsets + reach))[0]
         decisions = np.empty((len(rows), len(intercept)))
         for piece in self.feature_map.pieces(len(rows)):
-            values = self.feature_map.values(self.feature_map.apply(placed[piece]))
+            values = self.feature_map.inputs(rows[piece], self.feature_map.apply(placed[piece]))
             decisions[piece] = decision_values(values, coef, -intercept)
         return decisions
 

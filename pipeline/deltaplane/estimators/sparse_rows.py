@@ -15,7 +15,7 @@ from scipy import sparse
 
 from deltaplane.arrays import Floats
 from deltaplane.exact.grid import Grid, fit_grid
-from deltaplane.maps.feature_maps import fit_standards
+from deltaplane.maps.standards import fit_standards
 
 __all__ = ["DENSE_ENTRIES", "Rows", "dense_parts", "grid_fitted_on", "is_sparse", "standards_of"]
 

@@ -99,6 +99,16 @@ class Grid:
         """The bound of the grid's integers: ``|q|`` is below it, 2**30 or 2**45."""
         return 1 << self.range_bits
 
+    def leading(self, features: int) -> Grid:
+        """The grid of the first so many features, made once."""
+        if features not in self._leading:
+            self._leading[features] = Grid(self.steps[:features], self.offsets[:features], self.range_bits)
+        return self._leading[features]
+
+    @functools.cached_property
+    def _leading(self) -> dict[int, Grid]:
+        return {self.features: self}
+
     @property
     def features(self) -> int:
         """Number of features d."""

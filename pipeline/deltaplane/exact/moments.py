@@ -29,7 +29,7 @@ from deltaplane import limits
 from deltaplane.arrays import Floats, Int64s, Placed, Positions, UInt64s
 from deltaplane.errors import LimitExceeded
 from deltaplane.exact.blocks import tiles
-from deltaplane.exact.triangle import layout_of
+from deltaplane.exact.triangle import layout_of, positions_of_leading
 
 __all__ = ["Moments"]
 
@@ -182,6 +182,14 @@ class Moments:
         """``product * 2**shift``; ``product`` float64[D, D] holds exact integers below 2**53 in magnitude."""
         entries = _packed(product)
         return cls(len(product), entries >> (63 - shift) >> 1, entries.view(np.uint64) << np.uint64(shift))
+
+    def leading(self, dimension: int) -> Moments:
+        """The statistics of the same rows, of their first features alone: of D = ``dimension``, the last for -1."""
+        if dimension == self.dimension:
+            return self
+        positions = positions_of_leading(self.dimension, dimension)
+        high = None if self._high is None else self._high[positions]
+        return Moments(dimension, high, self.low[positions], self._reach)
 
     @property
     def high(self) -> Int64s:

@@ -17,10 +17,13 @@ from deltaplane.arrays import Codes, Placed
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.moments import Moments
 
-__all__ = ["Key", "Statistics", "added", "moments_by_class", "moments_of_pieces", "without"]
+__all__ = ["Dimensions", "Key", "Statistics", "added", "moments_by_class", "moments_of_pieces", "without"]
 
 Key = tuple[int, str]
 """(index of the window among the stream's nested windows, class label)."""
+
+Dimensions = int | tuple[int, ...]
+"""D of the Gram matrices of all windows, or of each where they differ; the largest is that of the statistics."""
 
 K = TypeVar("K", Key, str)
 
@@ -28,6 +31,7 @@ K = TypeVar("K", Key, str)
 class Statistics:
     """A sparse vector of :class:`Moments` keyed by (window, class); a value that adds and subtracts exactly.
 
+    ``dimension`` is the D of all windows, or the largest: short windows may have the statistics of fewer features.
     Gram matrices that are all 0 are left out, so that a class that has gone equals one that never came.
     """
 
@@ -35,7 +39,9 @@ class Statistics:
 
     def __init__(self, dimension: int, moments: Mapping[Key, Moments] | None = None) -> None:
         self.dimension = dimension
-        assert all(part.dimension == dimension for part in (moments or {}).values()), "statistics of other features"
+        of_windows = {(window, part.dimension) for (window, _), part in (moments or {}).items()}
+        assert all(one <= dimension for _, one in of_windows), "statistics of other features"
+        assert len(dict(of_windows)) == len(of_windows), "statistics of other features in one window"
         self._moments = {key: value for key, value in (moments or {}).items() if value}
 
     @classmethod

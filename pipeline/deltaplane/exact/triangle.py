@@ -9,7 +9,7 @@ import numpy as np
 
 from deltaplane.arrays import Positions
 
-__all__ = ["Layout", "layout_of"]
+__all__ = ["Layout", "layout_of", "positions_of_leading"]
 
 
 class Layout(NamedTuple):
@@ -23,6 +23,18 @@ class Layout(NamedTuple):
     diagonal: Positions
     last: Positions
     packed: Positions
+
+
+@functools.lru_cache(maxsize=64)
+def positions_of_leading(dimension: int, leading: int) -> Positions:
+    """Where the packed triangle of a matrix of ``leading`` stands in that of a D x D matrix: the triangle of its first
+    ``leading`` - 1 unknowns and its last.
+    """
+    kept = np.append(np.arange(leading - 1), dimension - 1)
+    rows, columns = np.triu_indices(leading)
+    positions: Positions = layout_of(dimension).unpack[kept[rows], kept[columns]]
+    positions.flags.writeable = False
+    return positions
 
 
 @functools.lru_cache(maxsize=64)

@@ -20,6 +20,7 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_declared
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.candidates import Blend, Fitted, blended, fit, weigh
+from deltaplane.solve.flat_and_curved import Options, Windows, fit_flat_and_curved
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
@@ -77,8 +78,13 @@ def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitt
     """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
     ladder, statistics = definition.ladder, told_apart(statistics, definition)
     grams = [statistics.grams(window) for window in range(len(ladder.windows))]
-    positive = definition.classes.positive
-    return fit(grams, ladder.longest, definition.plane_grid, definition.candidate_options, positive, definition.prior)
+    positive, prior, beside = definition.classes.positive, definition.prior, definition.feature_map.beside
+    grid, options = definition.plane_grid, definition.candidate_options
+    if beside:
+        windows = Windows(grams, ladder.longest, definition.dimensions)
+        both = Options(options, definition.curved_options)
+        return fit_flat_and_curved(windows, grid, beside, both, positive, prior)
+    return fit(grams, ladder.longest, grid, options, positive, prior)
 
 
 def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:

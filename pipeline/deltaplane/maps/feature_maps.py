@@ -6,6 +6,8 @@ centers, over its scales, and ω and β drawn at random from the normal law of d
     hidden:   g(√2 (x̂·ω/σ + β)), g the sigmoid: the random hidden layer of an extreme SVM (paper 3, §2)
     fourier:  cos(√2 x̂·ω/σ) and sin(√2 x̂·ω/σ): (2/units) φ(x)·φ(z) estimates exp(-|x̂-ẑ|²/σ²), the kernel of paper 5
               (Rahimi and Recht 2007, in the form of pairs, which is exact for x = z)
+    mixed:    x itself, and behind it such cosines and sines of a few features each, of many widths
+              (:mod:`deltaplane.maps.drawing`): statistics of both, of which those of x alone are a part
 
 The problem: a row is mapped when it comes, and again when it leaves, is replaced, or is read by another worker. One
 differing bit, and what leaves is not what came. Products of floats differ in the last bit from one BLAS to the next and
@@ -13,8 +15,8 @@ from one batch to the next, and exp and cos from one machine to the next. So a m
 integers* q of a row, in four steps that are exact, or rounded the same everywhere:
 
 1. standardised: ``z = rint((q - center) / scale * 2**20)``, kept within ±2**30: a value further out than 1024 scales
-   counts as one at 1024 scales, which saturates a sigmoid and is far beyond any kernel's width; whatever the range of
-   the grid, the difference is exact in float64, and the product is rounded once;
+   counts as one at 1024 scales, which saturates a sigmoid and is far beyond any kernel's width; in the mixed map, from
+   8 scales on. Whatever the range of the grid, the difference is exact in float64, and the product is rounded once;
 2. projected: ``p = z·K`` with K the integers ω·2**12. A float64 product is exact whatever the BLAS kernel does, since
    all partial sums stay below 2**53: |z| <= 2**30, and the magnitudes of a column of K, at most 2000 of 0.8·2**12 on
    average, add up to less than 2**23, which is asserted of those that were drawn. So no block is ever split;
@@ -32,9 +34,7 @@ whole of the data, which standardising makes cheaper than the kernel would.
 
 from __future__ import annotations
 
-import functools
 import hashlib
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -42,10 +42,10 @@ from typing import Any, Literal
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Placed
+from deltaplane.arrays import Floats, Int32s, Placed
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
-from deltaplane.exact.ordinary import ordinary
+from deltaplane.maps.drawing import drawn_directions, drawn_layer
 from deltaplane.maps.portable import (
     DEVIATE_BITS,
     EXP2,
@@ -53,43 +53,45 @@ from deltaplane.maps.portable import (
     RESULT_BITS,
     SINE,
     cosines_and_sines,
-    normal_deviates,
     sigmoids,
     words,
 )
+from deltaplane.maps.standards import SCALE_LARGEST, SCALE_SMALLEST
+from deltaplane.table_values import canonical_json, number, whole
 
 __all__ = [
     "KINDS",
     "NO_MAP",
-    "SCALE_LARGEST",
-    "SCALE_SMALLEST",
     "SEEDS",
     "SIGMA_LARGEST",
     "SIGMA_SMALLEST",
     "STEP",
     "UNITS",
+    "UNITS_OF_AUTO",
     "FeatureMap",
     "Kind",
     "MapKind",
-    "default_sigma",
-    "fit_standards",
 ]
-from deltaplane.table_values import canonical_json, number, whole
 
-Kind = Literal["none", "hidden", "fourier"]
+Kind = Literal["none", "hidden", "fourier", "mixed"]
 
 UNITS = 200
 """Mapped features where none are asked for."""
+
+UNITS_OF_AUTO = 160
+"""The same where the map is chosen by itself: with 200 it takes a third more time for a thousandth or two of G-mean."""
 
 STEP = 2.0**-RESULT_BITS
 """Resolution of the standardised features, and of the mapped ones."""
 
 SIGMA_SMALLEST, SIGMA_LARGEST = 2.0**-10, 2.0**20
-SCALE_SMALLEST, SCALE_LARGEST = 2.0**-10, 2.0**31
 SEEDS = 2**63
 
 _REACH = 2.0**30
 """A standardised value is at most this, in steps."""
+
+_NEAR_REACH = 2.0**23
+"""In the mixed map, whose narrow directions would else turn many times over for a single outlier."""
 
 _PRODUCT_ROWS = 512
 """Rows of one product: enough for BLAS to run at speed, and few enough to be 8 MB at 2000 units."""
@@ -118,6 +120,13 @@ def _bend_to_cosines_and_sines(projected: Floats, phases: Floats, mapped: Int32s
     cosines_and_sines(projected, mapped)
 
 
+def _bend_to_pairs(projected: Floats, phases: Floats, mapped: Int32s) -> None:
+    del phases
+    apart, number = np.empty(mapped.shape, dtype=np.int32), projected.shape[1]
+    cosines_and_sines(projected, apart)
+    mapped[:, 0::2], mapped[:, 1::2] = apart[:, :number], apart[:, number:]
+
+
 @dataclass(frozen=True)
 class MapKind:
     """What makes a kind of map.
@@ -129,6 +138,8 @@ class MapKind:
     - ``phased``: whether projections have phases, kept within ``EXPONENT_REACH``.
     - ``formula``: what the weights are multiplied with, in words, for an exported model; rint rounds halves to the even
       number.
+    - ``beside``: whether the row's own features stand before the mapped ones; those are in pairs then, so that the
+      first of them are a map of fewer units. ``reach``: standardised values are kept within it, in steps.
     """
 
     names: tuple[str, ...]
@@ -137,6 +148,8 @@ class MapKind:
     polynomial: tuple[float, ...]
     phased: bool
     formula: str
+    beside: bool = False
+    reach: float = _REACH
 
 
 _PROJECTED = "z = rint((q - centers) * inverse_scales), kept within ±reach; p = z · projections, exact in float64;"
@@ -161,6 +174,19 @@ KINDS: Mapping[str, MapKind] = {
         " s(a) = a * polynomial(a * a), the highest power first, in float32; values = step * rint(s(u)) of all columns,"
         " then step * rint(s(v)) of all columns",
     ),
+    "mixed": MapKind(
+        names=("cosine", "sine"),
+        factor=_TURN,
+        bend=_bend_to_pairs,
+        polynomial=tuple(SINE),
+        phased=False,
+        formula=f"{_PROJECTED} t = p * factor, each column by its own; t = t - rint(t); u = 1/4 - |t|; v = 1/4 - |u|"
+        " with the sign of t; s(a) = a * polynomial(a * a), the highest power first, in float32; values = the raw"
+        " features, missing ones filled in, then step * rint(s(u)) and step * rint(s(v)) of the first column, of the"
+        " second, and so on",
+        beside=True,
+        reach=_NEAR_REACH,
+    ),
 }
 """Every kind of map but ``none``, which changes nothing, by the name that definitions have for it."""
 
@@ -170,8 +196,10 @@ class FeatureMap:
     """A map from grid rows of d features to grid rows of ``units`` features; of kind ``none`` it changes nothing.
 
     ``sigma``: the kernel's width, in standardised units. ``centers`` (d whole numbers) and ``scales`` (d numbers) are
-    in grid steps: they are frozen with the grid, as is all else here. The weights of both kinds are normal with
-    deviation sqrt(2)/sigma, what the kernel asks for. Raises :class:`DefinitionError`.
+    in grid steps: they are frozen with the grid, as is all else here. The weights of all kinds are normal with
+    deviation sqrt(2)/sigma, what the kernel asks for. Kind ``mixed`` gives d + ``units`` features, the row's own
+    first; its ``sigma`` is the middle of the widths over one feature, and ``curved`` are the places of those features
+    that directions of few of them look at, all if there are none. Raises :class:`DefinitionError`.
     """
 
     kind: Kind = "none"
@@ -180,6 +208,7 @@ class FeatureMap:
     sigma: float = 0.0
     centers: tuple[int, ...] = ()
     scales: tuple[float, ...] = ()
+    curved: tuple[int, ...] = ()
     identity: str = field(init=False, repr=False, compare=False)
     """``none``, or 64 hexadecimal digits: a hash of the settings, of the numbers drawn, and of what they make of some
     rows here. Two maps are the same function exactly if their identities are equal."""
@@ -187,6 +216,7 @@ class FeatureMap:
     _inverse_scales: Floats = field(init=False, repr=False, compare=False)
     _directions: Floats = field(init=False, repr=False, compare=False)
     _biases: Floats = field(init=False, repr=False, compare=False)
+    _factors: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # What is no text at all may have no hash.
@@ -194,24 +224,40 @@ class FeatureMap:
             known = " or ".join([", ".join(map(repr, ("none", *KINDS)[:-1])), repr([*KINDS][-1])])
             raise DefinitionError(f"feature_map: kind must be {known}, got {self.kind!r}")
         if self.kind == "none":
-            if (self.units, self.seed, self.sigma, self.centers, self.scales) != (0, 0, 0.0, (), ()):
+            others = (self.units, self.seed, self.sigma, self.centers, self.scales, self.curved)
+            if others != (0, 0, 0.0, (), (), ()):
                 raise DefinitionError("feature_map: kind 'none' takes no other keys; name a kind or leave them out")
             nothing = np.zeros(0)
-            self._hold("none", nothing, nothing, nothing, nothing)
+            self._hold("none", nothing, nothing, nothing, nothing, nothing)
             return
         self._check()
+        self._check_curved()
         object.__setattr__(self, "sigma", float(self.sigma))
         object.__setattr__(self, "centers", tuple(map(int, self.centers)))
         object.__setattr__(self, "scales", tuple(map(float, self.scales)))
+        object.__setattr__(self, "curved", tuple(map(int, self.curved)))
         centers = np.array(self.centers, dtype=np.float64)
         inverse_scales = 1.0 / STEP / np.array(self.scales, dtype=np.float64)
-        drawn = _drawn(self.kind, self.seed, len(self.centers), self.units)
+        # What makes a projection the exponent of two of a sigmoid, or an angle in turns; in the mixed map each its own.
+        factors = np.asarray(_SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS * KINDS[self.kind].factor)
+        if self.kind == "mixed":
+            directions, widths = drawn_directions(self.seed, len(self.centers), self.units // 2, self.curved)
+            drawn = directions, np.zeros(0), factors / widths
+        else:
+            columns = self.units // len(KINDS[self.kind].names)
+            directions, phases = drawn_layer(self.kind, self.seed, len(self.centers), self.units, columns)
+            # As powers of two; not every kind has a use for them.
+            drawn = directions, phases * np.float64(-_SQRT_2 * _LOG2_E * 2.0**-DEVIATE_BITS), factors
         self._hold("", centers, inverse_scales, *drawn)
+        # The bound is a dozen deviations above the mean of such a sum: no seed will ever fail.
+        reach = float(np.abs(self._directions).sum(axis=0).max()) * KINDS[self.kind].reach
+        assert reach < limits.EXACT_PRODUCT, "a projection may not be exact"
         object.__setattr__(self, "identity", hashlib.sha256(self.to_bytes()).hexdigest())
 
     def _hold(self, identity: str, *arrays: Floats) -> None:
         object.__setattr__(self, "identity", identity)
-        for name, array in zip(("_centers", "_inverse_scales", "_directions", "_biases"), arrays, strict=True):
+        names = ("_centers", "_inverse_scales", "_directions", "_biases", "_factors")
+        for name, array in zip(names, arrays, strict=True):
             object.__setattr__(self, name, array)
 
     def _check(self) -> None:
@@ -248,42 +294,84 @@ class FeatureMap:
                     f" {SCALE_LARGEST:g}, got {scale!r} for feature {j}"
                 )
 
+    def _check_curved(self) -> None:
+        if self.curved and not KINDS[self.kind].beside:
+            raise DefinitionError(f"feature_map.curved: kind {self.kind!r} looks at all features; leave it out")
+        places = [whole(place, "feature_map.curved") for place in self.curved]
+        if places != sorted(set(places)) or (places and not 0 <= places[0] <= places[-1] < len(self.centers)):
+            raise DefinitionError(
+                f"feature_map.curved: expected different places from 0 to {len(self.centers) - 1} in ascending order,"
+                f" got {places[:20]}"
+            )
+
     # As a function ---------------------------------------------------------------------------------------------------
+
+    @property
+    def beside(self) -> int:
+        """How many features of the row itself stand before the mapped ones: all d, or none."""
+        return len(self.centers) if self.kind != "none" and KINDS[self.kind].beside else 0
+
+    def width(self, features: int) -> int:
+        """Features of a mapped row, of a row that has d = ``features``."""
+        return features if self.kind == "none" else self.beside + self.units
 
     def names(self, features: Sequence[str]) -> tuple[str, ...]:
         """Names of the mapped features, given those of the features."""
         if self.kind == "none":
             return tuple(features)
         names = KINDS[self.kind].names
-        return tuple(f"{name}_{unit}" for name in names for unit in range(self.units // len(names)))
+        numbers = range(self.units // len(names))
+        if not self.beside:
+            return tuple(f"{name}_{unit}" for name in names for unit in numbers)
+        mapped = [f"{name}_{unit}" for unit in numbers for name in names]
+        # A feature may be called so, and names differ.
+        while not set(mapped).isdisjoint(features):
+            mapped = [f"mapped_{name}" for name in mapped]
+        return (*features, *mapped)
 
     def grid(self, grid: Grid) -> Grid:
-        """The grid that mapped rows are on, given that of the rows: values are q·2**-20."""
-        return grid if self.kind == "none" else Grid(np.full(self.units, STEP), np.zeros(self.units))
+        """The grid that mapped rows are on, given that of the rows: values are q·2**-20, but for the row's own."""
+        if self.kind == "none":
+            return grid
+        steps, offsets = np.full(self.units, STEP), np.zeros(self.units)
+        if not self.beside:
+            return Grid(steps, offsets)
+        return Grid(np.append(grid.steps, steps), np.append(grid.offsets, offsets), grid.range_bits)
 
     def pieces(self, rows: int) -> Iterator[slice]:
         """Spans of so many rows of which the mapped values may be held at once; one span where nothing is mapped."""
-        most = rows if self.kind == "none" else limits.MAPPED_ENTRIES // self.units
+        most = rows if self.kind == "none" else limits.MAPPED_ENTRIES // self.width(0)
         return (slice(start, min(start + most, rows)) for start in range(0, rows, max(1, most)))
 
-    def values(self, mapped: Placed) -> Floats:
-        """Mapped grid rows [n, units] as numbers float64[n, units]; exact."""
-        return np.multiply(mapped, STEP, dtype=np.float64)
+    def inputs(self, rows: Floats, mapped: Placed) -> Floats:
+        """What a plane is asked about rows float64[n, d], missing values filled in, given what the map makes of them.
 
-    def apply(self, placed: Placed) -> Placed:
-        """Map grid rows [n, d] (integers, ``|q| < 2**45``) to grid rows int32[n, units], ``|q| <= 2**20``.
-
-        Kind ``none`` hands back the rows themselves. The work space is bounded, whatever n.
+        Mapped grid rows are numbers, exactly; the row's own features, where they are asked for, are as they came.
         """
         if self.kind == "none":
+            return rows
+        values: Floats = np.multiply(mapped[:, self.beside :], STEP, dtype=np.float64)
+        return np.hstack([rows, values]) if self.beside else values
+
+    def apply(self, placed: Placed, units: int | None = None) -> Placed:
+        """Map grid rows [n, d] (integers, ``|q| < 2**45``) to grid rows [n, width], of mapped values ``|q| <= 2**20``.
+
+        Kind ``none`` hands back the rows themselves. Of kind ``mixed`` the first ``units`` may be asked for alone. The
+        work space is bounded, whatever n.
+        """
+        if self.kind == "none" or units == 0:
             return placed
         assert placed.ndim == 2, "a feature map takes rows [n, d]"
         assert placed.shape[1] == len(self.centers), "rows and feature map have different numbers of features"
-        mapped = np.empty((len(placed), self.units), dtype=np.int32)
-        rows = max(1, _BLOCK_ENTRIES // self._directions.shape[1])
+        units = self.units if units is None else units
+        assert units == self.units or self.beside, "the first units of a map with none beside were asked for"
+        mapped = np.empty((len(placed), self.beside + units), dtype=placed.dtype if self.beside else np.int32)
+        mapped[:, : self.beside] = placed[:, : self.beside]
+        directions = self._directions[:, : units * self._directions.shape[1] // self.units]
+        rows = max(1, _BLOCK_ENTRIES // directions.shape[1])
         for start in range(0, len(placed), _PRODUCT_ROWS):
-            block = mapped[start : start + _PRODUCT_ROWS]
-            projected = self._standardised(placed[start : start + _PRODUCT_ROWS]) @ self._directions
+            block = mapped[start : start + _PRODUCT_ROWS, self.beside :]
+            projected = self._standardised(placed[start : start + _PRODUCT_ROWS]) @ directions
             for first in range(0, len(block), rows):
                 self._bend(projected[first : first + rows], block[first : first + rows])
         return mapped
@@ -293,19 +381,15 @@ class FeatureMap:
         values: Floats = np.subtract(placed, self._centers, dtype=np.float64)
         values *= self._inverse_scales
         np.rint(values, out=values)
-        np.minimum(values, _REACH, out=values)
-        np.maximum(values, -_REACH, out=values)
+        reach = KINDS[self.kind].reach
+        np.minimum(values, reach, out=values)
+        np.maximum(values, -reach, out=values)
         return values
 
     def _bend(self, projected: Floats, mapped: Int32s) -> None:
         """The nonlinear part: exact projections float64[n, k], overwritten, to grid rows int32[n, units]."""
-        projected *= self._factor
+        projected *= self._factors[: projected.shape[1]] if self._factors.ndim else self._factors
         KINDS[self.kind].bend(projected, self._biases, mapped)
-
-    @property
-    def _factor(self) -> float:
-        """What makes a projection the exponent of two of a sigmoid, or an angle in turns."""
-        return _SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS * KINDS[self.kind].factor
 
     # As plain values and as bytes ------------------------------------------------------------------------------------
 
@@ -326,9 +410,9 @@ class FeatureMap:
             "identity": self.identity,
             "centers": list(self.centers),
             "inverse_scales": self._inverse_scales.tolist(),
-            "reach": int(_REACH),
+            "reach": int(kind.reach),
             "projections": self._directions.astype(np.int64).tolist(),
-            "factor": self._factor,
+            "factor": self._factors.tolist(),
             **({"phases": self._biases.tolist(), "exponent_reach": EXPONENT_REACH} if kind.phased else {}),
             "polynomial": list(kind.polynomial),
             "step": STEP,
@@ -345,6 +429,7 @@ class FeatureMap:
             "sigma": self.sigma.hex(),
             "centers": list(self.centers),
             "scales": [scale.hex() for scale in self.scales],
+            **({"curved": list(self.curved)} if self.curved else {}),
             "drawn": [hashlib.sha256(array.tobytes()).hexdigest() for array in drawn],
             "probe": hashlib.sha256(self.apply(self._probe()).astype("<i4").tobytes()).hexdigest(),
         }
@@ -361,64 +446,3 @@ class FeatureMap:
 
 NO_MAP = FeatureMap()
 """The map that changes nothing."""
-
-
-# Drawing and fitting -------------------------------------------------------------------------------------------------
-
-
-@functools.lru_cache(maxsize=16)
-def _drawn(kind: Kind, seed: int, features: int, units: int) -> tuple[Floats, Floats]:
-    """The random layer: integer deviates float64[d, k] of the weights, and the biases float64[k] as powers of two.
-
-    k is ``units`` over the number of features that a projection gives. Not every kind has a use for the biases.
-    """
-    columns = units // len(KINDS[kind].names)
-    deviates = normal_deviates(f"{kind} {seed} {features} {units}", (features + 1) * columns)
-    directions = deviates[: features * columns].reshape(features, columns).astype(np.float64)
-    # The bound is a dozen deviations above the mean of such a sum: no seed will ever fail.
-    assert float(np.abs(directions).sum(axis=0).max()) * _REACH < limits.EXACT_PRODUCT, "a projection may not be exact"
-    biases: Floats = deviates[features * columns :] * np.float64(-_SQRT_2 * _LOG2_E * 2.0**-DEVIATE_BITS)
-    directions.flags.writeable = biases.flags.writeable = False
-    return directions, biases
-
-
-def default_sigma(features: int) -> float:
-    """The root of the number of features: about the distance of two ordinary rows, over the root of two."""
-    return math.sqrt(features)
-
-
-def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
-    """A center and a scale for each feature, in grid steps, fitted on the first rows float64[n, d].
-
-    A center is the mean and a scale the deviation, but for two sorts of features. A whole-numbered one whose deviation
-    is below half a step gets half a step, so that a rare flag counts like a common one and not more than everything
-    else. One that never varied gets its own magnitude, or one in its own unit if that is zero.
-    Values that are missing, not narrow on the grid, or not ordinary (:mod:`deltaplane.exact.ordinary`) are left out.
-    """
-    with np.errstate(invalid="ignore", over="ignore"):
-        # Not by the grid's own placing, to which a row fits as a whole or not at all.
-        placed = np.rint((rows - grid.offsets) / grid.steps)
-    return [
-        _fit_feature(column[_fitted_on(raw, column)].astype(np.int64), step)
-        for raw, column, step in zip(rows.T, placed.T, grid.steps.tolist(), strict=True)
-    ]
-
-
-def _fitted_on(raw: Floats, placed: Floats) -> Flags:
-    """bool[n]: which values of a feature a center and a scale are fitted on, by themselves and by their grid values."""
-    usual = np.abs(placed) < limits.GRID_RANGE
-    finite = np.isfinite(raw)
-    usual[finite] &= ordinary(raw[finite])
-    return np.asarray(usual)
-
-
-def _fit_feature(values: Int64s, step: float) -> tuple[int, float]:
-    """Center and scale, in grid steps, for the grid integers int64[n] of one feature; in integers, so exact."""
-    number = max(1, len(values))
-    center = (2 * int(values.sum()) + number) // (2 * number)
-    upper, lower = np.divmod(values - center, 2**limits.SPLIT_BITS)
-    products = ((upper, upper, 30), (upper, lower, 16), (lower, lower, 0))
-    squares = sum(int((a * b).sum()) << shift for a, b, shift in products)
-    if not squares:
-        return center, min(max(float(abs(center)) or 1.0 / step, 0.5), SCALE_LARGEST)
-    return center, max(math.isqrt((squares << 16) // number) / 2.0**8, 0.5)

@@ -29,12 +29,12 @@ import numpy as np
 
 from deltaplane.arrays import Flags, Floats, Integers
 from deltaplane.errors import SolveRefused
-from deltaplane.exact.blocks import tiles
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.aims import NO_TIME, Aim, Placed, shares_by, take_aim
 from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.solver import Grams, Plane, Problem, contest, live_counts
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.together import by_penalty, solved_together
 from deltaplane.solve.trials import Choice, Trials
 
 __all__ = [
@@ -53,6 +53,7 @@ __all__ = [
     "best_cut",
     "blended",
     "fit",
+    "fit_windows",
     "weigh",
 ]
 
@@ -84,9 +85,6 @@ CUT_POINTS = 41
 
 _ORDINARY_EXPONENT = -10
 """Decision values from 2**-11 on are of an ordinary size."""
-
-_ENTRIES_AT_ONCE = 2**17
-"""Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +190,17 @@ class Fitted(NamedTuple):
     positive: str | None
     refusals: tuple[str, ...]
 
+    @property
+    def exist(self) -> bool:
+        """Whether there is any candidate."""
+        return any(np.isfinite(biases).any() for biases in self.biases.values())
+
+    def nothing(self, windows: int, choices: int) -> str:
+        """Why there is none, of so many windows and choices."""
+        few = f"no window has {CLASS_ROWS} rows of two classes, got {self.counts}"
+        reason = self.refusals[0] if self.refusals else few
+        return f"no candidate of {windows} windows and {choices} choices could be solved: {reason}"
+
 
 def fit(
     ladder: Sequence[Grams],
@@ -206,7 +215,23 @@ def fit(
     ``longest`` is the index of the window that holds what any holds: its classes are those told apart. Raises
     :class:`SolveRefused` where it has fewer than two, or where no window gives any plane.
     """
-    alone, counts = contest(live_counts(ladder[longest], grid, positive), positive)
+    sides = contest(live_counts(ladder[longest], grid, positive), positive)
+    fitted = fit_windows(ladder, sides, grid, options, positive, prior)
+    if not fitted.exist:
+        raise SolveRefused(fitted.nothing(len(ladder), len(options)))
+    return fitted
+
+
+def fit_windows(
+    ladder: Sequence[Grams],
+    sides: tuple[str | None, dict[str, int]],
+    grid: Grid,
+    options: Sequence[SolverOptions],
+    positive: str | None = None,
+    prior: Plane | None = None,
+) -> Fitted:
+    """The same for the sides of a contest that are told apart, and be it that there is not one candidate."""
+    alone, counts = sides
     targets, shape = counts if alone is None else (alone,), (len(ladder), len(options))
     fitted = Fitted(
         weights={target: np.full((*shape, grid.features), np.nan) for target in targets},
@@ -220,8 +245,8 @@ def fit(
     )
     # A stream that is shorter than two windows: what was solved need not be solved again.
     repeated = [window for window in range(1, len(ladder)) if ladder[window] == ladder[window - 1]]
-    windows, refusals = _together(ladder, repeated, grid, positive)
-    condition, groups = 1.0, _by_penalty(options)
+    windows, refusals = solved_together(ladder, repeated, grid, positive)
+    condition, groups = 1.0, by_penalty(options)
     for places in windows:
         problem = Problem.of([ladder[window] for window in places], grid, positive)
         worst, faults = _fit_windows(problem, places, groups, prior, fitted)
@@ -230,48 +255,7 @@ def fit(
         for table in (fitted.weights, fitted.biases, fitted.sides, fitted.sigmas):
             for values in table.values():
                 values[window] = values[window - 1]
-    if not any(np.isfinite(biases).any() for biases in fitted.biases.values()):
-        reason = refusals[0] if refusals else f"no window has {CLASS_ROWS} rows of two classes, got {counts}"
-        raise SolveRefused(f"no candidate of {shape[0]} windows and {shape[1]} choices could be solved: {reason}")
     return fitted._replace(condition=condition, refusals=tuple(refusals))
-
-
-def _together(
-    ladder: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
-) -> tuple[list[list[int]], list[str]]:
-    """Windows that are solved together, since the same classes are live in them, and why others have no plane.
-
-    Windows so long that their sums need more than a word stay by themselves: the arithmetic of others is faster.
-    """
-    alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
-    refusals = []
-    for window, grams in enumerate(ladder):
-        if window not in left_out:
-            try:
-                classes = tuple(live_counts(grams, grid, positive))
-                narrow = all(grams[label].narrow for label in classes)
-                alike.setdefault((narrow, classes), []).append(window)
-            except SolveRefused as refused:
-                refusals.append(str(refused))
-    together = []
-    for (_, classes), windows in alike.items():
-        entries = 2 * len(classes) * (grid.features + 1) ** 2
-        together += [windows[part] for part, _ in tiles(len(windows), 1, entries, _ENTRIES_AT_ONCE)]
-    return together, refusals
-
-
-def _by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, list[int], list[float]]]:
-    """Choices that differ in C alone, together, as they are solved: the first one's options, all places, and all C."""
-    groups: list[tuple[SolverOptions, list[int], list[float]]] = []
-    for choice, each in enumerate(options):
-        but_for_c = {**vars(each), "C": None}
-        alike = next((group for group in groups if {**vars(group[0]), "C": None} == but_for_c), None)
-        if alike is None:
-            groups.append((each, [choice], [each.C]))
-        else:
-            alike[1].append(choice)
-            alike[2].append(each.C)
-    return groups
 
 
 def _fit_windows(
@@ -283,7 +267,7 @@ def _fit_windows(
 ) -> tuple[float, list[str]]:
     """Put the planes of some windows into the tables. Returns the worst condition estimate, and why some were refused.
 
-    ``groups`` are those of :func:`_by_penalty`.
+    ``groups`` are those of :func:`deltaplane.solve.together.by_penalty`.
     """
     refusals: list[str] = []
     condition = 1.0

@@ -15,10 +15,14 @@ __all__ = ["Choice", "Trials"]
 
 
 class Choice(NamedTuple):
-    """What one candidate plane of a window is solved with; the weighting is ``explicit`` where weights are given."""
+    """What one candidate plane of a window is solved with; the weighting is ``explicit`` where weights are given.
+
+    ``curved``: over the units of a mixed map, too, where others have the row's own features alone.
+    """
 
     C: float
     weighting: str
+    curved: bool = False
 
     @classmethod
     def of(cls, options: SolverOptions) -> Choice:

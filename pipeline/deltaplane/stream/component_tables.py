@@ -16,7 +16,8 @@ from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
-from deltaplane.maps.feature_maps import UNITS, FeatureMap, default_sigma, fit_standards
+from deltaplane.maps.feature_maps import UNITS, UNITS_OF_AUTO, FeatureMap
+from deltaplane.maps.standards import default_sigma, fit_standards
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
@@ -46,7 +47,7 @@ KEYS: dict[str, frozenset[str]] = {
     "columns": frozenset({"missing", "rules"}),
     "features": frozenset({"names", "missing"}),
     "grid": frozenset({"steps", "offsets", "range_bits"}),
-    "feature_map": frozenset({"kind", "units", "seed", "sigma", "centers", "scales"}),
+    "feature_map": frozenset({"kind", "units", "seed", "sigma", "centers", "scales", "curved"}),
     "prior": frozenset({"classes", "positive", "features", "weights", "biases"}),
     "classes": frozenset({"names", "positive", "most"}),
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
@@ -78,16 +79,18 @@ def grid_table(grid: Grid) -> dict[str, Any]:
 def feature_map_of(table: Mapping[str, Any], features: int) -> FeatureMap:
     """The map of a table ``[feature_map]`` for rows of so many features; :func:`fit_feature_map` completes one.
 
-    There are by default 200 units, and sigma is the root of the number of features.
+    There are by default 200 units, and sigma is the root of the number of features, or 1 in the mixed map.
     """
     if unknown := sorted(set(table) - KEYS["feature_map"]):
         known = ", ".join(sorted(KEYS["feature_map"]))
         raise DefinitionError(f"feature_map: unknown key {unknown[0]!r}; known are {known}")
     given = dict(table)
     kind = given.pop("kind", "none")
+    if kind == "auto":
+        kind = "mixed"
     if kind != "none":
         given.setdefault("units", UNITS)
-        given.setdefault("sigma", default_sigma(features))
+        given.setdefault("sigma", default_sigma(features, kind))
     for key in ("centers", "scales"):
         values = given.get(key, () if kind == "none" else None)
         if values is None:
@@ -99,6 +102,7 @@ def feature_map_of(table: Mapping[str, Any], features: int) -> FeatureMap:
         if kind != "none" and len(values) != features:
             raise DefinitionError(f"feature_map.{key}: expected {features}, one a feature, got {len(values)}")
         given[key] = tuple(values)
+    given["curved"] = tuple(list_of(given.get("curved", ()), "feature_map.curved"))
     return FeatureMap(kind, **given)
 
 
@@ -113,18 +117,36 @@ def feature_map_table(feature_map: FeatureMap) -> dict[str, Any]:
         "sigma": feature_map.sigma,
         "centers": list(feature_map.centers),
         "scales": list(feature_map.scales),
+        **({"curved": list(feature_map.curved)} if feature_map.curved else {}),
     }
 
 
-def fit_feature_map(table: Mapping[str, Any], grid: Grid, rows: Floats) -> dict[str, Any]:
-    """A complete table ``[feature_map]``: centers and scales that it lacks are fitted on first rows float64[n, d]."""
+def fit_feature_map(
+    table: Mapping[str, Any], grid: Grid, rows: Floats, ladder: WindowLadder | None = None
+) -> dict[str, Any]:
+    """A complete table ``[feature_map]``: centers and scales that it lacks are fitted on first rows float64[n, d].
+
+    Kind ``auto`` becomes the mixed map with as many units as the longest window of a ``ladder`` has, up to those that
+    the table has; or no map, where that is none.
+    """
     fitted = dict(table)
+    if fitted.get("kind") == "auto":
+        fitted["kind"] = "mixed"
+        most = min(whole(fitted.get("units", UNITS_OF_AUTO), "feature_map.units"), limits.FEATURES - grid.features)
+        if ladder is not None:
+            most = max(window.units(most) for window in ladder.windows)
+        if most < 2:
+            return {"kind": "none"}
+        fitted["units"] = most // 2 * 2
     if fitted.get("kind", "none") == "none" or {"centers", "scales"} <= fitted.keys():
         return fitted
     standards = fit_standards(grid, rows)
     fitted.setdefault("centers", [center for center, _ in standards])
     fitted.setdefault("scales", [scale for _, scale in standards])
-    fitted.setdefault("sigma", default_sigma(len(standards)))
+    if fitted["kind"] == "mixed" and "curved" not in fitted:
+        # Of two values, as flags have them, every function is a straight line.
+        fitted["curved"] = [at for at, column in enumerate(rows.T) if len(np.unique(column[np.isfinite(column)])) > 2]
+    fitted.setdefault("sigma", default_sigma(len(standards), fitted["kind"]))
     return fitted
 
 

@@ -25,6 +25,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS
+from deltaplane.solve.flat_and_curved import curved_among
 from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.score_histograms import SCORE_BYTES
 from deltaplane.solve.solver import Plane
@@ -198,7 +199,15 @@ class StreamDefinition:
     @property
     def dimension(self) -> int:
         """D, the side of a Gram matrix: features of the plane (mapped ones, where there is a map) + 1."""
-        return (self.feature_map.units or len(self.features)) + 1
+        return self.feature_map.width(len(self.features)) + 1
+
+    @functools.cached_property
+    def dimensions(self) -> tuple[int, ...]:
+        """D of the Gram matrices of each window; of a mixed map short windows have fewer units."""
+        beside = self.feature_map.beside
+        if not beside:
+            return (self.dimension,) * len(self.ladder.windows)
+        return tuple(beside + units + 1 for units in self.ladder.units(self.feature_map.units))
 
     @property
     def plane_features(self) -> tuple[str, ...]:
@@ -213,14 +222,13 @@ class StreamDefinition:
     def plane_inputs(self, rows: Floats) -> tuple[Floats, Flags]:
         """What a plane is asked about raw rows float64[n, d]: float64[n, D-1], and bool[n]: which rows have an answer.
 
-        Missing values are filled in if the definition says so, and a row has an answer if it is then on the grid. What
-        is asked about one that has none means nothing.
+        Missing values are filled in if the definition says so, and a row has an answer if it is then on the grid.
         """
         filled, _ = self.filled(rows)
         placed, fits = self.grid.place(filled)
         if self.feature_map.kind == "none":
             return filled, fits
-        return self.feature_map.values(self.feature_map.apply(np.where(fits[:, None], placed, 0))), fits
+        return self.feature_map.inputs(filled, self.feature_map.apply(np.where(fits[:, None], placed, 0))), fits
 
     def filled(self, rows: Floats) -> tuple[Floats, Flags | None]:
         """Raw rows float64[n, d] with missing values at the offsets if the definition fills them in, and bool[n, d].
@@ -242,7 +250,7 @@ class StreamDefinition:
     @functools.cached_property
     def automatic(self) -> bool:
         """Whether the plane is a blend of candidates: of several windows or several C, or of one that is cut anew."""
-        return len(self.ladder.windows) > 1 or len(self.candidate_options) > 1 or self.objective != GMEAN
+        return len(self.ladder.windows) > 1 or len(self.choices_tried) > 1 or self.objective != GMEAN
 
     @functools.cached_property
     def candidate_options(self) -> tuple[SolverOptions, ...]:
@@ -255,9 +263,15 @@ class StreamDefinition:
         )
 
     @functools.cached_property
+    def curved_options(self) -> tuple[SolverOptions, ...]:
+        """The options of curved candidates beside flat ones; none but in a mixed map."""
+        return curved_among(self.candidate_options) if self.feature_map.beside else ()
+
+    @functools.cached_property
     def choices_tried(self) -> tuple[Choice, ...]:
-        """What the candidates of a window differ in."""
-        return tuple(map(Choice.of, self.candidate_options))
+        """What the candidates of a window differ in; of a mixed map, flat ones and then curved ones."""
+        curved = (Choice.of(options)._replace(curved=True) for options in self.curved_options)
+        return (*map(Choice.of, self.candidate_options), *curved)
 
     def _check_partitions(self) -> None:
         if not 1 <= self.partitions <= limits.PARTITIONS:
@@ -286,10 +300,9 @@ class StreamDefinition:
         mapped, features = len(self.feature_map.centers), len(self.features)
         if self.feature_map.kind != "none" and mapped != features:
             raise DefinitionError(f"feature_map: expected {features} centers, one a feature, got {mapped}")
-        if self.prior is not None and self.prior.weights.shape[1] != self.dimension - 1:
-            raise DefinitionError(
-                f"prior: expected weights of {self.dimension - 1} features, got {self.prior.weights.shape[1]}"
-            )
+        expected = self.dimension - 1
+        if self.prior is not None and (found := self.prior.weights.shape[1]) != expected:
+            raise DefinitionError(f"prior: expected weights of {expected} features, got {found}")
 
     def _check_choices(self) -> None:
         choices = self.choices
@@ -299,7 +312,7 @@ class StreamDefinition:
             )
         if len(set(self.weightings)) != len(self.weightings) or "default" in self.weightings:
             raise DefinitionError(f"solver.weighting: expected names that differ, got {', '.join(self.weightings)}")
-        assert len(self.choices_tried) <= limits.CHOICES, "three weightings of so many C at most"
+        assert len(self.candidate_options) <= limits.CHOICES, "three weightings of so many C at most"
 
     def _check_declared(self) -> None:
         self.objective.check_classes(self.classes.positive, len(self.classes.names) or self.classes.most)
@@ -349,6 +362,7 @@ class StreamDefinition:
             **({"partitioner": self.partitioner} if self.checks_places else {}),
             # Which rows are admitted, and not where they are placed: statistics stay comparable, digests equal.
             **({} if self.grid.range_bits == limits.GRID_RANGE_BITS else {"range_bits": self.grid.range_bits}),
+            **({"dimensions": list(self.dimensions)} if self.feature_map.beside else {}),
         }
 
     @classmethod
@@ -372,8 +386,10 @@ class StreamDefinition:
             whole(classes["most"], "classes.most") if "most" in classes else None,
         )
         feature_map = feature_map_of(tables.get("feature_map", {}), len(names))
-        dimension = (feature_map.units or len(names)) + 1
-        ladder = ladder_of(tables.get("window", {}), partitions, _windows_that_fit(named, dimension))
+        dimension = feature_map.width(len(names)) + 1
+        ladder = ladder_of(
+            tables.get("window", {}), partitions, MessageSize.most_windows(named.told_apart, dimension, named.most or 2)
+        )
         several = len(ladder.windows) > 1 or len(choices) > 1
         return cls(
             name=text(tables.get("name", "stream"), "name"),
@@ -428,15 +444,6 @@ class StreamDefinition:
             },
             "prior": {} if self.prior is None else prior_table(self.prior, self.plane_features),
         }
-
-
-def _windows_that_fit(classes: ClassDefinition, dimension: int) -> int:
-    """How many windows may have statistics in one delta, if all else is as large as it can be."""
-    for windows in range(limits.WINDOWS, 1, -1):
-        size = MessageSize.of(classes.told_apart, windows, dimension, limits.CHOICES)
-        if size.delta <= limits.MESSAGE_BYTES and MessageSize.most_classes(windows, dimension) >= (classes.most or 2):
-            return windows
-    return 1
 
 
 def _fingerprint(settings: Mapping[str, Any]) -> bytes:

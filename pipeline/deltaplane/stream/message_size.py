@@ -54,6 +54,18 @@ class MessageSize:
                 beyond = classes
         return fits
 
+    @classmethod
+    def most_windows(cls, classes: Sequence[str], dimension: int, most_classes: int) -> int:
+        """How many windows may have statistics in one delta, if all else is as large as it can be.
+
+        ``most_classes``: so many open classes are to be told apart.
+        """
+        for windows in range(limits.WINDOWS, 1, -1):
+            size = cls.of(classes, windows, dimension, limits.CHOICES)
+            if size.delta <= limits.MESSAGE_BYTES and cls.most_classes(windows, dimension) >= most_classes:
+                return windows
+        return 1
+
     @property
     def delta(self) -> int:
         """Bytes of a delta, or of a checkpoint."""

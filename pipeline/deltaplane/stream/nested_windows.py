@@ -10,7 +10,16 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionError
 from deltaplane.table_values import UNIT_MILLISECONDS, amount, span_text
 
-__all__ = ["AUTOMATIC_LONGEST", "AUTOMATIC_ROWS", "AUTOMATIC_SHARE", "Window", "WindowKind", "WindowLadder"]
+__all__ = [
+    "AUTOMATIC_LONGEST",
+    "AUTOMATIC_ROWS",
+    "AUTOMATIC_SHARE",
+    "FEWEST_UNITS",
+    "ROWS_OF_A_UNIT",
+    "Window",
+    "WindowKind",
+    "WindowLadder",
+]
 
 WindowKind = Literal["count", "time", "all"]
 
@@ -22,6 +31,13 @@ AUTOMATIC_LONGEST = 102_400
 
 AUTOMATIC_SHARE = 25
 """Rows that the shortest automatic window leaves each partition: with a handful, its statistics are mostly noise."""
+
+
+ROWS_OF_A_UNIT = 8
+"""A window of a count of rows has a unit of a mixed map for so many of them."""
+
+FEWEST_UNITS = 16
+"""With fewer a curved plane is no better than a flat one, and costs the same trouble."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +71,17 @@ class Window:
         if self.kind == "time":
             return span_text(self.length)
         return str(self.length) if self.kind == "count" else self.kind
+
+    def units(self, most: int) -> int:
+        """How many units of a mixed map, of up to ``most``, it has statistics of: an even number, or none.
+
+        A plane of as many weights as there are rows fits them whatever they are; so a window has a unit for each few of
+        its rows, and a short one none.
+        """
+        if not self.counted:
+            return most
+        units = min(most, self.length // ROWS_OF_A_UNIT // 2 * 2)
+        return units if units >= min(FEWEST_UNITS, most) else 0
 
     @property
     def counted(self) -> bool:
@@ -137,6 +164,20 @@ class WindowLadder:
         """The index of the window that rows leave last; None where they leave none."""
         sliding = {window.length: w for w, window in enumerate(self.windows) if not window.endless}
         return sliding[max(sliding)] if sliding else None
+
+    def units(self, number: int) -> tuple[int, ...]:
+        """How many of so many units of a mixed map each window has statistics of.
+
+        Raises :class:`DefinitionError` where no window has all of them.
+        """
+        units = tuple(window.units(number) for window in self.windows)
+        if (most := max(units)) < number:
+            cure = f"set units = {most}" if most else "leave the map out"
+            raise DefinitionError(
+                f"feature_map.units: the longest window has statistics of {most} units, one for {ROWS_OF_A_UNIT} of its"
+                f" rows, and there are {number}; {cure}, or have a longer window"
+            )
+        return units
 
     @property
     def counted(self) -> bool:

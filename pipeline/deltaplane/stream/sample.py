@@ -178,7 +178,7 @@ class AdmittedSamples:
         """What a plane is asked about the rows, float64[n, D-1], in pieces: raw values, or mapped ones."""
         if self.feature_map.kind == "none":
             return iter([(slice(0, len(self)), self.features)])
-        return ((piece, self.feature_map.values(mapped)) for piece, mapped in self.mapped())
+        return ((piece, self.feature_map.inputs(self.features[piece], mapped)) for piece, mapped in self.mapped())
 
 
 def misplaced(ids: Sequence[str], partition: int, definition: StreamDefinition) -> Flags:

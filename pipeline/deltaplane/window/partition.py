@@ -333,6 +333,7 @@ class Partition:
             self.watermark = max(self.watermark, int(samples.event_times.max()))
         self.watermark = max(self.watermark, watermark)
         self._slots += len(samples)
+        # Such windows have all units of a map.
         parts = moments_of_pieces(samples.mapped(), samples.codes, samples.labels)
         return Statistics(
             self.definition.dimension, {(w, label): part for label, part in parts.items() for w in self._windows}

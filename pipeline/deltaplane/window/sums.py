@@ -2,11 +2,13 @@
 
 Each row enters every window and leaves it again, and multiplying rows is most of what statistics cost. So each product
 is used for every window that it serves. Windows are nested: if two of them take equally many of the same new slots,
-they take the same ones. And the sums of a batch are kept until its rows leave (:mod:`deltaplane.window.kept_sums`).
+they take the same ones. And the sums of a batch are kept until its rows leave (:mod:`deltaplane.window.kept_sums`). Of
+a mixed map short windows have fewer units: their sums are a part of the others'.
 """
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -35,9 +37,16 @@ class WindowSums:
         self._buffer = buffer
         self._edges = edges
         self._windows = range(len(definition.ladder.windows))
-        self._left_last = definition.ladder.left_last
-        sliding = sum(window.kind != "all" for window in definition.ladder.windows)
-        self._known = KnownSums(len(definition.features), sliding)
+        windows, beside = definition.ladder.windows, definition.feature_map.beside
+        # None stands for all that a map makes of a row.
+        self._units = [window.units(definition.feature_map.units) if beside else None for window in windows]
+        self._left_last: dict[int | None, int] = {}
+        self._known: dict[int | None, KnownSums] = {}
+        for units in dict.fromkeys(self._units):
+            sliding = [w for w in self._windows if self._units[w] == units and not windows[w].endless]
+            self._known[units] = KnownSums(len(definition.features), len(sliding))
+            if sliding:
+                self._left_last[units] = max(sliding, key=lambda w: windows[w].length)
 
     def move(
         self,
@@ -63,24 +72,27 @@ class WindowSums:
         slots = np.array(killed, dtype=np.int64)
         taken_out = self.of(slots)
         self._buffer.set_dead(slots)
-        self._known.forget(slots)
+        for known in self._known.values():
+            known.forget(slots)
         return taken_out
 
     def of(self, slots: Int64s) -> Statistics:
         """The statistics, in each window, of those of some slots that are current and inside; multiplied anew."""
         times = self._buffer.times(slots)
-        parts: dict[int, Sums] = {0: {}}
+        parts: dict[tuple[int | None, int], Sums] = {}
         sums: list[Sums] = []
-        for w in self._windows:
+        for w, units in enumerate(self._units):
             inside = slots[self._edges.inside(w, slots, times)]
-            if len(inside) not in parts:
-                parts[len(inside)] = self._product_at(inside)
-            sums.append(parts[len(inside)])
+            at = units, len(inside)
+            if at not in parts:
+                parts[at] = self._product_at(inside, units)
+            sums.append(parts[at])
         return self._of_windows(sums)
 
     def let_go(self, until: int) -> None:
         """Forget the kept sums of slots below ``until``, which are no longer held."""
-        self._known.let_go(until)
+        for known in self._known.values():
+            known.let_go(until)
 
     def _leaving(
         self, statistics: Statistics, first_new: int, watermark: int, killed: Sequence[int], counts: Counter[str]
@@ -93,7 +105,8 @@ class WindowSums:
                 # All that the window held leaves it: these are its statistics.
                 leaving.append(statistics.grams(w))
                 continue
-            sums = self._sums_at(left[left < first_new], last=w == self._left_last)
+            units = self._units[w]
+            sums = self._sums_at(left[left < first_new], units, last=w == self._left_last.get(units))
             if w == edges.longest and sums:
                 counts["expired"] += sum(moments.count for moments in sums.values())
             leaving.append(added(sums, taken_out.grams(w)) if taken_out else sums)
@@ -111,42 +124,51 @@ class WindowSums:
         ]
         if len(insides[edges.longest]) < len(new):
             counts["expired"] += len(new) - len(insides[edges.longest])
-        parts: dict[int, Sums] = {0: {}}
+        parts: dict[tuple[int | None, int], Sums] = {}
         if whole is not None and len(insides[edges.longest]) == len(new):
             # The longest comes first, so that the parts of shorter windows are cut from its sums.
-            parts[len(new)] = self._sums_of_all(first_new, whole)
-        for inside in insides:
-            if len(inside) not in parts:
-                parts[len(inside)] = self._sums_at(inside)
-        return [parts[len(inside)] for inside in insides]
+            for units, sums in self._sums_of_all(first_new, whole).items():
+                parts[units, len(new)] = sums
+        entering = []
+        for inside, units in zip(insides, self._units, strict=True):
+            at = units, len(inside)
+            if at not in parts:
+                parts[at] = self._sums_at(inside, units)
+            entering.append(parts[at])
+        return entering
 
     def _of_windows(self, parts: Sequence[Sums]) -> Statistics:
         """The statistics made of the sums of each window."""
         moments = {(w, label): part for w, sums in enumerate(parts) for label, part in sums.items()}
         return Statistics(self._definition.dimension, moments)
 
-    def _sums_of_all(self, first_new: int, samples: AdmittedSamples) -> Sums:
-        """The sums of new rows that are all current; they are kept for later."""
-        sums = moments_of_pieces(samples.mapped(), self._buffer.codes_from(first_new), self._labels)
-        self._known.keep(first_new, self._buffer.next, sums)
-        return sums
+    def _sums_of_all(self, first_new: int, samples: AdmittedSamples) -> dict[int | None, Sums]:
+        """The sums of new rows that are all current, by the units that windows have; they are kept for later."""
+        whole = moments_of_pieces(samples.mapped(), self._buffer.codes_from(first_new), self._labels)
+        by_units = {}
+        for units, known in self._known.items():
+            dimension = self._definition.dimension if units is None else self._definition.feature_map.beside + units + 1
+            by_units[units] = sums = {label: moments.leading(dimension) for label, moments in whole.items()}
+            known.keep(first_new, self._buffer.next, sums)
+        return by_units
 
-    def _sums_at(self, slots: Int64s, *, last: bool = False) -> Sums:
+    def _sums_at(self, slots: Int64s, units: int | None, *, last: bool = False) -> Sums:
         """The sums of those of some slots that are current; ``last``: nobody will ask for these slots again."""
         if not len(slots):
             return {}
         first, until = int(slots[0]), int(slots[-1]) + 1
         if until - first == len(slots) and (slots[1:] > slots[:-1]).all():
-            return self._known.between(first, until, self._product, last=last)
-        return self._product_at(slots)
+            product = functools.partial(self._product, units=units)
+            return self._known[units].between(first, until, product, last=last)
+        return self._product_at(slots, units)
 
-    def _product(self, first: int, until: int) -> Sums:
+    def _product(self, first: int, until: int, units: int | None) -> Sums:
         """The sums of the current rows among slots ``first`` to before ``until``, multiplied anew."""
-        return self._product_at(np.arange(first, until, dtype=np.int64))
+        return self._product_at(np.arange(first, until, dtype=np.int64), units)
 
-    def _product_at(self, slots: Int64s) -> Sums:
+    def _product_at(self, slots: Int64s, units: int | None) -> Sums:
         """The sums of those of some slots that are current, multiplied anew."""
         slots = slots[self._buffer.current(slots)]
         rows, feature_map = self._buffer.rows(slots), self._definition.feature_map
-        pieces = ((piece, feature_map.apply(rows[piece])) for piece in feature_map.pieces(len(rows)))
+        pieces = ((piece, feature_map.apply(rows[piece], units)) for piece in feature_map.pieces(len(rows)))
         return moments_of_pieces(pieces, self._buffer.codes(slots), self._labels)

@@ -22,6 +22,10 @@ from deltaplane.wire.frame import Fields
 __all__ = ["blend_fields", "blend_of", "trials_fields", "trials_of"]
 
 
+_CURVED = ", curved"
+"""What is behind the weighting of curved candidates beside flat ones. Streams of early versions have none."""
+
+
 def trials_fields(trials: Trials | None) -> Fields | None:
     """The fields of a ``Trials`` record, or None."""
     if trials is None:
@@ -109,13 +113,17 @@ def _check_candidates(target: str, candidates: Candidates) -> None:
 
 
 def _choice_fields(choices: Iterable[Choice]) -> list[Fields]:
-    return [choice._asdict() for choice in choices]
+    return [{"C": choice.C, "weighting": choice.weighting + _CURVED * choice.curved} for choice in choices]
 
 
 def _choices(name: str, fields: Fields) -> tuple[Choice, ...]:
-    choices = tuple(Choice(**choice) for choice in fields["choices"])
-    if not 1 <= len(choices) <= limits.CHOICES or not all(0.0 < choice.C < math.inf for choice in choices):
-        raise WireError(f"{name}: expected 1 to {limits.CHOICES} choices with a C above zero, got {choices[:20]}")
+    choices = tuple(
+        Choice(one["C"], one["weighting"].removesuffix(_CURVED), one["weighting"].endswith(_CURVED))
+        for one in fields["choices"]
+    )
+    most = limits.CANDIDATES_OF_A_WINDOW
+    if not 1 <= len(choices) <= most or not all(0.0 < choice.C < math.inf for choice in choices):
+        raise WireError(f"{name}: expected 1 to {most} choices with a C above zero, got {choices[:20]}")
     return choices
 
 

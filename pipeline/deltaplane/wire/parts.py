@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from deltaplane import limits
 from deltaplane.errors import WireError
 from deltaplane.exact.moments import Moments
-from deltaplane.exact.statistics import Statistics
+from deltaplane.exact.statistics import Dimensions, Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Rebuild, Source
 from deltaplane.wire.frame import Fields
@@ -80,11 +80,13 @@ def statistics_fields(statistics: Statistics) -> list[Fields]:
     ]
 
 
-def statistics_of(name: str, fields: Fields, key: str, dimension: int) -> Statistics:
-    """The statistics of D = ``dimension`` in the field ``key``, as :func:`statistics_fields` wrote them.
+def statistics_of(name: str, fields: Fields, key: str, dimensions: Dimensions) -> Statistics:
+    """The statistics of such dimensions in the field ``key``, as :func:`statistics_fields` wrote them.
 
-    Raises :class:`WireError` for another dimension, or for what :func:`statistics_fields` never writes.
+    Raises :class:`WireError` for other dimensions, or for what :func:`statistics_fields` never writes.
     """
+    by_window = (dimensions,) if isinstance(dimensions, int) else dimensions
+    dimension = max(by_window)
     if fields["dimension"] != dimension:
         raise WireError(
             f"{name}: expected statistics of dimension {dimension}, got {fields['dimension']};"
@@ -99,7 +101,8 @@ def statistics_of(name: str, fields: Fields, key: str, dimension: int) -> Statis
             raise WireError(f"{name}: class {at[1]!r} of window {at[0]} is there twice, expected once")
         check_name(name, "a class", at[1], limits.CLASS_BYTES)
         try:
-            parts[at] = Moments.from_bytes(dimension, part["entries"])
+            # Of a window that a stream has not, nobody takes them: that is for the definition to say.
+            parts[at] = Moments.from_bytes(by_window[min(at[0], len(by_window) - 1)], part["entries"])
         except ValueError as fault:
             raise WireError(f"{name}: {fault}") from fault
     return Statistics(dimension, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltaplane import limits
+from deltaplane.exact.statistics import Dimensions
 from deltaplane.log.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.log.records import Checkpoint
 from deltaplane.wire.aims import read_tallied, with_scores, write_tallied
@@ -104,8 +105,8 @@ def write_delta(delta: Delta) -> bytes:
     return write_tallied(delta.trials, _write_labelled(delta.labels, message))
 
 
-def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | SourceOrder:
-    """The record in a message of the deltas topic, with statistics of D = ``dimension``. Raises :class:`WireError`."""
+def read_claim_or_delta(data: bytes | None, dimensions: Dimensions) -> Claim | Delta | SourceOrder:
+    """The record in a message of the deltas topic, with statistics of such dimensions. Raises :class:`WireError`."""
     data, topics = _read_anchored(data)
     data, tallied = read_tallied(data) if topics is None else (data, None)
     if topics is None:
@@ -126,7 +127,7 @@ def read_claim_or_delta(data: bytes | None, dimension: int) -> Claim | Delta | S
         stream_fingerprint=fields["stream_fingerprint"],
         tile=Tile(*(fields[key] for key in Tile.__dataclass_fields__)),
         rebuild=rebuild_of(name, fields),
-        change=statistics_of(name, fields, "change", dimension),
+        change=statistics_of(name, fields, "change", dimensions),
         scores=scores_of(name, fields),
         scored_by=fields["scored_by"],
         counts=counts_of(name, fields, "counts"),
@@ -164,8 +165,8 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
     return _write_anchored(state.topics, _write_labelled(state.labels, message))
 
 
-def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
-    """The ``Checkpoint`` in a message, with statistics of D = ``dimension``. Raises :class:`WireError`."""
+def read_checkpoint(data: bytes | None, dimensions: Dimensions) -> Checkpoint:
+    """The ``Checkpoint`` in a message, with statistics of such dimensions. Raises :class:`WireError`."""
     data, topics = _read_anchored(data)
     name, fields, labels = _read_labelled(data, "checkpoint", ())
     positions = ("sequence", "samples_position", "retirements_position", "next_offset")
@@ -173,7 +174,7 @@ def read_checkpoint(data: bytes | None, dimension: int) -> Checkpoint:
     check_name(name, "an owner", fields["owner"], limits.NAME_BYTES)
     state = SourceState(
         source=source_of(name, fields),
-        statistics=statistics_of(name, fields, "statistics", dimension),
+        statistics=statistics_of(name, fields, "statistics", dimensions),
         owner=fields["owner"],
         sequence=fields["sequence"],
         samples_position=fields["samples_position"],

@@ -97,9 +97,9 @@ class PlaneOptions:
 
     panel: ClassVar[str] = "The plane"
 
-    feature_map: Annotated[str | None, typer.Option(help="none (default), hidden or fourier: a curved boundary.")] = (
-        None
-    )
+    feature_map: Annotated[
+        str | None, typer.Option(help="none (default), auto (mixed), hidden, fourier: a curved boundary.")
+    ] = None
     units: Annotated[int | None, typer.Option(help="Features that the map makes; 200 by default.")] = None
     sigma: Annotated[float | None, typer.Option(help="Width of its kernel, in standardized units.")] = None
     prior: Annotated[Path | None, typer.Option(help="JSON of an earlier model that new planes are drawn to.")] = None

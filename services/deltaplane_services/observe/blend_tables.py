@@ -19,6 +19,7 @@ def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[
     """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes.
 
     Where something else than the G-mean is asked for, one threshold is found for the whole plane: no shares by cut.
+    Of a mixed map, by boundary, flat or curved, too.
     """
     if leaning is None:
         return None
@@ -31,11 +32,14 @@ def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[
     table = {name: dict(zip(names, values.tolist(), strict=True)) for name, (names, values) in by.items()}
     of_c: dict[str, float] = {}
     of_weighting: dict[str, float] = {}
+    of_map = {"flat": 0.0, "curved": 0.0}
     for choice, share in zip(leaning.choices, by_choice, strict=True):
+        of_map["curved" if choice.curved else "flat"] += share
         of_c[f"{choice.C:g}"] = of_c.get(f"{choice.C:g}", 0.0) + share
         of_weighting[choice.weighting] = of_weighting.get(choice.weighting, 0.0) + share
     shares_of = {"windows": table["windows"], "C": of_c, "weightings": of_weighting}
-    return shares_of | ({"cuts": table["cuts"]} if definition.objective == GMEAN else {})
+    by_map = {"boundaries": of_map} if definition.feature_map.beside else {}
+    return shares_of | ({"cuts": table["cuts"]} if definition.objective == GMEAN else {}) | by_map
 
 
 def objective_table(objective: Objective, model: Model, positive: str | None) -> dict[str, Any]:

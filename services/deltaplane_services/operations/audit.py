@@ -211,7 +211,7 @@ def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:
         low, end = central.bounds(DELTAS, partition)
         for record in central.read(DELTAS, partition, low, end):
             try:
-                if isinstance(read_claim_or_delta(record.value, definition.dimension), SourceOrder):
+                if isinstance(read_claim_or_delta(record.value, definition.dimensions), SourceOrder):
                     return True
             except WireError:
                 continue

@@ -12,7 +12,7 @@ from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError, DefinitionMismatch, WireError
 from deltaplane.exact.refit import Refit, refit_grid
-from deltaplane.maps.feature_maps import SCALE_LARGEST, SCALE_SMALLEST
+from deltaplane.maps.standards import SCALE_LARGEST, SCALE_SMALLEST
 from deltaplane.stream.component_tables import grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.messages import SAMPLES, Record, read_published_samples

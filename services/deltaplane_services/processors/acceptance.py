@@ -43,7 +43,7 @@ def judged(
     """
     for record in records:
         try:
-            change = read_change(record, definition.dimension)
+            change = read_change(record, definition.dimensions)
             verdict = rule(record, change)
         except (WireError, DefinitionMismatch, StateMismatch) as fault:
             skipped(record, fault)

@@ -67,7 +67,7 @@ class MergerProcessor:
         newest: dict[Source, Checkpoint] = {}
         log_times: dict[Source, int] = {}
         for record in checkpoints:
-            checkpoint = read_checkpoint(record.value, self.definition.dimension)
+            checkpoint = read_checkpoint(record.value, self.definition.dimensions)
             self._check(checkpoint.stream_fingerprint, f"checkpoint of source {checkpoint.state.source}")
             known = newest.get(checkpoint.state.source)
             if known is None or checkpoint.next_offset > known.next_offset:

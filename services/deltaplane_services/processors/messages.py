@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from deltaplane import limits
+from deltaplane.exact.statistics import Dimensions
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
@@ -160,11 +161,11 @@ class Output:
     then: tuple[Outgoing, ...] = field(default=())
 
 
-def read_change(record: Record, dimension: int) -> Claim | Delta | SourceOrder:
-    """The change in a record of the deltas topic, with statistics of D = ``dimension``. Raises :class:`WireError`."""
+def read_change(record: Record, dimensions: Dimensions) -> Claim | Delta | SourceOrder:
+    """The change in a record of the deltas topic, with statistics of such dimensions. Raises :class:`WireError`."""
     if isinstance(record.meaning, Delta):
         return record.meaning
-    return read_claim_or_delta(record.value, dimension)
+    return read_claim_or_delta(record.value, dimensions)
 
 
 def read_published_model(record: Record) -> Model:

@@ -24,7 +24,7 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
     asked for after the record was read.
     """
     try:
-        checkpoint = read_checkpoint(record.value, definition.dimension)
+        checkpoint = read_checkpoint(record.value, definition.dimensions)
         where = f"checkpoint of source {checkpoint.state.source}"
         check_state(where, checkpoint.state, definition.plane_grid.range)
         check_declared(definition, checkpoint.state)

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
 from deltaplane.stream.column_tables import encoder_of
-from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table
+from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, ladder_of
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.table_values import strings
+from deltaplane.table_values import strings, whole
 from deltaplane_services.definition_file.definition_tables import Tables, lay_over, missing_values_of
 from deltaplane_services.readers import MISSING, Decide, ReaderOptions
 
@@ -212,7 +213,12 @@ def _fitted(tables: Tables, first: Floats) -> Tables:
     if "steps" not in tables.get("grid", {}):
         tables = lay_over(tables, "grid", **grid_table(fit_grid(first)))
     grid = grid_of(tables["grid"], first.shape[1])
-    return lay_over(tables, "feature_map", **fit_feature_map(tables.get("feature_map", {}), grid, first))
+    table = tables.get("feature_map", {})
+    if table.get("kind") != "auto":
+        return lay_over(tables, "feature_map", **fit_feature_map(table, grid, first))
+    partitions = whole(tables.get("partitions", 1), "partitions")
+    ladder = ladder_of(tables.get("window", {}), partitions, limits.WINDOWS)
+    return {**tables, "feature_map": fit_feature_map(table, grid, first, ladder)}
 
 
 def complete_definition(options: ReplayOptions, features: tuple[str, ...], first: Floats | None) -> StreamDefinition:

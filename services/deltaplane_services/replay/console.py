@@ -40,7 +40,7 @@ SMALLEST_SHARE_SHOWN = 0.05
 REASONS_SHOWN = 12
 LABELS_SHOWN = 12
 COLUMNS_SHOWN = 40
-SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut"}
+SHARES_OF = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut", "boundaries": "boundary"}
 
 
 class Console:

@@ -150,7 +150,13 @@ def _sigmas(run: Run, shown: Sequence[str]) -> Chart:
     return _along(run, "sigmas", "Class weights σ", note, panels, values)
 
 
-SHARE_OF = {"windows": "window {}", "C": "C = {}", "weightings": "weighting: {}", "cuts": "cut: {}"}
+SHARE_OF = {
+    "windows": "window {}",
+    "C": "C = {}",
+    "weightings": "weighting: {}",
+    "cuts": "cut: {}",
+    "boundaries": "{} boundary",
+}
 """How a choice of the automatic mode is called, by its kind."""
 
 

@@ -1,0 +1,54 @@
+"""Which windows, and which choices, are solved together: those that are alike, as many as the cache holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from deltaplane.errors import SolveRefused
+from deltaplane.exact.blocks import tiles
+from deltaplane.exact.grid import Grid
+from deltaplane.solve.solver import Grams, live_counts
+from deltaplane.solve.solver_options import SolverOptions
+
+__all__ = ["by_penalty", "solved_together"]
+
+_ENTRIES_AT_ONCE = 2**17
+"""Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
+
+
+def solved_together(
+    ladder: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
+) -> tuple[list[list[int]], list[str]]:
+    """Windows that are solved together, since the same classes are live in them, and why others have no plane.
+
+    Windows so long that their sums need more than a word stay by themselves: the arithmetic of others is faster.
+    """
+    alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
+    refusals = []
+    for window, grams in enumerate(ladder):
+        if window not in left_out:
+            try:
+                classes = tuple(live_counts(grams, grid, positive))
+                narrow = all(grams[label].narrow for label in classes)
+                alike.setdefault((narrow, classes), []).append(window)
+            except SolveRefused as refused:
+                refusals.append(str(refused))
+    together = []
+    for (_, classes), windows in alike.items():
+        entries = 2 * len(classes) * (grid.features + 1) ** 2
+        together += [windows[part] for part, _ in tiles(len(windows), 1, entries, _ENTRIES_AT_ONCE)]
+    return together, refusals
+
+
+def by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, list[int], list[float]]]:
+    """Choices that differ in C alone, together, as they are solved: the first one's options, all places, and all C."""
+    groups: list[tuple[SolverOptions, list[int], list[float]]] = []
+    for choice, each in enumerate(options):
+        but_for_c = {**vars(each), "C": None}
+        alike = next((group for group in groups if {**vars(group[0]), "C": None} == but_for_c), None)
+        if alike is None:
+            groups.append((each, [choice], [each.C]))
+        else:
+            alike[1].append(choice)
+            alike[2].append(each.C)
+    return groups
