@@ -32,7 +32,8 @@ from deltaplane.solve.score_histograms import BINS, EDGES, ScoreHistory
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.trials import Choice, Trials
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
 from deltaplane.stream.placement import PARTITIONERS
 from deltaplane.stream.sample import Retirement, Samples

@@ -18,7 +18,8 @@ from deltaplane.log.delta import Rebuild
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.reference import Reference
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
 from deltaplane.stream.sample import AdmittedSamples, Retirement, Samples, admit
 from deltaplane.window.partition import Partition, Step

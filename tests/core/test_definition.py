@@ -23,7 +23,8 @@ from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Source, SourceState, check_state
 from deltaplane.log.records import Checkpoint
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import explained
 from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
 from deltaplane.table_values import Tables

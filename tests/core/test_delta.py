@@ -24,7 +24,7 @@ from deltaplane.log.delta import (
     check_declared,
 )
 from deltaplane.log.merger import Merger
-from deltaplane.stream.definition import ClassDefinition
+from deltaplane.stream.class_definition import ClassDefinition
 from strategies_streams import definition_of
 
 SOURCE = Source("here", 3)

@@ -17,7 +17,8 @@ from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, Sou
 from deltaplane.log.merger import Merger, of_largest, told_apart
 from deltaplane.log.model import Model
 from deltaplane.solve.solver import solve
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model, write_model
 from golden.wire_examples import same
 from strategies_streams import definition_of

@@ -11,7 +11,7 @@ import pytest
 from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.model import Model
-from deltaplane.stream.definition import ClassDefinition
+from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane.wire import read_model, write_model
 from golden.wire_examples import MODEL, MODEL_BLENDED, MODEL_OF_THREE, MODEL_REFUSED, PLANE, with_fields

@@ -21,7 +21,7 @@ from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.score_histograms import BINS, EDGES, SCORE_BYTES
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.trials import Choice, Trials
-from deltaplane.stream.definition import ClassDefinition
+from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.wire import read_claim_or_delta, read_model, write_delta, write_model
 from golden.wire_examples import EXAMPLES, with_fields
 

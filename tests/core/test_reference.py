@@ -11,7 +11,7 @@ from deltaplane import limits
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.reference import Reference, exact_moments
-from deltaplane.stream.definition import ClassDefinition
+from deltaplane.stream.class_definition import ClassDefinition
 from strategies_streams import Row, definition_of, samples_of
 
 ROWS = [Row(name, "x", (float(at),), time=10 * at) for at, name in enumerate("abcdef")]

@@ -13,7 +13,8 @@ import strategies
 from deltaplane import limits
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
 from deltaplane.stream.sample import Samples, admit
 

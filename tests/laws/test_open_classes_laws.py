@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, Source, SourceState, accept
 from deltaplane.reference import Reference
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples, admit
 from deltaplane.wire import read_claim_or_delta, read_samples, write_sample_batch
 from deltaplane_services.processors.messages import SAMPLES, Record

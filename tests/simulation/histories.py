@@ -15,7 +15,8 @@ from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.reference import Reference
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.objectives import GMEAN, Objective
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.placement import Partitioner
 from deltaplane.wire import read_dead_letter, read_model, read_receipt
 from deltaplane_services.processors.messages import (

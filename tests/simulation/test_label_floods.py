@@ -12,7 +12,8 @@ from crashing_runner import CrashingRunner
 from deltaplane import limits
 from deltaplane.log.confusion import Confusion
 from deltaplane.reference import Reference
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_dead_letter, read_model, write_sample_batch
 from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.processors.messages import DEAD_LETTERS, MODELS, SAMPLES, Outgoing

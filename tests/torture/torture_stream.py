@@ -16,7 +16,8 @@ from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.reference import Reference
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window, WindowLadder
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import read_dead_letter, read_model, write_retirement, write_sample_batch

@@ -20,7 +20,8 @@ from deltaplane.log.delta import Delta
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.trials import Choice, Trials
-from deltaplane.stream.definition import ClassDefinition, StreamDefinition
+from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, WindowLadder
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta, write_sample_batch
