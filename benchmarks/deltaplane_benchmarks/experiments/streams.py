@@ -17,10 +17,12 @@ from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
 from deltaplane.log.delta import Delta
+from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.class_definition import ClassDefinition
+from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, WindowLadder
 from deltaplane.stream.sample import Samples
@@ -28,12 +30,14 @@ from deltaplane.wire import read_claim_or_delta, write_sample_batch
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Cell, Chart, Column, Exhibit, Series, Target
+from deltaplane_benchmarks.peers.no_change import last_known
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
 
 __all__ = [
     "COLUMNS",
     "EXPERIMENT",
+    "LOST_TO_CURVED",
     "MOST_OF_ALL",
     "NOTE",
     "QUICK_ROWS",
@@ -42,12 +46,14 @@ __all__ = [
     "Outcome",
     "StreamTask",
     "definition_of",
+    "no_change",
     "run",
     "run_stream",
 ]
 
 QUICK_ROWS = 20_000
 TOLERANCE = 0.01
+LOST_TO_CURVED = 0.003
 MOST_OF_ALL = 0.99
 
 
@@ -92,6 +98,7 @@ class Outcome:
     choices: tuple[Choice, ...]
     rows: int
     seconds: float
+    cpu_seconds: float
 
     def best(self, weighting: str) -> tuple[float, str]:
         """The best fixed choice with a weighting, and its name."""
@@ -100,13 +107,17 @@ class Outcome:
         return float(self.fixed[w, of[c]]), f"window {self.windows[w]}, C {self.choices[of[c]].C:g}"
 
 
-def definition_of(data: DataSet, task: StreamTask) -> StreamDefinition:
-    """The stream as ``replay`` defines it without a flag."""
+def definition_of(data: DataSet, task: StreamTask, *, curved: bool = False) -> StreamDefinition:
+    """The stream as ``replay`` defines it without a flag, or with ``--feature-map auto``."""
+    first, ladder = data.features[:GRID_FIT_ROWS], WindowLadder.automatic(AUTOMATIC_LONGEST)
+    grid = fit_grid(first)
+    mapped = feature_map_of(fit_feature_map({"kind": "auto"}, grid, first, ladder), grid.features) if curved else NO_MAP
     return StreamDefinition(
         name="bench",
         features=tuple(f"x{column}" for column in range(data.features.shape[1])),
-        grid=fit_grid(data.features[:GRID_FIT_ROWS]),
-        ladder=WindowLadder.automatic(AUTOMATIC_LONGEST),
+        grid=grid,
+        feature_map=mapped,
+        ladder=ladder,
         solver=SolverOptions(C=AUTOMATIC_C[1]),
         classes=ClassDefinition(positive=task.positive),
         choices=AUTOMATIC_C,
@@ -114,14 +125,14 @@ def definition_of(data: DataSet, task: StreamTask) -> StreamDefinition:
     )
 
 
-def run_stream(data: DataSet, task: StreamTask) -> Outcome:
-    """Send the rows through the embedded pipeline, a chunk a round."""
-    definition = definition_of(data, task)
+def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outcome:
+    """Send the rows through the embedded pipeline, a chunk a round; if ``curved``, through the mixed map as well."""
+    definition = definition_of(data, task, curved=curved)
     runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, keep_log=True))
     features, labels = data.features[: task.most_rows], data.labels[: task.most_rows]
     table, codes = np.unique(labels, return_inverse=True)
     total: Trials | None = None
-    begin, position = time.perf_counter(), 0
+    begin, cpu, position = time.perf_counter(), time.process_time(), 0
     for start in range(0, len(features), task.chunk):
         rows = slice(start, min(start + task.chunk, len(features)))
         samples = _samples(features[rows], tuple(table.tolist()), codes[rows].astype(np.int32), start)
@@ -142,7 +153,18 @@ def run_stream(data: DataSet, task: StreamTask) -> Outcome:
         choices=definition.choices_tried,
         rows=len(features),
         seconds=time.perf_counter() - begin,
+        cpu_seconds=time.process_time() - cpu,
     )
+
+
+def no_change(data: DataSet, task: StreamTask) -> float:
+    """The G-mean of whoever guesses, for each row of a chunk, the last label of the chunk before; of two classes."""
+    flags = data.labels[: task.most_rows].astype(str) == task.positive
+    guesses = last_known(flags, task.chunk)
+    truths, guesses = flags[task.chunk :], guesses[task.chunk :]
+    with np.errstate(invalid="ignore"):
+        recalls = [np.mean(guesses[truths == side] == side) for side in (True, False)]
+    return float(np.sqrt(np.prod(recalls)))
 
 
 def _gmeans(total: Trials) -> Floats:
@@ -162,7 +184,10 @@ def _samples(rows: Floats, table: tuple[str, ...], codes: Int32s, at: int) -> Sa
 COLUMNS = (
     Column("stream"),
     Column("rows", ",d"),
+    Column("NoChange", ".4f"),
     Column("automatic", ".4f"),
+    Column("with curved", ".4f"),
+    Column("times the processor time", ".1f"),
     Column("best fixed in hindsight", ".4f"),
     Column("which"),
     Column("worst fixed", ".4f"),
@@ -181,14 +206,20 @@ def run(bench: Bench) -> list[Exhibit]:
             continue
         bench.say(f"stream {task.name}")
         quick = bench.settings.quick
-        outcome = run_stream(data, replace(task, most_rows=min(task.most_rows, QUICK_ROWS)) if quick else task)
-        rows.append(_row(task, outcome))
+        shown = replace(task, most_rows=min(task.most_rows, QUICK_ROWS)) if quick else task
+        outcome = run_stream(data, shown)
+        curved = None if task.positive is None else run_stream(data, shown, curved=True)
+        rows.append(_row(data, shown, outcome, curved))
         sources.append(f"{data.name}: {data.source} {data.note}".strip())
         if task.positive is not None:
             best = max(outcome.best("inverse")[0], outcome.best("none")[0])
             text = f"{task.name}: automatic within {TOLERANCE} of the best fixed choice in hindsight, weighted or not"
             targets.append(Target(text, outcome.blend >= best - TOLERANCE, f"{outcome.blend:.4f} against {best:.4f}"))
             charts.append(_chart(task, outcome))
+        if curved is not None:
+            text = f"{task.name}: with curved candidates not more than {LOST_TO_CURVED} below those without"
+            met = curved.blend >= outcome.blend - LOST_TO_CURVED
+            targets.append(Target(text, met, f"{curved.blend:.4f} against {outcome.blend:.4f}"))
         if task.trial is not None and not quick:
             text = f"{task.name}: not more than {TOLERANCE} below the trial"
             met = outcome.blend >= task.trial - TOLERANCE
@@ -212,18 +243,22 @@ def run(bench: Bench) -> list[Exhibit]:
 
 NOTE = (
     "Test, then train. The best fixed choice is known only when the stream is over; the automatic mode knows nothing"
-    " beforehand. Of several classes no fixed choice is shown: their candidates are scored one against the rest."
+    " beforehand. NoChange guesses the last label known, which is that of the chunk before. *With curved* is the"
+    " automatic mode with `--feature-map auto`, and what it costs. Of several classes no fixed choice is shown: their"
+    " candidates are scored one against the rest."
 )
 
 
-def _row(task: StreamTask, outcome: Outcome) -> tuple[Cell, ...]:
+def _row(data: DataSet, task: StreamTask, outcome: Outcome, curved: Outcome | None) -> tuple[Cell, ...]:
     speed = outcome.rows / outcome.seconds
-    if task.positive is None:
-        return (task.name, outcome.rows, outcome.blend, None, "", None, None, task.trial, speed)
+    if curved is None:
+        return (task.name, outcome.rows, None, outcome.blend, None, None, None, "", None, None, task.trial, speed)
     best, which = outcome.best("inverse")
     weighted = [at for at, choice in enumerate(outcome.choices) if choice.weighting == "inverse"]
     worst, unweighted = float(np.nanmin(outcome.fixed[:, weighted])), outcome.best("none")[0]
-    return (task.name, outcome.rows, outcome.blend, best, which, worst, unweighted, task.trial, speed)
+    times = curved.cpu_seconds / outcome.cpu_seconds
+    ours = (no_change(data, task), outcome.blend, curved.blend, times)
+    return (task.name, outcome.rows, *ours, best, which, worst, unweighted, task.trial, speed)
 
 
 def _chart(task: StreamTask, outcome: Outcome) -> Chart:
