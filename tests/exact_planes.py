@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from deltaplane.arrays import Flags, Floats, Placed
+from deltaplane.arrays import Flags, Floats, Quantized
 from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver_options import SolverOptions
 
@@ -15,15 +15,16 @@ as_fractions = np.vectorize(Fraction, otypes=[object])
 
 
 def exact_plane(
-    placed: Placed, own: Flags, grid: Grid, options: SolverOptions, times: Sequence[int] | None = None
+    quantized: Quantized, own: Flags, grid: Grid, options: SolverOptions, times: Sequence[int] | None = None
 ) -> Floats:
     """[w; b] in raw units, in rational arithmetic, rounded at the very end; for inverse weights or none.
 
-    ``placed`` are grid rows [n, d], each of them there so many ``times``; ``own`` says which are of the positive side.
+    ``quantized`` are grid rows [n, d], each of them there so many ``times``; ``own`` says which are of the positive
+    side.
     """
     often = as_fractions(np.ones(len(own)) if times is None else np.array(times, dtype=np.float64))
     rows = often.sum()
-    X = as_fractions(grid.offsets) + as_fractions(grid.steps) * as_fractions(placed)
+    X = as_fractions(grid.offsets) + as_fractions(grid.steps) * as_fractions(quantized)
     middle, spread = as_fractions(np.zeros(X.shape[1])), as_fractions(np.ones(X.shape[1]))
     if options.standardize:
         middle = (often[:, None] * X).sum(axis=0) / rows

@@ -28,13 +28,13 @@ from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.candidates import Blend, Candidates
 from deltaplane.solve.objectives import Objective
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.score_histograms import BINS, EDGES, ScoreHistory
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window, WindowKind
 from deltaplane.stream.placement import PARTITIONERS
 from deltaplane.stream.sample import Retirement, Samples
 
@@ -136,7 +136,7 @@ def confusions() -> st.SearchStrategy[Confusion]:
 
 
 @st.composite
-def ladders(draw: st.DrawFn, partitions: int = 1) -> WindowLadder:
+def ladders(draw: st.DrawFn, partitions: int = 1) -> NestedWindows:
     """One to three windows of one kind, and perhaps one over everything."""
     kinds: list[WindowKind] = ["count", "time"]
     kind = draw(st.sampled_from(kinds))
@@ -147,7 +147,7 @@ def ladders(draw: st.DrawFn, partitions: int = 1) -> WindowLadder:
     counts = [window.length for window in windows if window.kind == "count"]
     pane = draw(st.integers(1, min(counts, default=1)))
     keep = draw(st.booleans()) if all(window.kind == "all" for window in windows) else True
-    return WindowLadder(tuple(windows), pane, keep)
+    return NestedWindows(tuple(windows), pane, keep)
 
 
 @st.composite
@@ -208,7 +208,7 @@ def definitions(draw: st.DrawFn) -> StreamDefinition:
         name=draw(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,20}", fullmatch=True)),
         features=tuple(features),
         grid=draw(grids(len(features))),
-        ladder=draw(ladders(partitions)),
+        nested_windows=draw(ladders(partitions)),
         classes=classes,
         missing=draw(st.sampled_from(["refuse", "offset"])),
         partitions=partitions,
@@ -287,7 +287,7 @@ def claims() -> st.SearchStrategy[Claim]:
 
 
 @st.composite
-def trials(draw: st.DrawFn) -> Trials:
+def prequential_counts(draw: st.DrawFn) -> PrequentialCounts:
     """What candidates of any windows and choices of C made of some rows."""
     choices = tuple(draw(st.lists(st.builds(Choice, st.floats(1e-9, 1e9), TEXTS), min_size=1, max_size=3)))
     shape = (draw(st.integers(1, 3)), len(choices))
@@ -301,7 +301,7 @@ def trials(draw: st.DrawFn) -> Trials:
     if tallied and rows:
         planes = shape[0] * shape[1] + 1
         scores = {label: np.full((planes, 2, BINS), draw(st.integers(0, 2**40)), np.int64) for label in rows}
-    return Trials(choices, hits, rows, scores)
+    return PrequentialCounts(choices, hits, rows, scores)
 
 
 @st.composite
@@ -353,7 +353,7 @@ def deltas(dimension: int) -> st.SearchStrategy[Delta]:
         scores=confusions(),
         scored_by=POSITIONS,
         counts=tallies(),
-        trials=st.none() | trials(),
+        prequential_counts=st.none() | prequential_counts(),
         labels=admitted_labels(),
     )
 

@@ -20,7 +20,7 @@ from deltaplane.reference import Reference
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.sample import AdmittedSamples, Retirement, Samples, admit
 from deltaplane.window.partition import Partition, Step
 from deltaplane.window.sliding import NO_WATERMARK
@@ -57,7 +57,7 @@ def definition_of(
         name="stream",
         features=tuple(f"f{index}" for index in range(features)),
         grid=Grid(np.ones(features), np.zeros(features)),
-        ladder=WindowLadder(tuple(Window.parse(text) for text in windows), pane_rows, keep_rows),
+        nested_windows=NestedWindows(tuple(Window.parse(text) for text in windows), pane_rows, keep_rows),
         solver=SolverOptions(),
         classes=classes or ClassDefinition(),
         partitions=partitions,
@@ -201,8 +201,8 @@ MIXED = FeatureMap("mixed", 2, 9, 1.0, (0, 1), (2.0, 500.0))
 
 def fitting(feature_map: FeatureMap, windows: Sequence[str]) -> FeatureMap:
     """The map, or none where no window has its units."""
-    ladder = map(Window.parse, windows)
-    return feature_map if not feature_map.beside or any(w.units(2) == 2 for w in ladder) else NO_MAP
+    nested_windows = map(Window.parse, windows)
+    return feature_map if not feature_map.beside or any(w.units(2) == 2 for w in nested_windows) else NO_MAP
 
 
 # Strategies ----------------------------------------------------------------------------------------------------------
@@ -217,7 +217,7 @@ VALUES = st.sampled_from([0.0, 1.0, -1.0, 3.0, 1000.0, 2.0**29, -(2.0**30) + 1.0
 
 @st.composite
 def definitions(draw: st.DrawFn) -> StreamDefinition:
-    """A stream with one window or a ladder of them, sliding by the sample or in panes."""
+    """A stream with one window or several that are nested, sliding by the sample or in panes."""
     kind = draw(st.sampled_from(["count", "time", "all"]))
     lengths = draw(st.lists(st.integers(1, 12), min_size=1, max_size=3, unique=True))
     windows = [f"{length}ms" if kind == "time" else str(length) for length in lengths]

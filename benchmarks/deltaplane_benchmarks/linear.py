@@ -44,9 +44,9 @@ def coded(labels: Texts) -> tuple[Int32s, list[str]]:
 
 def statistics_of_codes(rows: Floats, codes: Int32s, names: list[str], grid: Grid) -> Statistics:
     """The same for labels given as indices into ``names``."""
-    placed, inside = grid.place(rows)
+    quantized, inside = grid.quantize(rows)
     assert inside.all(), "a benchmark's grid is fitted on all of its rows"
-    moments = moments_by_class(placed, codes, names)
+    moments = moments_by_class(quantized, codes, names)
     return Statistics(rows.shape[1] + 1, {(0, label): value for label, value in moments.items()})
 
 

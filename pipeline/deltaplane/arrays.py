@@ -20,8 +20,8 @@ __all__ = [
     "Int64s",
     "Integers",
     "Labels",
-    "Placed",
     "Positions",
+    "Quantized",
     "Steps",
     "Texts",
     "UInt8s",
@@ -61,5 +61,5 @@ Codes = npt.NDArray[np.int32] | npt.NDArray[np.int16]
 Steps = npt.NDArray[np.int32 | np.int64]
 """Grid rows [n, d] as a grid places them: int32 where all are narrow, ``|q| < 2**30``, else int64, ``|q| < 2**45``."""
 
-Placed = npt.NDArray[np.float64 | np.int32 | np.int64]
+Quantized = npt.NDArray[np.float64 | np.int32 | np.int64]
 """Grid rows [n, d]: integers as of :data:`Steps`, and float64 where they are about to be multiplied."""

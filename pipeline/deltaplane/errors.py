@@ -19,7 +19,7 @@ __all__ = [
     "LogReplaced",
     "RowsRefused",
     "SolveRefused",
-    "SourceBarred",
+    "SourceRemoved",
     "StateMismatch",
     "TableMismatch",
     "WireError",
@@ -77,7 +77,7 @@ class StateMismatch(DeltaplaneError):
     """Two states that must be the same integers are not."""
 
 
-class SourceBarred(DeltaplaneError):
+class SourceRemoved(DeltaplaneError):
     """A source was removed from the stream and comes back unasked."""
 
 

@@ -114,7 +114,7 @@ CLASSES = 1024
 many labels or, if that is fewer, as many as fit a message."""
 
 WINDOWS = 16
-"""Windows nested in one ladder."""
+"""Nested windows of one stream."""
 
 CHOICES_OF_C = 16
 """Choices of C among the candidates of the automatic mode."""
@@ -153,11 +153,11 @@ had been meant in another unit, is said to look like that unit."""
 ID_BYTES = 256
 """Bytes of a sample id in UTF-8. Ids are held in memory for every live row."""
 
-KNOWN_SUMS_SHARE = 1 / 8
+KEPT_SUMS_SHARE = 1 / 8
 """Sums of a run of slots are kept where they take no more of the memory of its rows than this, for each window."""
 
 KNOWN_SUMS_WINDOWS = 6
-"""Windows of a ladder for which sums may be larger; more windows share the same ones."""
+"""Nested windows for which sums may be larger; more windows share the same ones."""
 
 BATCH_ID_BYTES = 2**16 - 1
 """Bytes of an id that a batch carries: longer ids than are admitted, so that they are dead-lettered like other bad

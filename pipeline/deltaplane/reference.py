@@ -35,7 +35,7 @@ class LiveRow:
 
     id: str
     label: str
-    placed: Int64s
+    quantized: Int64s
     event_time: int
 
 
@@ -51,11 +51,15 @@ class Reference:
         self.watermark = NO_WATERMARK
         self._retired: set[str] = set()
         self._last: list[dict[str, LiveRow]] = [{} for _ in range(definition.partitions)]
-        longest = max((w.length for w in definition.ladder.windows if w.kind == "count"), default=0)
-        everything = any(w.kind != "count" for w in definition.ladder.windows)
+        longest = max((w.length for w in definition.nested_windows.windows if w.kind == "count"), default=0)
+        everything = any(w.kind != "count" for w in definition.nested_windows.windows)
         self._recent: list[deque[LiveRow]] = [
             # A pane may keep up to its length of rows beyond the window.
-            deque(maxlen=None if everything else longest // definition.partitions + 1 + definition.ladder.pane_rows)
+            deque(
+                maxlen=None
+                if everything
+                else longest // definition.partitions + 1 + definition.nested_windows.pane_rows
+            )
             for _ in range(definition.partitions)
         ]
         self._seen = [0] * definition.partitions
@@ -69,9 +73,9 @@ class Reference:
         if self.definition.missing == "offset":
             values = np.where(np.isnan(values), grid.offsets, values)
         with np.errstate(invalid="ignore", over="ignore"):
-            placed = np.rint((values - grid.offsets) / grid.steps)
-        fits = [bool((np.abs(row) < grid.range).all()) for row in placed]
-        timed = self.definition.ladder.timed
+            quantized = np.rint((values - grid.offsets) / grid.steps)
+        fits = [bool((np.abs(row) < grid.range).all()) for row in quantized]
+        timed = self.definition.nested_windows.timed
         for row, sample_id in enumerate(samples.ids):
             raw_label = samples.label_table[samples.label_codes[row]]
             label = classes.class_of(raw_label)
@@ -87,21 +91,21 @@ class Reference:
                 if len(self._labels[partition]) == self.definition.most_classes:
                     continue
                 self._labels[partition].add(label)
-            self._add_row(partition, LiveRow(sample_id, label, placed[row].astype(np.int64), time))
+            self._add_row(partition, LiveRow(sample_id, label, quantized[row].astype(np.int64), time))
 
     def _add_row(self, partition: int, row: LiveRow) -> None:
         self.watermark = max(self.watermark, row.event_time)
         self._seen[partition] += 1
-        if any(window.kind == "count" for window in self.definition.ladder.windows):
+        if any(window.kind == "count" for window in self.definition.nested_windows.windows):
             self._recent[partition].append(row)
-        if any(window.kind != "count" for window in self.definition.ladder.windows):
+        if any(window.kind != "count" for window in self.definition.nested_windows.windows):
             # A later version takes the place of an earlier one even if it is itself outside the window.
             self._last[partition].pop(row.id, None)
             self._last[partition][row.id] = row
             self._prune()
 
     def _prune(self) -> None:
-        longest = self.definition.ladder.longest_milliseconds
+        longest = self.definition.nested_windows.longest_milliseconds
         if longest is None or sum(map(len, self._last)) < self._prune_at:
             return
         for partition, rows in enumerate(self._last):
@@ -113,10 +117,10 @@ class Reference:
         self._retired.add(sample_id)
 
     def live(self, window: int = 0) -> list[LiveRow]:
-        """The rows counted in one window of the ladder, partition by partition."""
+        """The rows counted in one of the nested windows, partition by partition."""
         rows: list[LiveRow] = []
         for partition in range(self.definition.partitions):
-            rows.extend(self._live(partition, self.definition.ladder.windows[window]))
+            rows.extend(self._live(partition, self.definition.nested_windows.windows[window]))
         return [row for row in rows if row.id not in self._retired]
 
     def _live(self, partition: int, window: Window) -> Sequence[LiveRow]:
@@ -124,7 +128,7 @@ class Reference:
             return list(self._last[partition].values())
         if window.kind == "time":
             return [row for row in self._last[partition].values() if row.event_time > self.watermark - window.length]
-        share, pane = window.share(partition, self.definition.partitions), self.definition.ladder.pane_rows
+        share, pane = window.share(partition, self.definition.partitions), self.definition.nested_windows.pane_rows
         seen = self._seen[partition]
         begin = max(0, (seen - share) // pane * pane)
         recent = list(self._recent[partition])[len(self._recent[partition]) - (seen - begin) :]
@@ -134,23 +138,23 @@ class Reference:
     def statistics(self) -> Statistics:
         """The statistics of what is live now, from scratch."""
         moments: dict[tuple[int, str], Moments] = {}
-        for window in range(len(self.definition.ladder.windows)):
+        for window in range(len(self.definition.nested_windows.windows)):
             by_class: dict[str, list[Int64s]] = {}
             for row in self.live(window):
-                by_class.setdefault(row.label, []).append(row.placed)
+                by_class.setdefault(row.label, []).append(row.quantized)
             for label, rows in by_class.items():
                 features = self.definition.dimensions[window] - 1
                 moments[window, label] = exact_moments(self._mapped(np.array(rows))[:, :features])
         return Statistics(self.definition.dimension, moments)
 
-    def _mapped(self, placed: Int64s) -> Int64s:
+    def _mapped(self, quantized: Int64s) -> Int64s:
         """The map is the one thing that the fast path and this one share; its own tests hold it to its formula."""
-        return np.asarray(self.definition.feature_map.apply(placed), dtype=np.int64)
+        return np.asarray(self.definition.feature_map.apply(quantized), dtype=np.int64)
 
 
-def exact_moments(placed: Int64s) -> Moments:
+def exact_moments(quantized: Int64s) -> Moments:
     """``EᵀE`` of grid rows int64[n, d] by integer products: int64 where no sum can overflow, else Python's integers."""
-    extended = np.hstack([placed, np.full((len(placed), 1), -1, dtype=np.int64)])
+    extended = np.hstack([quantized, np.full((len(quantized), 1), -1, dtype=np.int64)])
     largest = int(np.abs(extended).max())
     gram = np.zeros((extended.shape[1], extended.shape[1]), dtype=object)
     for start in range(0, len(extended), BLOCK):
@@ -168,16 +172,16 @@ def answer_of(definition: StreamDefinition, plane: Plane, row: Sequence[float]) 
 
     In numbers of the language: what an answer is, step by step.
     """
-    grid, values, placed = definition.grid, [], []
+    grid, values, quantized = definition.grid, [], []
     for value, step, offset in zip(row, grid.steps.tolist(), grid.offsets.tolist(), strict=True):
         filled = offset if math.isnan(value) and definition.missing == "offset" else value
         distance = (filled - offset) / step
         if not math.isfinite(distance) or abs(round(distance)) >= grid.range:
             return None
         values.append(filled)
-        placed.append(round(distance))
+        quantized.append(round(distance))
     if definition.feature_map.kind != "none":
-        mapped = definition.feature_map.apply(np.array([placed], dtype=np.int64))[0]
+        mapped = definition.feature_map.apply(np.array([quantized], dtype=np.int64))[0]
         beside = definition.feature_map.beside
         values = values[:beside] + [int(entry) * 2.0**-20 for entry in mapped[beside:]]
     decided = []

@@ -79,7 +79,7 @@ def test_the_weights_are_those_of_a_float_batch_up_to_the_grid() -> None:
     plane = linear.plane_of(statistics, rounded, replace(linear.PAPER_OPTIONS, standardize=True), "one")
     flags = table.flags("one")
     assert equality.relative_difference(table.features, flags, plane) < 1e-5
-    on_grid = rounded.values(rounded.place(table.features)[0])
+    on_grid = rounded.values(rounded.quantize(table.features)[0])
     assert equality.relative_difference(on_grid, flags, plane) < 1e-11
     assert equality.relative_difference(table.features * 1.01 + 1.0, flags, plane) > 1e-3
 

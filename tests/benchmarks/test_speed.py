@@ -74,7 +74,7 @@ def test_the_statistics_by_fold_are_those_of_all_rows_and_have_every_class(class
     assert {label for fold in by_fold for label in fold} == set(map(str, range(classes)))
     total = sum((moments for fold in by_fold for moments in fold.values()), Moments.zero(7))
     table = make_rows(refresh.LEAST_ROWS, 6, SEED)
-    assert total == Moments.of_rows(grid.place(table.features)[0])
+    assert total == Moments.of_rows(grid.quantize(table.features)[0])
 
 
 @pytest.mark.parametrize("weighting", ["inverse", "none"])

@@ -333,7 +333,7 @@ def _attempt(
 def _watermarks(worker: WorkerProcessor, delta: Delta, samples: Sequence[Record]) -> list[int]:
     """Every watermark that could have made a difference to a tile, beginning with none, up to that of its end."""
     definition = worker.definition
-    longest = definition.ladder.longest_milliseconds
+    longest = definition.nested_windows.longest_milliseconds
     if longest is None:
         return [NO_WATERMARK]
     arriving: list[int] = []

@@ -155,7 +155,7 @@ def _drain(settings: ServiceSettings, load: Load, models: ModelReader, processes
         if models.models:
             model = models.models[-1]
             reached = {place.source.partition: (place.samples, place.retirements) for place in model.positions}
-            level = not settings.definition.ladder.timed or {place.watermark for place in model.positions} == {
+            level = not settings.definition.nested_windows.timed or {place.watermark for place in model.positions} == {
                 model.watermark
             }
             if reached == ends and level:

@@ -74,7 +74,7 @@ def live(index: IdIndex, plain: PlainIndex, what: str, of: object) -> list[str]:
         assert isinstance(of, float)
         gone = round(of * len(plain.ids))
         left, plain.ids, plain.first = plain.ids[:gone], plain.ids[gone:], plain.first + gone
-        index.let_go(plain.first)
+        index.forget_below(plain.first)
         return left
     assert isinstance(of, int)
     plain.first = of
@@ -173,7 +173,7 @@ def _slide(index: IdIndex, window: int, rows: int) -> None:
     """Let so many new ids come, and the oldest leave."""
     for begin in range(index.next, index.next + rows, PIECE_ROWS):
         assert index.add_if_new([f"{number:08}" for number in range(begin, begin + PIECE_ROWS)])
-        index.let_go(max(index.first, index.next - window))
+        index.forget_below(max(index.first, index.next - window))
 
 
 def test_a_window_that_slides_for_long_takes_no_more_memory_than_at_first() -> None:
@@ -220,7 +220,7 @@ def test_columns_of_any_slots_are_those_of_the_rows_that_were_appended(seed: int
         assert buffer.append(ids, new[:, :2].astype(float), new[:, 2].astype(np.int32), new[:, 3], new[:, 4]) == begin
         rows = np.vstack([rows, new])
         if random.random() < 0.4:
-            buffer.let_go(int(random.integers(buffer.first, buffer.next + 1)))
+            buffer.forget_below(int(random.integers(buffer.first, buffer.next + 1)))
         held = np.arange(buffer.first, buffer.next, dtype=np.int64)
         run = slice(*sorted(random.integers(0, len(held) + 1, size=2).tolist()))
         for slots in (held, held[run], held[random.random(len(held)) < 0.1], random.permutation(held)[:50]):
@@ -248,7 +248,7 @@ def test_a_copy_of_an_index_goes_its_own_way_and_leaves_the_other_as_it_was() ->
     index = IdIndex()
     index.add([f"row {number}" for number in range(3000)])
     other = copy.deepcopy(index)
-    other.let_go(1000)
+    other.forget_below(1000)
     other.add(["row 2000", *(f"new {number}" for number in range(5000))])
     assert (other.slot_of("row 2000"), other.slot_of("row 500"), other.slot_of("new 4999")) == (3000, None, 8000)
     assert (index.slot_of("row 2000"), index.slot_of("row 500"), index.slot_of("new 4999")) == (2000, 500, None)

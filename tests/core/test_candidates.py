@@ -16,9 +16,9 @@ from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.solve.candidates import FADE_ROWS, Blend, Fitted, best_cut, blended, fit, weigh
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice, Trials
 
 OPTIONS = tuple(SolverOptions(C=C) for C in (0.001, 0.1, 10.0))
 CHOICES = tuple(map(Choice.of, OPTIONS))
@@ -34,22 +34,22 @@ def stream(seed: int, rows: int = 400, classes: int = 2) -> tuple[Floats, Int64s
 
 
 def grams(rows: Floats, truth: Int64s, names: str = "abc") -> dict[str, Moments]:
-    placed = np.rint((rows - GRID.offsets) / GRID.steps).astype(np.int32)
-    return {names[c]: Moments.of_rows(placed[truth == c]) for c in np.unique(truth)}
+    quantized = np.rint((rows - GRID.offsets) / GRID.steps).astype(np.int32)
+    return {names[c]: Moments.of_rows(quantized[truth == c]) for c in np.unique(truth)}
 
 
-def ladder(rows: Floats, truth: Int64s, lengths: Sequence[int]) -> list[dict[str, Moments]]:
+def nested_windows(rows: Floats, truth: Int64s, lengths: Sequence[int]) -> list[dict[str, Moments]]:
     return [grams(rows[-length:], truth[-length:]) for length in lengths]
 
 
-def blend_of(fitted: Fitted, before: Blend | None = None, trials: Trials | None = None) -> Blend:
-    return weigh(fitted, CHOICES, before, trials)
+def blend_of(fitted: Fitted, before: Blend | None = None, prequential_counts: PrequentialCounts | None = None) -> Blend:
+    return weigh(fitted, CHOICES, before, prequential_counts)
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_every_candidate_is_the_plane_of_its_window_and_its_c(seed: int) -> None:
     rows, truth = stream(seed)
-    windows = ladder(rows, truth, (50, 200, 400))
+    windows = nested_windows(rows, truth, (50, 200, 400))
     fitted = fit(windows, 2, GRID, OPTIONS)
     assert list(fitted.weights) == ["b"], "of two classes the last has the plane"
     for w, window in enumerate(windows):
@@ -62,7 +62,7 @@ def test_every_candidate_is_the_plane_of_its_window_and_its_c(seed: int) -> None
 @pytest.mark.parametrize("seed", range(3))
 def test_how_many_windows_are_solved_together_leaves_no_trace(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     rows, truth = stream(seed)
-    windows = ladder(rows, truth, (20, 50, 200, 400))
+    windows = nested_windows(rows, truth, (20, 50, 200, 400))
     together = fit(windows, 3, GRID, OPTIONS)
     monkeypatch.setattr("deltaplane.solve.together._ENTRIES_AT_ONCE", 1)
     alone = fit(windows, 3, GRID, OPTIONS)
@@ -74,7 +74,7 @@ def test_how_many_windows_are_solved_together_leaves_no_trace(monkeypatch: pytes
 @pytest.mark.parametrize("seed", range(3))
 def test_projections_are_the_means_and_deviations_of_the_decision_values(seed: int) -> None:
     rows, truth = stream(seed)
-    fitted = fit(ladder(rows, truth, (400,)), 0, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (400,)), 0, GRID, OPTIONS)
     for c in range(len(CHOICES)):
         w, b = fitted.weights["b"][0, c], fitted.biases["b"][0, c]
         own, rest = rows[truth == 1] @ w - b[0], rows[truth == 0] @ w - b[0]
@@ -99,28 +99,31 @@ def test_no_threshold_between_the_means_has_a_better_gmean_than_the_best_cut(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_trials_count_what_each_candidate_makes_of_new_rows(seed: int) -> None:
+def test_prequential_counts_count_what_each_candidate_makes_of_new_rows(seed: int) -> None:
     rows, truth = stream(seed, classes=3)
-    blend = blend_of(fit(ladder(rows, truth, (60, 400)), 1, GRID, OPTIONS))
+    blend = blend_of(fit(nested_windows(rows, truth, (60, 400)), 1, GRID, OPTIONS))
     new, what = stream(seed + 100, rows=70, classes=3)
     labels = ["c", "a", "d", "b"]  # In an order of their own, and one that no candidate knows.
     codes = np.array([1, 3, 0])[what]
     codes[:5] = 2
-    trials = blend.try_out(new, codes, labels)
-    assert trials is not None
-    assert list(trials.rows) == ["a", "b", "c"]
+    prequential_counts = blend.try_out(new, codes, labels)
+    assert prequential_counts is not None
+    assert list(prequential_counts.rows) == ["a", "b", "c"]
     for target, candidates in blend.of.items():
         own = np.array([labels[code] == target for code in codes])
         for w, c, cut in np.ndindex(2, 3, 2):
             claimed = new @ candidates.weights[w, c] > candidates.biases[w, c, cut]
-            assert trials.hits[target][w, c, cut].tolist() == [(claimed & own).sum(), (~claimed & ~own).sum()]
-            assert trials.rows[target][w, c].tolist() == [own.sum(), (~own).sum()]
+            assert prequential_counts.hits[target][w, c, cut].tolist() == [
+                (claimed & own).sum(),
+                (~claimed & ~own).sum(),
+            ]
+            assert prequential_counts.rows[target][w, c].tolist() == [own.sum(), (~own).sum()]
 
 
 @given(st.integers(0, 70), st.integers(0, 5))
-def test_trials_of_parts_add_up_to_those_of_the_whole(cut: int, seed: int) -> None:
+def test_prequential_counts_of_parts_add_up_to_those_of_the_whole(cut: int, seed: int) -> None:
     rows, truth = stream(seed)
-    blend = blend_of(fit(ladder(rows, truth, (60, 400)), 1, GRID, OPTIONS))
+    blend = blend_of(fit(nested_windows(rows, truth, (60, 400)), 1, GRID, OPTIONS))
     new, what = stream(seed + 100, rows=70)
     whole = blend.try_out(new, what, ["a", "b"])
     parts = [blend.try_out(new[part], what[part], ["a", "b"]) for part in (slice(cut), slice(cut, None))]
@@ -135,23 +138,23 @@ def test_a_window_without_two_rows_of_a_side_has_no_candidate_and_no_share() -> 
     rows, truth = stream(1)
     truth[-50:] = 0
     truth[-1] = 1
-    blend = blend_of(fit(ladder(rows, truth, (50, 400)), 1, GRID, OPTIONS))
+    blend = blend_of(fit(nested_windows(rows, truth, (50, 400)), 1, GRID, OPTIONS))
     candidates = blend.of["b"]
     assert candidates.exist.tolist() == [[False] * 3, [True] * 3]
     assert np.isnan(candidates.weights[0]).all()
     assert not candidates.shares[0].any()
     assert candidates.shares.sum() == pytest.approx(1.0)
-    trials = blend.try_out(rows, truth, ["a", "b"])
-    assert trials is not None
-    assert not trials.rows["b"][0].any()
-    assert not trials.hits["b"][0].any()
+    prequential_counts = blend.try_out(rows, truth, ["a", "b"])
+    assert prequential_counts is not None
+    assert not prequential_counts.rows["b"][0].any()
+    assert not prequential_counts.hits["b"][0].any()
 
 
 def test_hits_fade_with_the_rows_of_their_own_class() -> None:
     rows, truth = stream(1)
-    fitted = fit(ladder(rows, truth, (400,)), 0, GRID, OPTIONS)
-    first = Trials(CHOICES, {"b": np.full((1, 3, 2, 2), 6)}, {"b": np.full((1, 3, 2), 10)})
-    second = Trials(CHOICES, {"b": np.zeros((1, 3, 2, 2), np.int64)}, {"b": np.tile([300, 0], (1, 3, 1))})
+    fitted = fit(nested_windows(rows, truth, (400,)), 0, GRID, OPTIONS)
+    first = PrequentialCounts(CHOICES, {"b": np.full((1, 3, 2, 2), 6)}, {"b": np.full((1, 3, 2), 10)})
+    second = PrequentialCounts(CHOICES, {"b": np.zeros((1, 3, 2, 2), np.int64)}, {"b": np.tile([300, 0], (1, 3, 1))})
     one = blend_of(fitted, None, first)
     two = blend_of(fitted, one, second).of["b"]
     assert two.hits[0, 0, 0].tolist() == [6 * np.exp(-300 / FADE_ROWS), 6.0]
@@ -161,10 +164,10 @@ def test_hits_fade_with_the_rows_of_their_own_class() -> None:
 
 def test_the_better_of_two_candidates_has_nearly_all_of_the_plane() -> None:
     rows, truth = stream(1)
-    fitted = fit(ladder(rows, truth, (400,)), 0, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (400,)), 0, GRID, OPTIONS)
     hits = np.full((1, 3, 2, 2), 40)
     hits[0, 1, 0] = 90
-    blend = blend_of(fitted, None, Trials(CHOICES, {"b": hits}, {"b": np.full((1, 3, 2), 100)}))
+    blend = blend_of(fitted, None, PrequentialCounts(CHOICES, {"b": hits}, {"b": np.full((1, 3, 2), 100)}))
     assert blend.of["b"].gmeans[0, 1, 0] == pytest.approx(0.9, abs=1e-4)
     assert blend.of["b"].shares[0, 1, 0] > 0.999
     plane = blended(fitted, blend)
@@ -177,7 +180,7 @@ def test_the_better_of_two_candidates_has_nearly_all_of_the_plane() -> None:
 
 def test_before_anything_was_tried_all_candidates_have_the_same_share() -> None:
     rows, truth = stream(1)
-    fitted = fit(ladder(rows, truth, (100, 400)), 1, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (100, 400)), 1, GRID, OPTIONS)
     blend = blend_of(fitted)
     assert np.unique(blend.of["b"].shares).tolist() == [1 / 12]
     plane = blended(fitted, blend)
@@ -187,12 +190,12 @@ def test_before_anything_was_tried_all_candidates_have_the_same_share() -> None:
 
 def test_several_classes_have_a_plane_each_blended_of_candidates_of_its_own() -> None:
     rows, truth = stream(4, classes=3)
-    fitted = fit(ladder(rows, truth, (100, 400)), 1, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (100, 400)), 1, GRID, OPTIONS)
     hits = {label: np.full((2, 3, 2, 2), 10) for label in "abc"}
     for at, label in enumerate("abc"):
         hits[label][1, at, 0] = 95
     rows_tried = {label: np.full((2, 3, 2), 100) for label in "abc"}
-    plane = blended(fitted, blend_of(fitted, None, Trials(CHOICES, hits, rows_tried)))
+    plane = blended(fitted, blend_of(fitted, None, PrequentialCounts(CHOICES, hits, rows_tried)))
     assert plane.classes == ("a", "b", "c")
     assert plane.positive is None
     for at, options in enumerate(OPTIONS):
@@ -203,7 +206,7 @@ def test_several_classes_have_a_plane_each_blended_of_candidates_of_its_own() ->
 def test_a_short_window_of_two_of_three_classes_gives_these_two_their_candidates() -> None:
     rows, truth = stream(4, classes=3)
     truth[-50:] %= 2
-    fitted = fit(ladder(rows, truth, (50, 400)), 1, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (50, 400)), 1, GRID, OPTIONS)
     pair = solve(grams(rows[-50:], truth[-50:]), GRID, OPTIONS[1])
     assert fitted.weights["b"][0, 1].tobytes() == pair.weights[0].tobytes()
     assert fitted.weights["a"][0, 1].tobytes() == (-pair.weights[0]).tobytes()
@@ -213,7 +216,7 @@ def test_a_short_window_of_two_of_three_classes_gives_these_two_their_candidates
 
 def test_a_positive_class_has_one_plane_against_all_others() -> None:
     rows, truth = stream(4, classes=3)
-    fitted = fit(ladder(rows, truth, (100, 400)), 1, GRID, OPTIONS, positive="a")
+    fitted = fit(nested_windows(rows, truth, (100, 400)), 1, GRID, OPTIONS, positive="a")
     plane = blended(fitted, blend_of(fitted))
     assert (plane.classes, plane.positive) == (("a", "not a"), "a")
     assert plane.weights.shape == (1, 3)
@@ -221,7 +224,7 @@ def test_a_positive_class_has_one_plane_against_all_others() -> None:
 
 def test_windows_that_hold_the_same_rows_have_the_same_candidates() -> None:
     rows, truth = stream(1)
-    fitted = fit(ladder(rows, truth, (100, 1000, 4000)), 2, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (100, 1000, 4000)), 2, GRID, OPTIONS)
     assert fitted.weights["b"][1].tobytes() == fitted.weights["b"][2].tobytes()
     assert fitted.biases["b"][1].tobytes() == fitted.biases["b"][2].tobytes()
     assert fitted.sigmas["a"][1].tobytes() == fitted.sigmas["a"][2].tobytes()
@@ -238,7 +241,7 @@ def test_too_few_rows_for_any_candidate_are_refused_with_the_counts() -> None:
     truth[:] = 0
     truth[-1] = 1
     with pytest.raises(SolveRefused, match=r"no window has 2 rows of two classes, got \{'a': 399, 'b': 1\}"):
-        fit(ladder(rows, truth, (100, 400)), 1, GRID, OPTIONS)
+        fit(nested_windows(rows, truth, (100, 400)), 1, GRID, OPTIONS)
 
 
 def test_matrices_that_cannot_be_solved_leave_their_candidates_out() -> None:
@@ -246,18 +249,18 @@ def test_matrices_that_cannot_be_solved_leave_their_candidates_out() -> None:
     rows[:, 2] = rows[:, 0]
     rows = GRID.values(np.rint((rows - GRID.offsets) / GRID.steps))
     options = (SolverOptions(C=1.0), SolverOptions(C=1e300))
-    fitted = fit(ladder(rows, truth, (100, 400)), 1, GRID, options)
+    fitted = fit(nested_windows(rows, truth, (100, 400)), 1, GRID, options)
     assert np.isfinite(fitted.biases["b"][:, 0]).all()
     assert np.isnan(fitted.biases["b"][:, 1]).all()
     assert len(fitted.refusals) == 2
     with pytest.raises(SolveRefused, match=r"no candidate of 2 windows and 1 choices could be solved: .*lower C"):
-        fit(ladder(rows, truth, (100, 400)), 1, GRID, options[1:])
+        fit(nested_windows(rows, truth, (100, 400)), 1, GRID, options[1:])
 
 
 def test_what_was_known_of_other_choices_is_forgotten() -> None:
     rows, truth = stream(1)
-    fitted = fit(ladder(rows, truth, (400,)), 0, GRID, OPTIONS)
-    tried = Trials(CHOICES, {"b": np.full((1, 3, 2, 2), 6)}, {"b": np.full((1, 3, 2), 10)})
+    fitted = fit(nested_windows(rows, truth, (400,)), 0, GRID, OPTIONS)
+    tried = PrequentialCounts(CHOICES, {"b": np.full((1, 3, 2, 2), 6)}, {"b": np.full((1, 3, 2), 10)})
     before = replace(
         blend_of(fitted, None, tried), choices=tuple(choice._replace(weighting="none") for choice in CHOICES)
     )
@@ -267,6 +270,6 @@ def test_what_was_known_of_other_choices_is_forgotten() -> None:
 def test_a_class_too_rare_for_a_plane_waits_for_its_second_row() -> None:
     rows, truth = stream(4, classes=2)
     truth[-1] = 2
-    fitted = fit(ladder(rows, truth, (100, 400)), 1, GRID, OPTIONS)
+    fitted = fit(nested_windows(rows, truth, (100, 400)), 1, GRID, OPTIONS)
     plane: Plane = blended(fitted, blend_of(fitted))
     assert plane.classes == ("a", "b")

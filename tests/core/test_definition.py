@@ -26,7 +26,7 @@ from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import explained
-from deltaplane.stream.nested_windows import Window, WindowKind, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window, WindowKind
 from deltaplane.table_values import Tables
 from deltaplane.wire import read_checkpoint, write_checkpoint
 
@@ -67,7 +67,7 @@ def small(**changes: Any) -> StreamDefinition:
         "name": "s",
         "features": ("x",),
         "grid": Grid(np.ones(1), np.zeros(1)),
-        "ladder": WindowLadder((Window("all"),)),
+        "nested_windows": NestedWindows((Window("all"),)),
         "solver": SolverOptions(),
     }
     return StreamDefinition(**{**fields, **changes})
@@ -82,7 +82,7 @@ def test_a_definition_is_what_its_tables_say() -> None:
     assert stream.features == ("price", "demand")
     assert stream.dimension == 3
     assert stream.grid == Grid(np.array([0.25, 1.0]), np.array([10.0, 0.0]))
-    assert stream.ladder == WindowLadder((Window("count", 1000), Window("count", 5000)), pane_rows=100)
+    assert stream.nested_windows == NestedWindows((Window("count", 1000), Window("count", 5000)), pane_rows=100)
     assert stream.classes == ClassDefinition(("DOWN", "UP"), "UP")
     assert stream.solver == SolverOptions(C=2.0, weighting={"UP": 1.0, "DOWN": 0.5})
     assert (stream.missing, stream.partitions, stream.max_skew_milliseconds) == ("offset", 4, 7_200_000)
@@ -91,10 +91,17 @@ def test_a_definition_is_what_its_tables_say() -> None:
 def test_what_the_tables_leave_out_has_a_default() -> None:
     stream = StreamDefinition.from_tables({"features": {"names": ["x"]}, "grid": {"steps": [1]}})
     automatic = {"choices": (0.001, 0.1, 10.0), "weightings": ("inverse", "none")}
-    ladder = WindowLadder.automatic(102_400)
-    assert stream == small(name="stream", solver=SolverOptions(C=0.1), ladder=ladder, **automatic)
+    nested_windows = NestedWindows.automatic(102_400)
+    assert stream == small(name="stream", solver=SolverOptions(C=0.1), nested_windows=nested_windows, **automatic)
     assert stream.automatic
-    assert [str(window) for window in stream.ladder.windows] == ["100", "400", "1600", "6400", "25600", "102400"]
+    assert [str(window) for window in stream.nested_windows.windows] == [
+        "100",
+        "400",
+        "1600",
+        "6400",
+        "25600",
+        "102400",
+    ]
     assert [(options.C, options.weighting) for options in stream.candidate_options] == [
         (C, weighting) for weighting in ("inverse", "none") for C in (0.001, 0.1, 10.0)
     ]
@@ -175,7 +182,7 @@ def test_the_table_of_the_services_is_left_to_them() -> None:
         ({"window__length": 2e4}, "window.length: expected a list"),
         ({"window__length": -5}, "window: expected a number of rows"),
         ({"window__length": 0}, "window: length must be above 0"),
-        ({"window__length": ["1000", "7d"]}, "window: a ladder is of counts or of spans of time, got both"),
+        ({"window__length": ["1000", "7d"]}, "window: nested windows are of counts or of spans of time, got both"),
         ({"window__length": ["1000", 1000]}, "window: windows must differ, got 1000, 1000"),
         ({"window__length": [str(n) for n in range(1, 18)]}, "window: expected 1 to 16 windows, got 17"),
         ({"window__length": 3, "window__pane": 1}, "window: 3 rows cannot be shared by 4 partitions"),
@@ -275,11 +282,11 @@ def test_the_shares_of_the_partitions_add_up_to_the_window(length: int, partitio
 
 def test_only_windows_of_time_alone_have_a_longest_span() -> None:
     day, week, everything = Window.parse("1d"), Window.parse("1w"), Window("all")
-    assert WindowLadder((day, week)).longest_milliseconds == 604_800_000
-    assert WindowLadder((day, everything)).longest_milliseconds is None
-    assert WindowLadder((Window("count", 5),)).longest_milliseconds is None
-    assert WindowLadder((day, everything)).timed
-    assert not WindowLadder((Window("count", 5), everything)).timed
+    assert NestedWindows((day, week)).longest_milliseconds == 604_800_000
+    assert NestedWindows((day, everything)).longest_milliseconds is None
+    assert NestedWindows((Window("count", 5),)).longest_milliseconds is None
+    assert NestedWindows((day, everything)).timed
+    assert not NestedWindows((Window("count", 5), everything)).timed
 
 
 # Classes -------------------------------------------------------------------------------------------------------------
@@ -342,14 +349,14 @@ def test_a_definition_whose_deltas_cannot_fit_is_refused_with_the_sum_shown() ->
         wide(
             100,
             classes=ClassDefinition(names),
-            ladder=WindowLadder(tuple(Window("count", 10**power) for power in range(1, 5))),
+            nested_windows=NestedWindows(tuple(Window("count", 10**power) for power in range(1, 5))),
         )
 
 
 def test_a_positive_class_makes_two_of_however_many_names() -> None:
     names = tuple(f"class-{number:04}" for number in range(200))
-    windows = WindowLadder(tuple(Window("count", 10**power) for power in range(1, 5)))
-    assert wide(100, classes=ClassDefinition(names, names[0]), ladder=windows).classes.rest == "not class-0000"
+    windows = NestedWindows(tuple(Window("count", 10**power) for power in range(1, 5)))
+    assert wide(100, classes=ClassDefinition(names, names[0]), nested_windows=windows).classes.rest == "not class-0000"
 
 
 # Fingerprints --------------------------------------------------------------------------------------------------------
@@ -375,9 +382,9 @@ STREAM_CHANGES: dict[str, Change] = {
     "how many open classes": replaced(classes=ClassDefinition(most=20)),
     "the positive class": replaced(classes=ClassDefinition(("DOWN", "UP"), "DOWN")),
     "no positive class": replaced(classes=ClassDefinition(("DOWN", "UP"))),
-    "a window": replaced(ladder=WindowLadder((Window("count", 1000), Window("count", 5001)), 100)),
-    "the order of windows": replaced(ladder=WindowLadder((Window("count", 5000), Window("count", 1000)), 100)),
-    "the pane": replaced(ladder=WindowLadder((Window("count", 1000), Window("count", 5000)), 99)),
+    "a window": replaced(nested_windows=NestedWindows((Window("count", 1000), Window("count", 5001)), 100)),
+    "the order of windows": replaced(nested_windows=NestedWindows((Window("count", 5000), Window("count", 1000)), 100)),
+    "the pane": replaced(nested_windows=NestedWindows((Window("count", 1000), Window("count", 5000)), 99)),
     "the partitions": replaced(partitions=5),
     "the skew": replaced(max_skew_milliseconds=1),
 }
@@ -416,7 +423,10 @@ def test_no_fingerprint_changes_with_what_may_change_on_a_live_stream(what: str)
 
 def test_rows_that_are_not_kept_make_another_stream() -> None:
     kept = small()
-    assert small(ladder=WindowLadder((Window("all"),), keep_rows=False)).stream_fingerprint != kept.stream_fingerprint
+    assert (
+        small(nested_windows=NestedWindows((Window("all"),), keep_rows=False)).stream_fingerprint
+        != kept.stream_fingerprint
+    )
 
 
 def test_fingerprints_are_the_same_in_every_version() -> None:
@@ -456,18 +466,18 @@ def test_the_definition_of_a_stream_of_an_earlier_version_is_told_which_lines_it
 
 
 def test_an_automatic_ladder_ends_with_its_longest_window_and_leaves_every_partition_some_rows() -> None:
-    assert [window.length for window in WindowLadder.automatic(1000).windows] == [100, 400, 1000]
-    assert [window.length for window in WindowLadder.automatic(1600).windows] == [100, 400, 1600]
-    assert [window.length for window in WindowLadder.automatic(1600, partitions=5).windows] == [400, 1600]
-    assert [window.length for window in WindowLadder.automatic(100).windows] == [100]
-    assert [window.length for window in WindowLadder.automatic(102_400, most=3).windows] == [400, 6400, 102_400]
-    assert [window.length for window in WindowLadder.automatic(102_400, most=1).windows] == [102_400]
+    assert [window.length for window in NestedWindows.automatic(1000).windows] == [100, 400, 1000]
+    assert [window.length for window in NestedWindows.automatic(1600).windows] == [100, 400, 1600]
+    assert [window.length for window in NestedWindows.automatic(1600, partitions=5).windows] == [400, 1600]
+    assert [window.length for window in NestedWindows.automatic(100).windows] == [100]
+    assert [window.length for window in NestedWindows.automatic(102_400, most=3).windows] == [400, 6400, 102_400]
+    assert [window.length for window in NestedWindows.automatic(102_400, most=1).windows] == [102_400]
 
 
 def test_an_automatic_ladder_has_only_as_many_windows_as_fit_a_message() -> None:
     names = [f"f{index}" for index in range(1000)]
     stream = StreamDefinition.from_tables({"features": {"names": names}, "grid": {"steps": [1.0] * 1000}})
-    assert [str(window) for window in stream.ladder.windows] == ["400", "6400", "102400"]
+    assert [str(window) for window in stream.nested_windows.windows] == ["400", "6400", "102400"]
 
 
 def test_an_automatic_ladder_leaves_room_for_as_many_open_classes_as_are_asked_for() -> None:
@@ -477,18 +487,18 @@ def test_an_automatic_ladder_leaves_room_for_as_many_open_classes_as_are_asked_f
     many = StreamDefinition.from_tables({**tables, "classes": {"most": 40}})
     assert few.most_classes < 40
     assert many.most_classes == 40
-    assert 1 <= len(many.ladder.windows) < len(few.ladder.windows)
+    assert 1 <= len(many.nested_windows.windows) < len(few.nested_windows.windows)
 
 
 def test_one_window_and_one_c_are_no_automatic_mode() -> None:
     assert not small().automatic
     assert small(choices=(0.1, 1.0)).automatic
-    assert small(ladder=WindowLadder((Window("count", 5), Window("all")))).automatic
+    assert small(nested_windows=NestedWindows((Window("count", 5), Window("all")))).automatic
 
 
 def test_the_longest_window_holds_what_any_window_holds() -> None:
-    assert WindowLadder((Window("count", 5), Window("all"), Window("count", 9))).longest == 1
-    assert WindowLadder((Window("count", 5), Window("count", 9))).longest == 1
+    assert NestedWindows((Window("count", 5), Window("all"), Window("count", 9))).longest == 1
+    assert NestedWindows((Window("count", 5), Window("count", 9))).longest == 1
 
 
 # Open classes --------------------------------------------------------------------------------------------------------
@@ -505,8 +515,8 @@ def test_a_partition_tells_as_many_open_classes_apart_as_fit_a_message() -> None
 
 @pytest.mark.parametrize(("features", "windows"), [(1, 1), (30, 6), (300, 2)])
 def test_the_most_that_a_source_of_open_classes_can_have_fits_a_message(features: int, windows: int) -> None:
-    ladder = WindowLadder(tuple(Window("count", 10 ** (at + 1)) for at in range(windows)))
-    definition = wide(features, classes=ClassDefinition(), ladder=ladder)
+    nested_windows = NestedWindows(tuple(Window("count", 10 ** (at + 1)) for at in range(windows)))
+    definition = wide(features, classes=ClassDefinition(), nested_windows=nested_windows)
     most, source = definition.most_classes, Source("s" * limits.NAME_BYTES, 0)
     # Of values at the edge of the grid, so that sums take sixteen bytes each.
     moments = Moments.of_rows(np.full((20, features), limits.GRID_RANGE - 1.0))
@@ -560,9 +570,9 @@ def test_how_far_an_event_time_may_be_ahead_of_the_log_follows_from_the_windows(
 
 @given(st.lists(st.integers(1, limits.WINDOW_LENGTH - 1), min_size=1, max_size=4, unique=True))
 def test_no_clock_that_is_believed_may_end_more_than_half_of_a_window(lengths: list[int]) -> None:
-    ladder = WindowLadder(tuple(Window("time", length) for length in lengths))
-    assert 2 * ladder.fitting_skew_milliseconds <= min(lengths)
-    assert ladder.fitting_skew_milliseconds <= max(min(lengths) // 10, 5_000)
+    nested_windows = NestedWindows(tuple(Window("time", length) for length in lengths))
+    assert 2 * nested_windows.fitting_skew_milliseconds <= min(lengths)
+    assert nested_windows.fitting_skew_milliseconds <= max(min(lengths) // 10, 5_000)
 
 
 def test_a_stream_without_windows_of_time_is_the_stream_that_it_was() -> None:

@@ -140,7 +140,9 @@ def test_labels_add_up_in_their_order_and_one_admitted_twice_is_refused() -> Non
     assert state.labels == ("z", "b", "a")
     with pytest.raises(StateMismatch, match="each admitted once, got 4, of which 3 differ"):
         accept(state, replace(delta("a", 2, 2, 3), labels=("b",)), FINGERPRINT)
-    removed, _ = accept(state, SourceOrder(SOURCE, barred=True, reason="", stream_fingerprint=FINGERPRINT), FINGERPRINT)
+    removed, _ = accept(
+        state, SourceOrder(SOURCE, removed=True, reason="", stream_fingerprint=FINGERPRINT), FINGERPRINT
+    )
     assert removed.labels == (), "a source that comes in again begins anew"
 
 

@@ -73,9 +73,9 @@ def test_a_wide_feature_that_decides_is_above_narrow_ones_that_do_not() -> None:
     wide = np.concatenate([random.normal(-20_000, 8_000, 200), random.normal(20_000, 8_000, 200)])
     noise = random.normal(0.0, 0.01, (400, 11))
     grid = Grid(np.array([2.0**-3, *[2.0**-20] * 11]), np.zeros(12))
-    placed, fits = grid.place(np.column_stack([wide, noise]))
+    quantized, fits = grid.quantize(np.column_stack([wide, noise]))
     assert fits.all()
-    grams = {"a": Moments.of_rows(placed[:200]), "b": Moments.of_rows(placed[200:])}
+    grams = {"a": Moments.of_rows(quantized[:200]), "b": Moments.of_rows(quantized[200:])}
     weights = solve(grams, grid, SolverOptions()).weights[0]
     assert np.abs(weights).argmin() == 0, "in raw units it looks the least of all"
     assert ranked(standardized(weights, deviations(grams.values(), grid))[None])[0] == 0

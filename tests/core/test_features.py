@@ -45,9 +45,9 @@ def some_rows(features: int, rows: int, seed: int = 0) -> Int32s:
     return np.random.default_rng(seed).integers(-(2**20), 2**20, size=(rows, features)).astype(np.int32)
 
 
-def formula(feature_map: FeatureMap, placed: Int32s) -> Floats:
+def formula(feature_map: FeatureMap, quantized: Int32s) -> Floats:
     """The map as its formula says, by the library's functions: float64[n, units], in steps of 2**-20."""
-    z = np.rint((placed - np.array(feature_map.centers, dtype=np.float64)) * 2**20 / np.array(feature_map.scales))
+    z = np.rint((quantized - np.array(feature_map.centers, dtype=np.float64)) * 2**20 / np.array(feature_map.scales))
     # Integer products are exact, and stay below 2**53.
     product = np.clip(z, -(2**30), 2**30).astype(np.int64) @ feature_map._directions.astype(np.int64)
     angles = product * (math.sqrt(2) / feature_map.sigma / 2**32)
@@ -162,8 +162,8 @@ def test_a_plane_of_mapped_rows_separates_a_disc_from_a_ring(kind: feature_maps.
     side = np.repeat([-1.0, 1.0], 300)
     grid = fit_grid(points)
     table = fit_feature_map({"kind": kind, "units": 60, "seed": 2}, grid, points)
-    placed, _ = grid.place(points)
-    mapped = feature_map_of(table, 2).apply(placed) * 2.0**-20
+    quantized, _ = grid.quantize(points)
+    mapped = feature_map_of(table, 2).apply(quantized) * 2.0**-20
 
     def share_right(values: npt.NDArray[Any]) -> float:
         extended = np.column_stack([values, -np.ones(len(values))])
@@ -336,10 +336,10 @@ def fitted(*columns: npt.ArrayLike) -> tuple[list[int], list[float]]:
 def test_centers_and_scales_are_means_and_deviations_in_grid_steps(seed: int) -> None:
     rows = np.random.default_rng(seed).normal([3.0, -200.0], [1.0, 50.0], size=(4000, 2))
     grid = fit_grid(rows)
-    placed, _ = grid.place(rows)
+    quantized, _ = grid.quantize(rows)
     centers, scales = fitted(*rows.T)
-    assert np.abs(centers - placed.mean(axis=0)).max() <= 0.5 + 1e-6
-    assert np.allclose(scales, placed.std(axis=0), rtol=1e-6)
+    assert np.abs(centers - quantized.mean(axis=0)).max() <= 0.5 + 1e-6
+    assert np.allclose(scales, quantized.std(axis=0), rtol=1e-6)
 
 
 def test_the_fit_does_not_depend_on_the_order_of_the_rows() -> None:

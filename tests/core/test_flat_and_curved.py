@@ -1,4 +1,4 @@
-"""Flat and curved candidates of one ladder: each is the very one that it would be in a stream of its own."""
+"""Flat and curved candidates of nested windows: each is the very one that it would be in a stream of its own."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from deltaplane.log.merger import fit_candidates, plane_of
 from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.solve.candidates import Blend, weigh
 from deltaplane.solve.flat_and_curved import curved_among
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.solve.solver import solve
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire.blends import blend_fields, blend_of, trials_fields, trials_of
+from deltaplane.wire.blends import blend_fields, blend_of, prequential_counts_fields, prequential_counts_of
 from strategies_streams import definition_of
 
 MAP = FeatureMap("mixed", 20, 3, 1.0, (0, 0), (1000.0, 1000.0))
@@ -116,17 +116,17 @@ def test_a_blend_of_flat_and_curved_goes_over_the_wire() -> None:
     definition = stream()
     statistics = statistics_of(definition, 4)
     fitted, choices = fit_candidates(statistics, definition), definition.choices_tried
-    trials = Trials(choices, {"y": np.full((3, 6, 2, 2), 6)}, {"y": np.full((3, 6, 2), 10)})
-    blend = weigh(fitted, choices, None, trials)
+    prequential_counts = PrequentialCounts(choices, {"y": np.full((3, 6, 2, 2), 6)}, {"y": np.full((3, 6, 2), 10)})
+    blend = weigh(fitted, choices, None, prequential_counts)
     read = blend_of(blend_fields(blend))
     assert isinstance(read, Blend)
     assert read.choices == choices
-    assert trials_of(trials_fields(trials)) == trials
+    assert prequential_counts_of(prequential_counts_fields(prequential_counts)) == prequential_counts
     assert (
         plane_of(statistics, definition, read).weights.tobytes()
         == plane_of(statistics, definition, blend).weights.tobytes()
     )
-    assert {field["weighting"] for field in (trials_fields(trials) or {})["choices"]} == {
+    assert {field["weighting"] for field in (prequential_counts_fields(prequential_counts) or {})["choices"]} == {
         "inverse",
         "none",
         "inverse, curved",

@@ -17,7 +17,7 @@ from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
-from deltaplane.exact.ordinary import likely_marks, ordinary, spread_of
+from deltaplane.exact.ordinary import likely_fill_values, ordinary, spread_of
 
 NAMES = ("price", "demand")
 LARGEST = limits.GRID_RANGE - 1
@@ -56,14 +56,14 @@ def test_a_fitted_grid_takes_every_ordinary_value_it_was_fitted_on_and_is_made_o
     step, offset = Fraction(float(grid.steps[0])), Fraction(float(grid.offsets[0]))
     assert {step.numerator & (step.numerator - 1), step.denominator & (step.denominator - 1)} == {0}
     assert (offset / step).denominator == 1
-    placed, fits = grid.place(values[:, None])
+    quantized, fits = grid.quantize(values[:, None])
     if not ordinary(values).all():
         return  # What happens to others is said below.
     assert fits.all()
     reach = max(abs(Fraction(value) - offset) for value in values.tolist())
     # The error is at most half a step of 20 bits below the largest distance, if the distance is not absurdly small.
     assume(reach >= Fraction(limits.STEP_SMALLEST) * 2**limits.GRID_BITS)
-    error = max(Fraction(float(e)) for e in grid.rounding_error(values[:, None], placed))
+    error = max(Fraction(float(e)) for e in grid.rounding_error(values[:, None], quantized))
     assert error <= reach / 2 ** (limits.GRID_BITS if len(set(values.tolist())) > 1 else limits.SINGLE_VALUE_BITS)
 
 
@@ -76,7 +76,7 @@ def test_a_bogus_value_among_the_fitted_ones_costs_the_others_nothing_and_is_ref
     grid = fit_grid(column(*ordinary.tolist(), bogus))
     assert grid == fit_grid(column(*ordinary.tolist()))
     reached = abs(bogus - float(grid.offsets[0])) / float(grid.steps[0]) < limits.WIDE_RANGE - 0.5
-    assert grid.place(column(bogus))[1].all() == reached
+    assert grid.quantize(column(bogus))[1].all() == reached
 
 
 def test_a_rare_flag_and_a_rare_large_count_are_ordinary() -> None:
@@ -86,7 +86,7 @@ def test_a_rare_flag_and_a_rare_large_count_are_ordinary() -> None:
     counts = np.zeros(5000)
     counts[::50] = 3.0 ** np.arange(100) % 1_000_003
     grid = fit_grid(column(*counts.tolist()))
-    assert grid.place(column(*counts.tolist()))[1].all()
+    assert grid.quantize(column(*counts.tolist()))[1].all()
 
 
 @given(st.lists(st.integers(-(2**28), 2**28), min_size=1), st.sampled_from([0, 1999, 1_700_000_000, -(2**40)]))
@@ -98,10 +98,10 @@ def test_whole_numbers_of_moderate_size_lose_nothing(numbers: list[int], base: i
     assume(max(abs(base + number) for number in numbers) <= 2**28 or 0 < 8.5 * reach < abs(base + max(numbers)) / 2)
     grid = fit_grid(np.repeat(values, limits.ROWS_THAT_TELL, axis=0))
     assume(ordinary(values[:, 0]).all())
-    placed, fits = grid.place(values)
+    quantized, fits = grid.quantize(values)
     assert grid.steps[0] == 1.0
     assert fits.all()
-    assert np.array_equal(grid.values(placed), values)
+    assert np.array_equal(grid.values(quantized), values)
 
 
 @pytest.mark.parametrize(
@@ -187,20 +187,20 @@ def test_fill_values_do_not_set_the_scale(law: str, fill: float, share: float) -
     typical = spread_of(clean) or max(abs(float(clean[0])), 1.0)
     # What is typical is at most a few times what it was, as long as less than half is filled in.
     assert step <= max(finest, 4.0 * typical * limits.FINEST_SHARE_OF_A_SPREAD), (step, finest, typical)
-    names = {mark.value for mark in likely_marks(("x",), filled[:, None])}
+    names = {mark.value for mark in likely_fill_values(("x",), filled[:, None])}
     assert names == {fill} or (law, fill) in {("times", -999.0), ("times", -9999.0)}, names
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_without_fill_values_none_is_named_and_all_are_ordinary(law: str) -> None:
     clean = LAWS[law](np.random.default_rng(8), 5000)
-    assert likely_marks(("x",), clean[:, None]) == []
+    assert likely_fill_values(("x",), clean[:, None]) == []
     assert ordinary(clean).all()
 
 
 def test_a_feature_of_a_few_large_numbers_has_no_marks() -> None:
     amounts = np.where(np.arange(5000) % 10 < 9, 1.0, np.resize([99.0, 999.0, 1e9, 2e9, 3e9, 4e9], 5000))
-    assert likely_marks(("x",), amounts[:, None]) == []
+    assert likely_fill_values(("x",), amounts[:, None]) == []
 
 
 @pytest.mark.parametrize("values", [(0.0,), (0.0, -0.0, 0.0), (), (np.nan, np.inf), (np.nan, 0.0)])
@@ -211,13 +211,13 @@ def test_a_column_of_nothing_but_zeros_gets_a_scale_of_its_own(values: tuple[flo
 def test_a_value_at_the_end_of_the_floats_is_refused_and_not_turned_into_infinity() -> None:
     rows = column(FLOAT_MAXIMUM, FLOAT_MAXIMUM / 2, 1.0)
     grid = fit_grid(rows)
-    placed, fits = grid.place(rows)
+    quantized, fits = grid.quantize(rows)
     assert fits.tolist() == [False, False, True]
     assert "outside the grid's range" in grid.fault(rows[0], ("x",))
     edge = grid.values(np.array([[float(LARGEST)]]))
     assert np.isfinite(edge).all()
-    assert grid.place(edge)[1].all()
-    assert placed[2] == 0.0
+    assert grid.quantize(edge)[1].all()
+    assert quantized[2] == 0.0
 
 
 def test_values_that_are_not_finite_do_not_disturb_the_fit() -> None:
@@ -243,21 +243,21 @@ def test_there_is_nothing_to_fit_without_rows_of_features(shape: tuple[int, ...]
 def test_a_value_is_placed_as_the_formula_says_bit_for_bit(grid: Grid, data: st.DataObject) -> None:
     anything = strategies.ANY_FLOAT | strategies.magnitudes(bits=48).map(lambda number: number / 8)
     rows = data.draw(hnp.arrays(np.float64, (3, grid.features), elements=anything))
-    placed, fits = grid.place(rows)
+    quantized, fits = grid.quantize(rows)
     with np.errstate(all="ignore"):
         expected = np.rint((rows - grid.offsets) / grid.steps)
     inside = np.isfinite(expected) & (np.abs(expected) < grid.range)
     assert np.array_equal(fits, inside.all(axis=1))
-    assert np.array_equal(placed[fits], expected[fits])
+    assert np.array_equal(quantized[fits], expected[fits])
     narrow = not (np.abs(expected[fits]) >= limits.GRID_RANGE).any()
-    assert placed.dtype == (np.int32 if narrow else np.int64)
-    assert not np.signbit(placed[fits][placed[fits] == 0.0]).any()
+    assert quantized.dtype == (np.int32 if narrow else np.int64)
+    assert not np.signbit(quantized[fits][quantized[fits] == 0.0]).any()
 
 
 @given(strategies.grids(features=1), strategies.grid_values())
 def test_grid_values_come_back_to_their_own_place(grid: Grid, q: int) -> None:
     rows = grid.values(np.array([[float(q)]]))
-    assert grid.place(rows)[0].tolist() == [[q]]
+    assert grid.quantize(rows)[0].tolist() == [[q]]
     assert grid.values(np.array([[q]], dtype=np.int32)).tolist() == rows.tolist()
 
 
@@ -265,12 +265,12 @@ def test_grid_values_come_back_to_their_own_place(grid: Grid, q: int) -> None:
 def test_no_value_moves_by_more_than_half_a_step(grid: Grid, q: int, part: float) -> None:
     step = float(grid.steps[0])
     rows = grid.values(np.array([[float(q)]])) + part * step
-    placed, fits = grid.place(rows)
+    quantized, fits = grid.quantize(rows)
     assume(fits[0])
-    moved = abs(Fraction(float(grid.values(placed)[0, 0])) - Fraction(float(rows[0, 0])))
+    moved = abs(Fraction(float(grid.values(quantized)[0, 0])) - Fraction(float(rows[0, 0])))
     # x - offset is rounded once before it is divided: by at most 2**-23 of a step within the range.
     assert moved <= Fraction(step) * (Fraction(1, 2) + Fraction(1, 2**23))
-    assert Fraction(float(grid.rounding_error(rows, placed)[0])) <= Fraction(step) * Fraction(2**23 + 1, 2**24)
+    assert Fraction(float(grid.rounding_error(rows, quantized)[0])) <= Fraction(step) * Fraction(2**23 + 1, 2**24)
 
 
 @pytest.mark.parametrize("bits", [limits.GRID_RANGE_BITS, limits.WIDE_RANGE_BITS])
@@ -281,52 +281,52 @@ def test_the_range_ends_just_below_the_power_of_two_it_is_of(step: float, offset
     last = 2**bits - 1
     edges = [last, -last, last + 0.25, last + 0.75, 2**bits, -(2**bits), -last - 0.75]
     rows = np.array([[(edge + offset_steps) * step] for edge in edges])
-    placed, fits = grid.place(rows)
+    quantized, fits = grid.quantize(rows)
     assert fits.tolist() == [True, True, True, False, False, False, False]
-    assert placed[:3, 0].tolist() == [last, -last, last]
+    assert quantized[:3, 0].tolist() == [last, -last, last]
     # A block is judged as a whole where all of it fits, so each edge is tried alone as well.
-    assert [bool(grid.place(row[None, :])[1][0]) for row in rows] == fits.tolist()
+    assert [bool(grid.quantize(row[None, :])[1][0]) for row in rows] == fits.tolist()
 
 
 def test_minus_zero_is_placed_as_zero() -> None:
     grid = Grid(np.array([1.0, 0.5]), np.array([0.0, 2.0]))
-    placed, _ = grid.place(np.array([[-0.0, 2.0], [-0.25, 1.9]]))
-    assert placed.tolist() == [[0, 0], [0, 0]]
+    quantized, _ = grid.quantize(np.array([[-0.0, 2.0], [-0.25, 1.9]]))
+    assert quantized.tolist() == [[0, 0], [0, 0]]
 
 
 def test_rows_are_judged_one_by_one() -> None:
     grid = Grid(np.array([1.0, 1.0]), np.zeros(2))
     rows = np.array([[1.0, 2.0], [np.nan, 0.0], [3.0, 4.0], [0.0, np.inf], [-1e10, 0.0], [5.0, 6.0]])
-    placed, fits = grid.place(rows)
+    quantized, fits = grid.quantize(rows)
     assert fits.tolist() == [True, False, True, False, False, True]
-    assert placed[fits].tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+    assert quantized[fits].tolist() == [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 
 
 def test_no_rows_are_placed_as_no_rows() -> None:
     grid = Grid(np.ones(2), np.zeros(2))
-    placed, fits = grid.place(np.zeros((0, 2)))
-    assert placed.shape == (0, 2)
+    quantized, fits = grid.quantize(np.zeros((0, 2)))
+    assert quantized.shape == (0, 2)
     assert fits.shape == (0,)
-    assert grid.rounding_error(np.zeros((0, 2)), placed).tolist() == [0.0, 0.0]
+    assert grid.rounding_error(np.zeros((0, 2)), quantized).tolist() == [0.0, 0.0]
 
 
 def test_what_is_placed_does_not_change_the_rows_given() -> None:
     rows = np.array([[1.25, -0.0]])
     rows.flags.writeable = False
-    Grid(np.ones(2), np.zeros(2)).place(rows)
+    Grid(np.ones(2), np.zeros(2)).quantize(rows)
     assert rows.tolist() == [[1.25, -0.0]]
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 1), (2, 3)])
 def test_rows_of_other_features_are_not_spread_over_the_grid(shape: tuple[int, ...]) -> None:
     with pytest.raises(AssertionError, match=r"rows \[n, d\]|different numbers of features"):
-        Grid(np.ones(2), np.zeros(2)).place(np.zeros(shape))
+        Grid(np.ones(2), np.zeros(2)).quantize(np.zeros(shape))
 
 
 def test_the_rounding_error_is_the_largest_of_each_feature() -> None:
     grid = Grid(np.array([1.0, 0.5]), np.zeros(2))
     rows = np.array([[1.25, 0.5], [2.0, 0.625], [-3.125, -0.25]])
-    assert grid.rounding_error(rows, grid.place(rows)[0]).tolist() == [0.25, 0.25]
+    assert grid.rounding_error(rows, grid.quantize(rows)[0]).tolist() == [0.25, 0.25]
 
 
 # Refusals ------------------------------------------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def test_a_row_that_does_not_fit_is_refused_by_the_name_of_its_first_faulty_feat
 ) -> None:
     grid = Grid(np.ones(2), np.zeros(2))
     rows = np.array([row])
-    assert not grid.place(rows)[1][0]
+    assert not grid.quantize(rows)[1][0]
     fault = grid.fault(rows[0], NAMES)
     assert re.match(words, fault), fault
 
@@ -355,7 +355,7 @@ def test_a_row_that_does_not_fit_is_refused_by_the_name_of_its_first_faulty_feat
 @given(strategies.grids(), st.data())
 def test_every_row_that_does_not_fit_has_a_fault(grid: Grid, data: st.DataObject) -> None:
     rows = data.draw(hnp.arrays(np.float64, (1, grid.features), elements=strategies.ANY_FLOAT))
-    assume(not grid.place(rows)[1][0])
+    assume(not grid.quantize(rows)[1][0])
     assert "feature 'x" in grid.fault(rows[0], tuple(f"x{j}" for j in range(grid.features)))
 
 
@@ -418,10 +418,10 @@ def test_many_rows_are_placed_as_each_alone(rows: int, odd: float | None) -> Non
     grid = Grid(np.array([2.0**-10, 0.25]), np.array([1.0, 0.0]))
     if odd is not None and rows:
         values[rows // 2, 1] = odd
-    placed, fits = grid.place(values)
-    alone = [grid.place(values[row : row + 1]) for row in range(rows)]
+    quantized, fits = grid.quantize(values)
+    alone = [grid.quantize(values[row : row + 1]) for row in range(rows)]
     assert fits.tolist() == [bool(fit[0]) for _, fit in alone]
-    assert all(np.array_equal(placed[row], one[0]) for row, (one, fit) in enumerate(alone) if fit[0])
-    kept, kept_placed = values[fits], placed[fits]
+    assert all(np.array_equal(quantized[row], one[0]) for row, (one, fit) in enumerate(alone) if fit[0])
+    kept, kept_placed = values[fits], quantized[fits]
     largest = [grid.rounding_error(kept[row : row + 1], kept_placed[row : row + 1]) for row in range(len(kept))]
     assert np.array_equal(grid.rounding_error(kept, kept_placed), np.max([np.zeros(2), *largest], axis=0))

@@ -50,7 +50,7 @@ def test_a_made_table_is_decided_column_by_column_with_a_reason() -> None:
     assert not any(one.warning for one in inferred.decisions)
     assert inferred.refused_rows == 0
     encoded = inferred.encoder.encode(table)
-    assert inferred.grid.place(encoded.features)[1].all()
+    assert inferred.grid.quantize(encoded.features)[1].all()
     assert dict(zip(inferred.encoder.features, inferred.grid.steps, strict=True))["country=DE"] == 1.0
 
 

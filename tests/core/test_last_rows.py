@@ -20,8 +20,10 @@ def rows(first: int, count: int) -> Rows:
 def numbers_of(parts: tuple[Rows, ...]) -> list[int]:
     """The numbers of rows, which are read from both their columns."""
     for part in parts:
-        assert part.placed[:, 0].tolist() == (-part.placed[:, 1]).tolist() == part.labels.astype(np.int32).tolist()
-    return [number for part in parts for number in part.placed[:, 0].tolist()]
+        assert (
+            part.quantized[:, 0].tolist() == (-part.quantized[:, 1]).tolist() == part.labels.astype(np.int32).tolist()
+        )
+    return [number for part in parts for number in part.quantized[:, 0].tolist()]
 
 
 @given(st.integers(1, 60), CALLS)

@@ -14,7 +14,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile
-from deltaplane.log.merger import Merger, of_largest, told_apart
+from deltaplane.log.merger import Merger, of_largest, of_modelled_classes
 from deltaplane.log.model import Model
 from deltaplane.solve.solver import solve
 from deltaplane.stream.class_definition import ClassDefinition
@@ -187,7 +187,7 @@ def test_of_more_classes_than_a_model_tells_apart_it_has_those_with_the_most_row
         assert model.counts == {"b": 2, "z": 3}
         assert model.digest == sums(rows).digest(definition.data_fingerprint), "the digest is of all"
         assert same(model.plane, largest)
-    assert told_apart(sums({"a": [1.0], "b": [2.0], "c": [3.0]}), definition).counts() == {"a": 1, "b": 1}
+    assert of_modelled_classes(sums({"a": [1.0], "b": [2.0], "c": [3.0]}), definition).counts() == {"a": 1, "b": 1}
 
 
 def test_the_scores_of_a_model_are_of_no_more_classes_than_it_tells_apart() -> None:
@@ -259,12 +259,12 @@ def test_a_checkpoint_that_is_years_ahead_of_the_log_moves_nobody_else() -> None
 def test_a_source_that_is_removed_takes_its_watermark_along_and_one_that_is_let_in_twice_keeps_it() -> None:
     merger = merger_of(told(HERE, 0, 1_000), told(THERE, 0, 2_000), definition=TIMED)
 
-    def order(*, barred: bool) -> None:
-        merger.apply(SourceOrder(THERE, barred, "asked", TIMED.stream_fingerprint))
+    def order(*, removed: bool) -> None:
+        merger.apply(SourceOrder(THERE, removed, "asked", TIMED.stream_fingerprint))
 
-    order(barred=False)
+    order(removed=False)
     assert merger.watermark == 2_000
-    order(barred=True)
+    order(removed=True)
     assert merger.watermark == 1_000
 
 

@@ -14,8 +14,8 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, Tile
 from deltaplane.log.merger import Merger, goes_on_from, plane_of
 from deltaplane.log.model import Model
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice, Trials
 from deltaplane.wire import read_model, write_model
 from strategies_streams import definition_of
 
@@ -30,17 +30,17 @@ def sums() -> Statistics:
     return Statistics(2, {(w, label): Moments.of_rows(np.array(rows)) for label, rows in ROWS.items() for w in (0, 1)})
 
 
-def tried(hits: int, choices: tuple[Choice, ...] = CHOICES, windows: int = 2) -> Trials:
+def tried(hits: int, choices: tuple[Choice, ...] = CHOICES, windows: int = 2) -> PrequentialCounts:
     """Ten rows of each side, of which the candidates of the first C had so many right, the others half."""
     right = np.full((windows, len(choices), 2, 2), 5)
     right[:, 0] = hits
-    return Trials(choices, {"y": right}, {"y": np.full((windows, len(choices), 2), 10)})
+    return PrequentialCounts(choices, {"y": right}, {"y": np.full((windows, len(choices), 2), 10)})
 
 
 def delta(
     source: Source,
     sequence: int,
-    trials: Trials | None = None,
+    prequential_counts: PrequentialCounts | None = None,
     change: Statistics | None = None,
     scored_by: int = 0,
 ) -> Delta:
@@ -51,7 +51,7 @@ def delta(
         tile=Tile(sequence, sequence, sequence + 1, 0, 0),
         rebuild=Rebuild(),
         change=change or Statistics(2),
-        trials=trials,
+        prequential_counts=prequential_counts,
         scored_by=scored_by,
     )
 
@@ -92,7 +92,7 @@ def test_the_plane_leans_to_the_candidates_that_did_better() -> None:
     assert pytest.approx(0.1, rel=1e-3) == model.plane.C
 
 
-def test_the_model_is_the_same_whatever_source_the_trials_came_from_and_in_what_order() -> None:
+def test_the_model_is_the_same_whatever_source_the_prequential_counts_came_from_and_in_what_order() -> None:
     one, two, three = begun(), begun(), begun()
     one.apply(delta(HERE, 1, tried(9)))
     one.apply(delta(HERE, 2, tried(6)))
@@ -104,7 +104,7 @@ def test_the_model_is_the_same_whatever_source_the_trials_came_from_and_in_what_
     assert candidates(models[0]) == candidates(models[1]) == candidates(models[2])
 
 
-def test_trials_that_a_restarted_merger_reads_again_count_once() -> None:
+def test_prequential_counts_that_a_restarted_merger_reads_again_count_once() -> None:
     merger = begun()
     checkpoint = [merger.state(source) for source in (HERE, THERE)]
     merger.apply(delta(HERE, 1, tried(9)))
@@ -130,12 +130,12 @@ def test_a_published_plane_can_be_computed_again_from_its_statistics_and_shares(
 
 
 @pytest.mark.parametrize("others", [tried(9, OTHERS), tried(9, windows=3), tried(9, CHOICES[:1])])
-def test_trials_of_other_candidates_are_left_out_and_counted(others: Trials) -> None:
+def test_prequential_counts_of_other_candidates_are_left_out_and_counted(others: PrequentialCounts) -> None:
     merger, plain = begun(), begun()
     merger.apply(delta(HERE, 1, others))
     plain.apply(delta(HERE, 1))
     assert candidates(published(merger)) == candidates(published(plain))
-    assert merger.void_trials == 1
+    assert merger.void_prequential_counts == 1
 
 
 @pytest.mark.parametrize("changed", [{"standardize": False}, {"kind": "lpsvm", "weighting": "none"}])
@@ -151,7 +151,7 @@ def test_what_was_known_of_candidates_of_other_options_is_forgotten_though_the_c
     again.restore(checkpoint, read_model(write_model(last)))
     own = tried(4, other.choices_tried)
     again.apply(delta(HERE, 2, own, scored_by=last.version))
-    assert again.void_trials == 1
+    assert again.void_prequential_counts == 1
     first = published(again)
     assert first.blend is not None
     assert first.blend.of["y"].rows.tolist() == np.zeros((2, 2, 2)).tolist()
@@ -160,7 +160,7 @@ def test_what_was_known_of_candidates_of_other_options_is_forgotten_though_the_c
     second = published(again)
     assert second.blend is not None
     assert second.blend.of["y"].rows.tolist() == np.full((2, 2, 2), 10.0).tolist()
-    assert again.void_trials == 1
+    assert again.void_prequential_counts == 1
 
 
 def test_a_refused_solve_keeps_the_last_good_plane_and_what_was_tried() -> None:

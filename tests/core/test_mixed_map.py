@@ -17,7 +17,7 @@ from deltaplane.maps.drawing import drawn_directions
 from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.maps.standards import fit_standards
 from deltaplane.stream.component_tables import feature_map_of, feature_map_table, fit_feature_map
-from deltaplane.stream.nested_windows import FEWEST_UNITS, ROWS_OF_A_UNIT, Window, WindowLadder
+from deltaplane.stream.nested_windows import FEWEST_UNITS, ROWS_OF_A_UNIT, NestedWindows, Window
 
 END = limits.GRID_RANGE - 1
 
@@ -30,14 +30,14 @@ def some_rows(features: int, rows: int = 60) -> Int32s:
     return np.random.default_rng(features).integers(-(2**20), 2**20, size=(rows, features)).astype(np.int32)
 
 
-def formula(feature_map: FeatureMap, placed: Int32s) -> Floats:
+def formula(feature_map: FeatureMap, quantized: Int32s) -> Floats:
     """Cosines and sines as the formula says, by the library's functions, in steps of 2**-20."""
     features, pairs = len(feature_map.centers), feature_map.units // 2
     directions, widths = drawn_directions(feature_map.seed, features, pairs)
-    z = np.rint((placed - np.array(feature_map.centers, dtype=np.float64)) * 2**20 / np.array(feature_map.scales))
+    z = np.rint((quantized - np.array(feature_map.centers, dtype=np.float64)) * 2**20 / np.array(feature_map.scales))
     product = np.clip(z, -(2**23), 2**23).astype(np.int64) @ directions.astype(np.int64)
     angles = product * (math.sqrt(2) / feature_map.sigma / widths / 2**32)
-    return np.asarray(2**20 * np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(len(placed), -1))
+    return np.asarray(2**20 * np.stack([np.cos(angles), np.sin(angles)], axis=-1).reshape(len(quantized), -1))
 
 
 @pytest.mark.parametrize("features", [1, 2, 6, 54])
@@ -69,8 +69,8 @@ def test_auto_has_the_units_that_the_longest_window_has_or_is_no_map() -> None:
     grid, rows = Grid(np.ones(2), np.zeros(2)), np.array([[1.0, 5.0], [3.0, 9.0]])
 
     def units(*windows: str, most: int = 200) -> int:
-        ladder = WindowLadder(tuple(map(Window.parse, windows)))
-        table = fit_feature_map({"kind": "auto", "units": most}, grid, rows, ladder)
+        nested_windows = NestedWindows(tuple(map(Window.parse, windows)))
+        table = fit_feature_map({"kind": "auto", "units": most}, grid, rows, nested_windows)
         assert table["kind"] == ("mixed" if "units" in table else "none")
         return int(table.get("units", 0))
 

@@ -12,10 +12,14 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Source
 from deltaplane.log.merger import Merger
 from deltaplane.log.model import Model
-from deltaplane.log.model_proof import ModelProof, SourceTrials, prove_model
+from deltaplane.log.model_proof import ModelProof, SourcePrequentialCounts, prove_model
 from deltaplane.solve.solver_options import SolverOptions
 
-ONE = replace(DEFINITION, choices=(), ladder=replace(DEFINITION.ladder, windows=DEFINITION.ladder.windows[1:]))
+ONE = replace(
+    DEFINITION,
+    choices=(),
+    nested_windows=replace(DEFINITION.nested_windows, windows=DEFINITION.nested_windows.windows[1:]),
+)
 """One window and one C: the plane is solved and not blended."""
 
 
@@ -80,7 +84,7 @@ def test_other_solver_options_than_the_definitions_are_found_though_the_plane_is
     assert proved(mine, published(theirs)).faults[0].startswith("options: the model says")
 
 
-def test_trials_since_the_model_before_weigh_the_candidates_and_no_others() -> None:
+def test_prequential_counts_since_the_model_before_weigh_the_candidates_and_no_others() -> None:
     merger = Merger(DEFINITION)
     for source in (HERE, THERE):
         merger.apply(Claim(source, "w", DEFINITION.stream_fingerprint))
@@ -88,16 +92,16 @@ def test_trials_since_the_model_before_weigh_the_candidates_and_no_others() -> N
     first = published(merger)
     merger.apply(delta(THERE, 0, tried(9)))
     second = published(merger)
-    trials = {HERE: SourceTrials(1), THERE: SourceTrials(0, {0: (tried(9), 0)})}
+    prequential_counts = {HERE: SourcePrequentialCounts(1), THERE: SourcePrequentialCounts(0, {0: (tried(9), 0)})}
 
-    def proof(trials: Mapping[Source, SourceTrials], earlier: Sequence[Model]) -> ModelProof:
-        return prove_model(second, earlier, merger, trials, merger.statistics, DEFINITION)
+    def proof(prequential_counts: Mapping[Source, SourcePrequentialCounts], earlier: Sequence[Model]) -> ModelProof:
+        return prove_model(second, earlier, merger, prequential_counts, merger.statistics, DEFINITION)
 
-    assert proof(trials, [first]) == ModelProof((), ())
-    (fault,) = proof({**trials, THERE: SourceTrials(0, {0: (tried(8), 0)})}, [first]).faults
+    assert proof(prequential_counts, [first]) == ModelProof((), ())
+    (fault,) = proof({**prequential_counts, THERE: SourcePrequentialCounts(0, {0: (tried(8), 0)})}, [first]).faults
     assert fault.startswith("candidates.hits")
     # Where the model before is gone, or trials are, nobody can tell.
-    gone_trials = {**trials, THERE: SourceTrials(1)}
-    for gone in (proof(gone_trials, []), proof(gone_trials, [first])):
+    gone_prequential_counts = {**prequential_counts, THERE: SourcePrequentialCounts(1)}
+    for gone in (proof(gone_prequential_counts, []), proof(gone_prequential_counts, [first])):
         assert gone.faults == ()
         assert gone.unproved[0].startswith("the hits and rows of the candidates")

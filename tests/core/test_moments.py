@@ -258,7 +258,7 @@ def test_bytes_bring_back_the_same_integers(values: list[int]) -> None:
         values[1],
         values[2],
     ]
-    narrow = moments.to_narrow_bytes()
+    narrow = moments.to_int64_bytes()
     assert (narrow is not None) == all(-(2**63) <= value < 2**63 for value in values)
     if narrow is not None:
         assert len(narrow) == 24
@@ -268,7 +268,7 @@ def test_bytes_bring_back_the_same_integers(values: list[int]) -> None:
 def test_the_bytes_are_little_endian_whatever_the_machine() -> None:
     moments = of_integers(1, -2, WORD + 3)
     assert moments.to_bytes() == b"\1" + bytes(15) + b"\xfe" + b"\xff" * 15 + b"\3" + bytes(7) + b"\1" + bytes(7)
-    assert of_integers(1, -2, 3).to_narrow_bytes() == b"\1" + bytes(7) + b"\xfe" + b"\xff" * 7 + b"\3" + bytes(7)
+    assert of_integers(1, -2, 3).to_int64_bytes() == b"\1" + bytes(7) + b"\xfe" + b"\xff" * 7 + b"\3" + bytes(7)
 
 
 @pytest.mark.parametrize("size", [0, 1, 23, 25, 47, 49, 96])

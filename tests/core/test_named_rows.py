@@ -19,7 +19,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.log.records import NamedQuery
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.rows_by_name import features_by_name, is_by_name, table_by_name
 from deltaplane.stream.sample import Samples, admit
 from deltaplane.wire import (
@@ -42,8 +42,8 @@ WIDTH = len(COLUMNS.features)
 def stream(columns: Encoder | None = COLUMNS, features: tuple[str, ...] = COLUMNS.features) -> StreamDefinition:
     width = len(features)
     grid = Grid(np.full(width, 0.5), np.zeros(width))
-    ladder = WindowLadder((Window("all"),))
-    return StreamDefinition("stream", features, grid, ladder, SolverOptions(), columns=columns)
+    nested_windows = NestedWindows((Window("all"),))
+    return StreamDefinition("stream", features, grid, nested_windows, SolverOptions(), columns=columns)
 
 
 def read(message: bytes, columns: Encoder = COLUMNS) -> Samples:
@@ -258,7 +258,7 @@ def test_a_dense_batch_of_encoded_features_is_the_same_rows() -> None:
     named = read(EXAMPLES["named_sample_batch"].golden())
     dense = read(write_sample_batch(named, DATA))
     assert dense.features.tobytes() == named.features.tobytes()
-    assert admit(dense, stream())[0].placed.tobytes() == admit(named, stream())[0].placed.tobytes()
+    assert admit(dense, stream())[0].quantized.tobytes() == admit(named, stream())[0].quantized.tobytes()
 
 
 # Python --------------------------------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Source
 from deltaplane.log.merger import Merger, plane_of
 from deltaplane.log.model import Model
-from deltaplane.log.model_proof import ModelProof, SourceTrials, prove_model
+from deltaplane.log.model_proof import ModelProof, SourcePrequentialCounts, prove_model
 from deltaplane.solve.candidates import Blend, fit, weigh
 from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.score_histograms import BINS, EDGES, SCORE_BYTES
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.wire import read_claim_or_delta, read_model, write_delta, write_model
 from golden.wire_examples import EXAMPLES, with_fields
@@ -31,12 +31,14 @@ AIMED = replace(DEFINITION, objective=KAPPA)
 PLANES = 2 * len(CHOICES) + 1
 
 
-def delta(source: Source, sequence: int, trials: Trials | None = None, change: Statistics | None = None) -> Delta:
-    plain = automatic.delta(source, sequence, trials, change)
+def delta(
+    source: Source, sequence: int, prequential_counts: PrequentialCounts | None = None, change: Statistics | None = None
+) -> Delta:
+    plain = automatic.delta(source, sequence, prequential_counts, change)
     return replace(plain, stream_fingerprint=DEFINITION.stream_fingerprint)
 
 
-def scored(own: dict[int, int], rest: dict[int, int]) -> Trials:
+def scored(own: dict[int, int], rest: dict[int, int]) -> PrequentialCounts:
     """Trials in which all planes had so many rows of each side in these bins."""
     counts = np.zeros((PLANES, 2, BINS), np.int64)
     for side, bins in enumerate((own, rest)):
@@ -76,8 +78,8 @@ def test_an_objective_is_no_part_of_either_fingerprint() -> None:
 
 
 def test_one_window_and_one_c_are_cut_anew_where_something_else_than_the_gmean_is_asked_for() -> None:
-    ladder = replace(DEFINITION.ladder, windows=DEFINITION.ladder.windows[1:])
-    one = replace(DEFINITION, choices=(), ladder=ladder)
+    nested_windows = replace(DEFINITION.nested_windows, windows=DEFINITION.nested_windows.windows[1:])
+    one = replace(DEFINITION, choices=(), nested_windows=nested_windows)
     assert (one.automatic, replace(one, objective=KAPPA).automatic) == (False, True)
 
 
@@ -159,7 +161,7 @@ def test_scores_of_other_candidates_are_left_out_and_counted() -> None:
     published(merger)
     odd = replace(tried(7), scores={"y": np.ones((PLANES + 1, 2, BINS), np.int64)})
     merger.apply(delta(HERE, 1, odd))
-    assert merger.void_trials == 1
+    assert merger.void_prequential_counts == 1
 
 
 def test_a_delta_and_a_model_with_scores_come_back_as_they_went() -> None:
@@ -238,11 +240,11 @@ def test_a_model_for_an_objective_is_proved_and_another_threshold_or_other_score
     new = scored({70: 3, 90: 1}, {50: 800, 80: 2})
     merger.apply(delta(THERE, 0, new))
     second = published(merger)
-    trials = {HERE: SourceTrials(1), THERE: SourceTrials(0, {0: (new, 0)})}
+    prequential_counts = {HERE: SourcePrequentialCounts(1), THERE: SourcePrequentialCounts(0, {0: (new, 0)})}
 
     def proof(model: Model, definition: object = AIMED) -> ModelProof:
         assert isinstance(definition, type(AIMED))
-        return prove_model(model, [first], merger, trials, merger.statistics, definition)
+        return prove_model(model, [first], merger, prequential_counts, merger.statistics, definition)
 
     assert proof(second) == ModelProof((), ())
     assert any(fault.startswith("objective: the model says kappa") for fault in proof(second, DEFINITION).faults)
@@ -267,11 +269,11 @@ def test_candidates_of_three_classes_each_have_their_own_threshold() -> None:
     blend = weigh(fitted, choices, None, None, Objective.parse("mcc"))
     assert blend.aim is not None
     assert list(blend.aim.of) == ["a", "b", "c"]
-    values = np.concatenate([DEFINITION.plane_grid.values(placed) for placed in rows.values()])
+    values = np.concatenate([DEFINITION.plane_grid.values(quantized) for quantized in rows.values()])
     codes = np.repeat(np.arange(3), 40)
-    trials = blend.try_out(values, codes, ["a", "b", "c"])
-    assert trials is not None
-    for scores in trials.scores.values():
+    prequential_counts = blend.try_out(values, codes, ["a", "b", "c"])
+    assert prequential_counts is not None
+    for scores in prequential_counts.scores.values():
         assert scores.sum(axis=(1, 2)).tolist() == [120] * 3
         assert scores[:, 0].sum(axis=1).tolist() == [40] * 3
     gmean: Blend = weigh(fitted, choices, None, None)
@@ -279,6 +281,6 @@ def test_candidates_of_three_classes_each_have_their_own_threshold() -> None:
     assert without is not None
     assert without.scores == {}
     assert {label: hits.tolist() for label, hits in without.hits.items()} == {
-        label: hits.tolist() for label, hits in trials.hits.items()
+        label: hits.tolist() for label, hits in prequential_counts.hits.items()
     }
     assert Statistics(2, {(0, label): gram for label, gram in grams.items()}).counts(0) == dict.fromkeys("abc", 40)

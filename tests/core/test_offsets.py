@@ -65,7 +65,7 @@ def test_each_slot_of_a_buffer_has_the_offset_it_was_given_whatever_comes_and_go
             assert isinstance(of, float)
             gone = round(of * len(held))
             held = held[gone:]
-            buffer.let_go(buffer.first + gone)
+            buffer.forget_below(buffer.first + gone)
         elif what == "renumber":
             assert isinstance(of, int)
             buffer.renumber(of)
@@ -147,10 +147,10 @@ def test_a_window_that_slides_holds_few_runs_that_are_gone(rows: int) -> None:
     offsets = np.random.default_rng(rows).integers(LEAST, MOST, 40_000, endpoint=True)
     for slot in range(0, 40_000, rows):
         runs.append(slot, offsets[slot : slot + rows])
-        runs.let_go(max(0, slot + rows - window))
+        runs.forget_below(max(0, slot + rows - window))
         assert held_bytes(runs) <= 12 * (window + rows) * 8 / 7 + 24
     assert [runs.offset(slot) for slot in range(36_000, 40_000)] == offsets[36_000:].tolist()
-    runs.let_go(40_000)
+    runs.forget_below(40_000)
     assert held_bytes(runs) == 24
 
 

@@ -81,8 +81,8 @@ def sums(*rows: Row, windows: int = 1) -> Statistics:
     """The statistics of some rows, formed anew, in each of so many windows."""
     moments = {}
     for label in {row.label for row in rows}:
-        placed = np.array([row.values for row in rows if row.label == label])
-        moments.update({(window, label): Moments.of_rows(placed) for window in range(windows)})
+        quantized = np.array([row.values for row in rows if row.label == label])
+        moments.update({(window, label): Moments.of_rows(quantized) for window in range(windows)})
     return Statistics(len(rows[0].values) + 1, moments)
 
 
@@ -421,9 +421,11 @@ def test_rows_of_1e10_in_and_out_of_a_window_leave_no_trace() -> None:
 def test_rows_beyond_two_to_the_thirtieth_in_and_out_of_windows_leave_no_trace(pane: int, times: int) -> None:
     """They enter several windows, one by one or as a block, are replaced, retired, and slide out again."""
     definition = definition_of("50", features=2)
-    ladder = replace(definition.ladder, windows=(*definition.ladder.windows, Window("count", 200)), pane_rows=pane)
+    nested_windows = replace(
+        definition.nested_windows, windows=(*definition.nested_windows.windows, Window("count", 200)), pane_rows=pane
+    )
     grid = type(definition.grid)(np.ones(2), np.zeros(2), limits.WIDE_RANGE_BITS)
-    definition = replace(definition, grid=grid, ladder=ladder)
+    definition = replace(definition, grid=grid, nested_windows=nested_windows)
     random = np.random.default_rng(2)
     rows = [Row(f"s{at}", "xy"[at % 2], tuple(random.integers(-100, 100, size=2).astype(float))) for at in range(2600)]
     far = float(limits.WIDE_RANGE - 1)

@@ -35,10 +35,10 @@ def rows_of(seed: int, features: int = 1) -> tuple[Floats, Flags]:
 
 def plane_of(X: Floats, own: Flags, options: SolverOptions) -> tuple[Plane, Grid, Steps]:
     grid = fit_grid(X)
-    placed, fits = grid.place(X)
+    quantized, fits = grid.quantize(X)
     assert fits.all()
-    grams = {"no": Moments.of_rows(placed[~own]), "yes": Moments.of_rows(placed[own])}
-    return solve(grams, grid, options, "yes"), grid, placed
+    grams = {"no": Moments.of_rows(quantized[~own]), "yes": Moments.of_rows(quantized[own])}
+    return solve(grams, grid, options, "yes"), grid, quantized
 
 
 def assert_right(plane: Plane, expected: Floats, rows: Floats) -> None:
@@ -73,12 +73,12 @@ def test_a_plane_of_any_scale_and_offset_is_the_rational_one_or_is_refused_by_it
     weighting = "none" if kind[0] == "lpsvm" else weighting
     options = SolverOptions(kind[0], weighting, 2.0**c_exponent, standardize=False, bias=kind[1])  # type: ignore[arg-type]
     try:
-        plane, grid, placed = plane_of(X, own, options)
+        plane, grid, quantized = plane_of(X, own, options)
     except SolveRefused as refused:
         assert "condition" in str(refused)  # noqa: PT017
         return
     assert 1.0 <= plane.condition <= 1.0 / np.finfo(np.float64).eps
-    assert_right(plane, exact_plane(placed, own, grid, options), grid.values(placed))
+    assert_right(plane, exact_plane(quantized, own, grid, options), grid.values(quantized))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,8 +93,8 @@ def test_small_features_have_planes_wherever_floats_can_hold_them(kind: tuple[st
         with pytest.raises(SolveRefused, match=r"raw units .* standardize = true"):
             plane_of(X, own, options)
         return
-    plane, grid, placed = plane_of(X, own, options)
-    assert_right(plane, exact_plane(placed, own, grid, options), grid.values(placed))
+    plane, grid, quantized = plane_of(X, own, options)
+    assert_right(plane, exact_plane(quantized, own, grid, options), grid.values(quantized))
 
 
 @pytest.mark.parametrize("k", [1, 30, 200, 480])
@@ -123,8 +123,8 @@ def test_the_condition_says_how_many_digits_of_a_decision_are_lost() -> None:
 def test_explicit_weights_that_nearly_balance_are_summed_without_rounding(weights: dict[str, float]) -> None:
     X, own = rows_of(6)
     options = SolverOptions(weighting=weights, standardize=False)
-    plane, grid, placed = plane_of(X * 1e-7, own, options)
-    values = [[Fraction(x) for x in row] + [Fraction(-1)] for row in grid.values(placed).tolist()]
+    plane, grid, quantized = plane_of(X * 1e-7, own, options)
+    values = [[Fraction(x) for x in row] + [Fraction(-1)] for row in grid.values(quantized).tolist()]
     sigma = [Fraction(weights["yes" if mine else "no"]) for mine in own]
     target = [Fraction(1 if mine else -1) for mine in own]
     a, b, d = (
@@ -133,7 +133,7 @@ def test_explicit_weights_that_nearly_balance_are_summed_without_rounding(weight
     )
     r, q = (sum(s * y * row[i] for s, y, row in zip(sigma, target, values, strict=True)) for i in (0, 1))
     expected = np.array([float((d * r - b * q) / (a * d - b * b)), float((a * q - b * r) / (a * d - b * b))])
-    assert_right(plane, expected, grid.values(placed))
+    assert_right(plane, expected, grid.values(quantized))
 
 
 @pytest.mark.parametrize("scale", [2.0**-30, 2.0**-200, 1.0, 2.0**300])
@@ -145,10 +145,10 @@ def test_c_is_chosen_as_refits_choose_it_whatever_the_scale(scale: float) -> Non
 
     def chosen(factor: float) -> Floats:
         grid = fit_grid(X * factor)
-        placed = grid.place(X * factor)[0]
+        quantized = grid.quantize(X * factor)[0]
         folds = [
             {
-                name: Moments.of_rows(placed[(folds_of(placed) == at) & side])
+                name: Moments.of_rows(quantized[(folds_of(quantized) == at) & side])
                 for name, side in (("no", ~own), ("yes", own))
             }
             for at in range(5)
@@ -162,9 +162,12 @@ def test_c_is_chosen_as_refits_choose_it_whatever_the_scale(scale: float) -> Non
 def test_no_c_is_chosen_by_planes_that_tell_no_rows_apart() -> None:
     X, own = rows_of(8)
     grid = fit_grid(X * 1e-9)
-    placed = grid.place(X * 1e-9)[0]
+    quantized = grid.quantize(X * 1e-9)[0]
     folds = [
-        {name: Moments.of_rows(placed[(folds_of(placed) == at) & side]) for name, side in (("no", ~own), ("yes", own))}
+        {
+            name: Moments.of_rows(quantized[(folds_of(quantized) == at) & side])
+            for name, side in (("no", ~own), ("yes", own))
+        }
         for at in range(5)
     ]
     options = SolverOptions(weighting="none", standardize=False, C=7.0)
@@ -178,18 +181,18 @@ def test_no_c_is_chosen_by_planes_that_tell_no_rows_apart() -> None:
 def test_planes_row_by_row_are_those_of_the_solver_at_any_scale(scale: float) -> None:
     X, own = rows_of(9)
     grid = fit_grid(X * scale)
-    placed = grid.place(X * scale)[0]
+    quantized = grid.quantize(X * scale)[0]
     options = SolverOptions(standardize=False)
     order = np.argsort(np.random.default_rng(1).random(len(X)))
-    coming = last_rows.Rows(placed[order][30:], own[order][30:].astype(np.int64))
-    begun, sides = placed[order][:30], own[order][:30]
+    coming = last_rows.Rows(quantized[order][30:], own[order][30:].astype(np.int64))
+    begun, sides = quantized[order][:30], own[order][:30]
     passage = sliding_planes.Passage(
         Moments.of_rows(begun[sides]), Moments.of_rows(begun[~sides]), coming, coming[:0], positive=1
     )
     (planes,) = sliding_planes.planes_before(passage, grid, options)
     assert not planes.refused.any()
     for at in (0, 13, 29):
-        seen, theirs = placed[order][: 30 + at], own[order][: 30 + at]
+        seen, theirs = quantized[order][: 30 + at], own[order][: 30 + at]
         expected = exact_plane(seen, theirs, grid, options)
         np.testing.assert_allclose([*planes.weights[at], planes.biases[at]], expected, rtol=1e-9)
 
@@ -204,8 +207,8 @@ def test_the_best_cut_has_no_unit(scale: float) -> None:
 def test_candidates_of_small_features_are_right_and_those_that_are_not_are_left_out() -> None:
     X, own = rows_of(10)
     grid = fit_grid(X * 1e-9)
-    placed = grid.place(X * 1e-9)[0]
-    grams = {"no": Moments.of_rows(placed[~own]), "yes": Moments.of_rows(placed[own])}
+    quantized = grid.quantize(X * 1e-9)[0]
+    grams = {"no": Moments.of_rows(quantized[~own]), "yes": Moments.of_rows(quantized[own])}
     options = [
         SolverOptions(weighting=weighting, C=C, standardize=False)  # type: ignore[arg-type]
         for weighting, C in product(("inverse", "none"), (1.0, 1e17))
@@ -216,6 +219,6 @@ def test_candidates_of_small_features_are_right_and_those_that_are_not_are_left_
     assert "standardize = true" in fitted.refusals[0]
     for at in (0, 1, 3):
         found = np.append(fitted.weights["yes"][0, at], fitted.biases["yes"][0, at, 0])
-        expected = exact_plane(placed, own, grid, options[at])
+        expected = exact_plane(quantized, own, grid, options[at])
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert fitted.condition <= raw_units.LARGEST_CONDITION

@@ -65,12 +65,12 @@ def test_the_statistics_are_the_integers_worked_out_by_hand() -> None:
 
 def test_integer_products_are_exact_where_floats_and_64_bits_are_not() -> None:
     largest = limits.GRID_RANGE - 1
-    placed = np.full((5000, 1), largest, dtype=np.int64)
-    placed[0] = 1
-    moments = exact_moments(placed)
+    quantized = np.full((5000, 1), largest, dtype=np.int64)
+    quantized[0] = 1
+    moments = exact_moments(quantized)
     assert moments.entry(0, 0) == 4999 * largest**2 + 1
     assert float(moments.entry(0, 0)) != moments.entry(0, 0)
-    assert moments == Moments.of_rows(placed)
+    assert moments == Moments.of_rows(quantized)
 
 
 @pytest.mark.parametrize(
@@ -99,4 +99,4 @@ def test_a_missing_value_becomes_the_offset_where_the_stream_says_so() -> None:
     definition = replace(definition_of("all"), missing="offset", grid=Grid(np.array([2.0]), np.array([10.0])))
     reference = Reference(definition)
     reference.add(0, samples_of([(Row("a", "x", (float("nan"),)), Row("b", "x", (14.0,)))]))
-    assert [row.placed.tolist() for row in reference.live()] == [[0], [2]]
+    assert [row.quantized.tolist() for row in reference.live()] == [[0], [2]]

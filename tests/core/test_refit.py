@@ -27,10 +27,10 @@ def test_a_feature_that_jumped_by_a_million_fits_and_nothing_live_is_lost(refuse
     grid = fit_grid(live)
     jumped = rows_of(2, refused_rows)
     jumped[:, 0] = 1e6 * (np.abs(jumped[:, 0]) + 1100.0)
-    assert not grid.place(jumped)[1].any()
+    assert not grid.quantize(jumped)[1].any()
     found = refit_grid(grid, NAMES, live, jumped)
-    assert found.grid.place(live)[1].all()
-    assert found.grid.place(jumped)[1].all()
+    assert found.grid.quantize(live)[1].all()
+    assert found.grid.quantize(jumped)[1].all()
     assert found.still_refused == 0
     assert found.grid.steps[1:].tolist() == grid.steps[1:].tolist()
     assert found.grid.offsets[1:].tolist() == grid.offsets[1:].tolist()
@@ -49,8 +49,8 @@ def test_after_a_jump_by_a_million_the_values_of_before_keep_eight_bits_and_whol
     found = refit_grid(grid, NAMES, live, jumped)
     assert [one.feature for one in found.outgrown] == ["a", "b"]
     assert found.grid.steps.tolist() == [2.0**-8, 2.0**-8, 1.0]
-    placed, _ = found.grid.place(live)
-    assert found.grid.rounding_error(live, placed)[1:].tolist() == [0.0, 0.0]
+    quantized, _ = found.grid.quantize(live)
+    assert found.grid.rounding_error(live, quantized)[1:].tolist() == [0.0, 0.0]
 
 
 def test_a_bogus_number_among_them_and_what_is_no_number_widen_nothing() -> None:

@@ -15,7 +15,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.sample import Samples, admit
 
 HOUR = 3_600_000
@@ -27,7 +27,7 @@ def stream(**changes: Any) -> StreamDefinition:
         "name": "s",
         "features": ("price", "demand"),
         "grid": Grid(np.array([0.5, 1.0]), np.array([10.0, 0.0])),
-        "ladder": WindowLadder((Window("time", HOUR),)),
+        "nested_windows": NestedWindows((Window("time", HOUR),)),
         "solver": SolverOptions(),
         "classes": ClassDefinition(("a", "b")),
         "max_skew_milliseconds": 60_000,
@@ -97,7 +97,7 @@ def test_a_row_is_refused_with_its_reason_and_nothing_else_is_lost(
     assert admitted.rows.tolist() == [0, 2]
     assert admitted.offsets.tolist() == [7, 7]
     assert admitted.features.tolist() == [[1.0, 2.0], [3.0, 4.0]]
-    assert admitted.placed.tolist() == [[-18.0, 2.0], [-14.0, 4.0]]
+    assert admitted.quantized.tolist() == [[-18.0, 2.0], [-14.0, 4.0]]
 
 
 @pytest.mark.parametrize("row", ADMITTED)
@@ -131,25 +131,25 @@ def test_no_batch_makes_admission_fail_and_a_second_reading_judges_the_same(
     partition = data.draw(st.one_of(st.none(), st.integers(0, definition.partitions - 1)))
     admitted, refusals = admit(samples, definition, partition=partition)
     assert sorted([*admitted.rows.tolist(), *(refusal.row for refusal in refusals)]) == list(range(len(samples)))
-    assert (np.abs(admitted.placed) < definition.grid.range).all()
+    assert (np.abs(admitted.quantized) < definition.grid.range).all()
     assert np.isfinite(admitted.features).all()
     assert np.isfinite(admitted.rounding).all()
     again, same = admit(samples, definition, partition=partition)
     assert same == refusals
-    assert again.placed.tobytes() == admitted.placed.tobytes()
+    assert again.quantized.tobytes() == admitted.quantized.tobytes()
 
 
 def test_an_odd_time_harms_nobody_where_no_window_ends_with_time() -> None:
     rows = [("id", time, "a", 10.5, 3.0) for time in (2**63 - 1, -(2**63), 2 * 10**15)]
     for windows in ((Window("count", 5),), (Window("all"),)):
-        admitted, refusals = admit(batch(*rows), stream(ladder=WindowLadder(windows)))
+        admitted, refusals = admit(batch(*rows), stream(nested_windows=NestedWindows(windows)))
         assert len(admitted) == 3
         assert refusals == []
 
 
 def test_an_odd_time_is_refused_where_one_of_several_windows_ends_with_time() -> None:
-    ladder = WindowLadder((Window("time", HOUR), Window("all")))
-    _, refusals = admit(batch(("id", 2 * 10**15, "a", 10.5, 3.0)), stream(ladder=ladder))
+    nested_windows = NestedWindows((Window("time", HOUR), Window("all")))
+    _, refusals = admit(batch(("id", 2 * 10**15, "a", 10.5, 3.0)), stream(nested_windows=nested_windows))
     assert [refusal.kind for refusal in refusals] == ["bogus time"]
 
 
@@ -172,7 +172,7 @@ def test_a_missing_value_is_the_offset_where_the_definition_says_so() -> None:
         filling,
     )
     assert [(refusal.id, refusal.reason) for refusal in refusals] == [("infinite", "feature 'demand' is infinite")]
-    assert admitted.placed.tolist() == [[0.0, 3.0], [0.0, 0.0], [1.0, 3.0]]
+    assert admitted.quantized.tolist() == [[0.0, 3.0], [0.0, 0.0], [1.0, 3.0]]
     assert admitted.features.tolist() == [[10.0, 3.0], [10.0, 0.0], [10.5, 3.25]]
     assert admitted.missing == 3, "values of rows that were refused were not filled in"
     assert admitted.rounding.tolist() == [0.0, 0.25]
@@ -230,7 +230,7 @@ def test_no_rows_are_admitted_as_no_rows() -> None:
     assert len(admitted) == 0
     assert refusals == []
     assert admitted.labels == []
-    assert admitted.placed.shape == (0, 2)
+    assert admitted.quantized.shape == (0, 2)
 
 
 # Places --------------------------------------------------------------------------------------------------------------

@@ -36,8 +36,8 @@ def make_rows(seed: int, shares: Mapping[str, int], features: int = 4) -> tuple[
     rng = np.random.default_rng(seed)
     labels = np.repeat(list(shares), list(shares.values()))
     means = {label: rng.normal(size=features) * 2000 for label in shares}
-    placed = [rng.normal(size=features) * 1000 + means[label] for label in labels.tolist()]
-    return np.rint(np.array(placed)), labels
+    quantized = [rng.normal(size=features) * 1000 + means[label] for label in labels.tolist()]
+    return np.rint(np.array(quantized)), labels
 
 
 def make_grid(features: int = 4) -> Grid:
@@ -46,9 +46,9 @@ def make_grid(features: int = 4) -> Grid:
     return Grid(steps, steps * np.arange(features) * 300)
 
 
-def grams(placed: Floats, labels: Texts) -> dict[str, Moments]:
+def grams(quantized: Floats, labels: Texts) -> dict[str, Moments]:
     """Exact Gram matrices of each class."""
-    return {label: Moments.of_rows(placed[labels == label]) for label in np.unique(labels).tolist()}
+    return {label: Moments.of_rows(quantized[labels == label]) for label in np.unique(labels).tolist()}
 
 
 def literal(X: Floats, y: Floats, sigma: Floats, C: float, prior: Floats | None = None) -> Floats:
@@ -70,20 +70,20 @@ def assert_plane(plane: Plane, expected: Floats, index: int = 0, tolerance: floa
 @SEEDS
 @pytest.mark.parametrize(("weighting", "own", "rest"), [("inverse", 0.9, 0.1), ("none", 1, 1), ("balanced", 5, 5 / 9)])
 def test_a_binary_plane_is_equation_21_of_paper_1(seed: int, weighting: str, own: float, rest: float) -> None:
-    placed, labels = make_rows(seed, {"no": 90, "yes": 10})
+    quantized, labels = make_rows(seed, {"no": 90, "yes": 10})
     options = SolverOptions(weighting=weighting, standardize=False, C=0.3)  # type: ignore[arg-type]
-    plane = solve(grams(placed, labels), make_grid(), options)
+    plane = solve(grams(quantized, labels), make_grid(), options)
     y = np.where(labels == "yes", 1.0, -1.0)
-    assert_plane(plane, literal(make_grid().values(placed), y, np.where(y > 0, own, rest), 0.3))
+    assert_plane(plane, literal(make_grid().values(quantized), y, np.where(y > 0, own, rest), 0.3))
     assert (plane.classes, plane.positive, plane.counts) == (("no", "yes"), "yes", {"no": 90, "yes": 10})
     assert plane.sigmas == pytest.approx({"yes": own, "no": rest})
 
 
 @SEEDS
 def test_each_class_against_the_rest_is_equation_4_23_of_the_thesis(seed: int) -> None:
-    placed, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
-    plane = solve(grams(placed, labels), make_grid(), RAW)
-    E = np.column_stack([make_grid().values(placed), -np.ones(77)])
+    quantized, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
+    plane = solve(grams(quantized, labels), make_grid(), RAW)
+    E = np.column_stack([make_grid().values(quantized), -np.ones(77)])
     M, v = E.T @ E, E.sum(axis=0)
     for index, label in enumerate(["a", "b", "c"]):
         E_own = E[labels == label]
@@ -97,13 +97,13 @@ def test_each_class_against_the_rest_is_equation_4_23_of_the_thesis(seed: int) -
 @SEEDS
 @pytest.mark.parametrize("kind", ["wlpsvm", "lssvm"])
 def test_explicit_weights_stay_with_their_own_class_in_every_plane(seed: int, kind: str) -> None:
-    placed, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
+    quantized, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
     weights = {"a": 0.5, "b": 2.0, "c": 7.0, "not live": 9.0}
     bias = "free" if kind == "lssvm" else "default"
     options = SolverOptions(kind=kind, weighting=weights, standardize=False, C=0.3, bias=bias)  # type: ignore[arg-type]
-    plane = solve(grams(placed, labels), make_grid(), options)
+    plane = solve(grams(quantized, labels), make_grid(), options)
     sigma = np.array([weights[label] for label in labels.tolist()])
-    E = np.column_stack([make_grid().values(placed), -np.ones(77)])
+    E = np.column_stack([make_grid().values(quantized), -np.ones(77)])
     penalty = np.diag([1.0] * 4 + [float(kind == "wlpsvm")]) / 0.3
     for index, label in enumerate(["a", "b", "c"]):
         y = np.where(labels == label, 1.0, -1.0)
@@ -113,29 +113,29 @@ def test_explicit_weights_stay_with_their_own_class_in_every_plane(seed: int, ki
 
 @SEEDS
 def test_least_squares_without_bias_is_equation_2_of_paper_2(seed: int) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
-    plane = solve(grams(placed, labels), make_grid(), SolverOptions(kind="lssvm", standardize=False, C=0.5))
-    Phi, y = make_grid().values(placed).T, np.where(labels == "yes", 1.0, -1.0)
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
+    plane = solve(grams(quantized, labels), make_grid(), SolverOptions(kind="lssvm", standardize=False, C=0.5))
+    Phi, y = make_grid().values(quantized).T, np.where(labels == "yes", 1.0, -1.0)
     assert_plane(plane, np.append(Phi @ np.linalg.solve(Phi.T @ Phi + 2.0 * np.eye(50), y), 0.0))
     assert plane.biases.tolist() == [0.0]
 
 
 @SEEDS
 def test_least_squares_with_a_free_bias_solves_the_dual_system_of_suykens(seed: int) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
     options = SolverOptions(kind="lssvm", bias="free", standardize=False, C=0.5)
-    X, y = make_grid().values(placed), np.where(labels == "yes", 1.0, -1.0)
+    X, y = make_grid().values(quantized), np.where(labels == "yes", 1.0, -1.0)
     system = np.block([[np.zeros((1, 1)), y[None, :]], [y[:, None], np.outer(y, y) * (X @ X.T) + np.eye(50) / 0.5]])
     b, *alpha = np.linalg.solve(system, np.append(0.0, np.ones(50)))
-    assert_plane(solve(grams(placed, labels), make_grid(), options), np.append(X.T @ (alpha * y), -b))
+    assert_plane(solve(grams(quantized, labels), make_grid(), options), np.append(X.T @ (alpha * y), -b))
 
 
 @SEEDS
 @pytest.mark.parametrize("kind", ["wlpsvm", "lssvm"])
 def test_standardizing_is_solving_on_standardized_rows(seed: int, kind: str) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
-    plane = solve(grams(placed, labels), make_grid(), SolverOptions(kind=kind, C=0.5))  # type: ignore[arg-type]
-    X, y = make_grid().values(placed), np.where(labels == "yes", 1.0, -1.0)
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
+    plane = solve(grams(quantized, labels), make_grid(), SolverOptions(kind=kind, C=0.5))  # type: ignore[arg-type]
+    X, y = make_grid().values(quantized), np.where(labels == "yes", 1.0, -1.0)
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     expected = literal(Z, y, np.where(y > 0, 0.6, 0.4), 0.5)
     if kind == "lssvm":
@@ -146,11 +146,11 @@ def test_standardizing_is_solving_on_standardized_rows(seed: int, kind: str) -> 
 @SEEDS
 @pytest.mark.parametrize("standardize", [True, False])
 def test_a_prior_is_what_the_penalty_draws_towards(seed: int, *, standardize: bool) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
-    X, y = make_grid().values(placed), np.where(labels == "yes", 1.0, -1.0)
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
+    X, y = make_grid().values(quantized), np.where(labels == "yes", 1.0, -1.0)
     options = SolverOptions(standardize=standardize, C=0.02)
     prior = solve(grams(*make_rows(seed + 10, {"no": 30, "yes": 20})), make_grid(), options)
-    plane = solve(grams(placed, labels), make_grid(), options, prior=prior)
+    plane = solve(grams(quantized, labels), make_grid(), options, prior=prior)
     centre, scale = (X.mean(axis=0), X.std(axis=0)) if standardize else (np.zeros(4), np.ones(4))
     start = np.append(prior.weights[0] * scale, prior.biases[0] - prior.weights[0] @ centre)
     expected = literal((X - centre) / scale, y, np.where(y > 0, 0.6, 0.4), 0.02, start)
@@ -160,25 +160,25 @@ def test_a_prior_is_what_the_penalty_draws_towards(seed: int, *, standardize: bo
 
 @SEEDS
 def test_a_prior_is_matched_by_class_and_a_class_it_does_not_know_starts_from_zero(seed: int) -> None:
-    placed, labels = make_rows(seed, {"a": 30, "b": 20, "c": 10})
+    quantized, labels = make_rows(seed, {"a": 30, "b": 20, "c": 10})
     options = SolverOptions(weighting="none", standardize=False, C=0.02)
     prior = Plane(("a", "b"), "b", np.array([[3.0, -1.0, 0.5, 2.0]]), np.array([0.25]), {}, 1.0, 1.0, {})
-    plane = solve(grams(placed, labels), make_grid(), options, prior=prior)
+    plane = solve(grams(quantized, labels), make_grid(), options, prior=prior)
     start = np.append(prior.weights[0], 0.25)
     for index, (label, its_start) in enumerate([("a", -start), ("b", start), ("c", 0.0 * start)]):
         y = np.where(labels == label, 1.0, -1.0)
-        assert_plane(plane, literal(make_grid().values(placed), y, np.ones(60), 0.02, its_start), index)
+        assert_plane(plane, literal(make_grid().values(quantized), y, np.ones(60), 0.02, its_start), index)
 
 
 def test_a_prior_of_nothing_changes_nothing_and_a_strong_one_changes_everything() -> None:
-    placed, labels = make_rows(4, {"no": 30, "yes": 20})
-    plane = solve(grams(placed, labels), make_grid(), RAW)
+    quantized, labels = make_rows(4, {"no": 30, "yes": 20})
+    plane = solve(grams(quantized, labels), make_grid(), RAW)
     nothing = Plane(("no", "yes"), "yes", np.zeros((1, 4)), np.zeros(1), {}, 1.0, 1.0, {})
-    assert solve(grams(placed, labels), make_grid(), RAW, prior=nothing).weights.tobytes() == plane.weights.tobytes()
+    assert solve(grams(quantized, labels), make_grid(), RAW, prior=nothing).weights.tobytes() == plane.weights.tobytes()
     held = SolverOptions(C=1e-12, standardize=False)
     strong = Plane(("no", "yes"), "yes", np.array([[3.0, -1.0, 0.5, 2.0]]), np.array([0.25]), {}, 1.0, 1.0, {})
     assert_plane(
-        solve(grams(placed, labels), make_grid(), held, prior=strong), np.array([3, -1, 0.5, 2, 0.25]), 0, 1e-6
+        solve(grams(quantized, labels), make_grid(), held, prior=strong), np.array([3, -1, 0.5, 2, 0.25]), 0, 1e-6
     )
 
 
@@ -196,11 +196,11 @@ def test_no_digit_is_lost_to_a_mean_far_from_zero(
     rng = np.random.default_rng(8)
     own = np.arange(24) % 4 == 0
     deviation = 8.0 if mean_over_deviation > 1e6 else 1000.0
-    placed = np.rint((rng.normal(size=(24, 3)) + own[:, None] + mean_over_deviation) * deviation)
+    quantized = np.rint((rng.normal(size=(24, 3)) + own[:, None] + mean_over_deviation) * deviation)
     grid = Grid(np.array([1.0, 2.0**-10, 8.0]), np.array([0.0, 3.0, -800.0]))
     options = SolverOptions(kind=kind, bias=bias, standardize=standardize, C=0.7)  # type: ignore[arg-type]
-    plane = solve({"no": Moments.of_rows(placed[~own]), "yes": Moments.of_rows(placed[own])}, grid, options)
-    assert_plane(plane, exact_plane(placed, own, grid, options), 0, 1e-12)
+    plane = solve({"no": Moments.of_rows(quantized[~own]), "yes": Moments.of_rows(quantized[own])}, grid, options)
+    assert_plane(plane, exact_plane(quantized, own, grid, options), 0, 1e-12)
 
 
 _placed = strategies.magnitudes(bits=30) | strategies.magnitudes(bits=45)
@@ -218,8 +218,8 @@ def test_moving_a_gram_matrix_is_exact_whatever_its_size(rows: list[tuple[int, i
 
 @SEEDS
 def test_narrow_and_wide_integers_give_the_same_bytes(seed: int) -> None:
-    placed, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
-    live = grams(placed + 900_000, labels)
+    quantized, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
+    live = grams(quantized + 900_000, labels)
     total = functools.reduce(Moments.__add__, live.values())
     assert total.narrow
     stacks = {label: Stack.of([moments], narrow=False) for label, moments in live.items()}
@@ -229,27 +229,27 @@ def test_narrow_and_wide_integers_give_the_same_bytes(seed: int) -> None:
 
 def test_sums_of_squares_that_fit_64_bits_only_without_a_sign_are_wide() -> None:
     own = np.arange(12) % 2 == 0
-    placed = np.where(own, 2.0**30 - 1, 1 - 2.0**30)[:, None]
+    quantized = np.where(own, 2.0**30 - 1, 1 - 2.0**30)[:, None]
     grid, options = Grid(np.full(1, 2.0**-30), np.zeros(1)), SolverOptions()
-    plane = solve({"no": Moments.of_rows(placed[~own]), "yes": Moments.of_rows(placed[own])}, grid, options)
-    assert_plane(plane, exact_plane(placed, own, grid, options), 0, 1e-14)
+    plane = solve({"no": Moments.of_rows(quantized[~own]), "yes": Moments.of_rows(quantized[own])}, grid, options)
+    assert_plane(plane, exact_plane(quantized, own, grid, options), 0, 1e-14)
 
 
 def test_a_constant_column_is_known_exactly_and_one_step_in_one_row_is_not_constant() -> None:
-    placed, labels = make_rows(3, {"no": 30, "yes": 20})
-    placed[:, 1] = 2**30 - 7
-    assert solve(grams(placed, labels), make_grid(), SolverOptions()).weights[0, 1] == 0.0
-    placed[-1, 1] += 1
-    almost_constant = solve(grams(placed, labels), make_grid(), SolverOptions())
-    assert_plane(almost_constant, exact_plane(placed, labels == "yes", make_grid(), SolverOptions()), 0, 1e-12)
+    quantized, labels = make_rows(3, {"no": 30, "yes": 20})
+    quantized[:, 1] = 2**30 - 7
+    assert solve(grams(quantized, labels), make_grid(), SolverOptions()).weights[0, 1] == 0.0
+    quantized[-1, 1] += 1
+    almost_constant = solve(grams(quantized, labels), make_grid(), SolverOptions())
+    assert_plane(almost_constant, exact_plane(quantized, labels == "yes", make_grid(), SolverOptions()), 0, 1e-12)
     assert abs(almost_constant.weights[0, 1]) > 100.0
 
 
 def test_two_points_have_the_plane_that_a_pencil_finds() -> None:
-    placed, labels = np.array([[-1.0], [1.0]]), np.array(["no", "yes"])
+    quantized, labels = np.array([[-1.0], [1.0]]), np.array(["no", "yes"])
     for C in (0.25, 1.0, 8.0):
         plane = solve(
-            grams(placed, labels), Grid(np.ones(1), np.zeros(1)), SolverOptions(kind="lpsvm", standardize=False, C=C)
+            grams(quantized, labels), Grid(np.ones(1), np.zeros(1)), SolverOptions(kind="lpsvm", standardize=False, C=C)
         )
         assert_plane(plane, np.array([2.0 / (1.0 / C + 2.0), 0.0]), 0, 1e-15)
 
@@ -260,49 +260,49 @@ def test_two_points_have_the_plane_that_a_pencil_finds() -> None:
 @SEEDS
 @pytest.mark.parametrize("shares", [{"no": 30, "yes": 20}, {"a": 50, "b": 20, "c": 7}])
 def test_under_standardizing_the_unit_of_a_feature_does_not_matter(seed: int, shares: dict[str, int]) -> None:
-    placed, labels = make_rows(seed, shares)
+    quantized, labels = make_rows(seed, shares)
     grid = make_grid()
     scaled = Grid(grid.steps * [1.0, 8.0, 0.25, 1.0], grid.offsets * [1.0, 8.0, 0.25, 1.0])
-    one, other = (solve(grams(placed, labels), each, SolverOptions()) for each in (grid, scaled))
+    one, other = (solve(grams(quantized, labels), each, SolverOptions()) for each in (grid, scaled))
     assert (other.weights * [1.0, 8.0, 0.25, 1.0]).tobytes() == one.weights.tobytes()
     assert other.biases.tobytes() == one.biases.tobytes()
-    tripled = solve(grams(placed * [1, 3, 1, 1], labels), grid, SolverOptions())
-    X, X_tripled = grid.values(placed), grid.values(placed * [1, 3, 1, 1])
+    tripled = solve(grams(quantized * [1, 3, 1, 1], labels), grid, SolverOptions())
+    X, X_tripled = grid.values(quantized), grid.values(quantized * [1, 3, 1, 1])
     np.testing.assert_allclose(tripled.decide(X_tripled), one.decide(X), rtol=1e-9, atol=1e-12)
     assert tripled.predict(X_tripled).tolist() == one.predict(X).tolist()
 
 
 @SEEDS
 def test_under_standardizing_the_origin_of_a_feature_does_not_matter(seed: int) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
-    one = solve(grams(placed, labels), make_grid(), SolverOptions())
-    other = solve(grams(placed + 12345, labels), make_grid(), SolverOptions())
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
+    one = solve(grams(quantized, labels), make_grid(), SolverOptions())
+    other = solve(grams(quantized + 12345, labels), make_grid(), SolverOptions())
     assert other.weights.tobytes() == one.weights.tobytes()
     np.testing.assert_allclose(
-        other.decide(make_grid().values(placed + 12345)), one.decide(make_grid().values(placed)), atol=1e-9
+        other.decide(make_grid().values(quantized + 12345)), one.decide(make_grid().values(quantized)), atol=1e-9
     )
 
 
 @SEEDS
 def test_planes_follow_their_classes_and_features_whatever_their_names_and_order(seed: int) -> None:
-    placed, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
-    plane = solve(grams(placed, labels), make_grid(), SolverOptions())
+    quantized, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
+    plane = solve(grams(quantized, labels), make_grid(), SolverOptions())
     renamed = np.array([{"a": "z", "b": "b", "c": "a"}[label] for label in labels.tolist()])
-    other = solve(grams(placed, renamed), make_grid(), SolverOptions())
+    other = solve(grams(quantized, renamed), make_grid(), SolverOptions())
     assert other.weights[[2, 1, 0]].tobytes() == plane.weights.tobytes()
     grid = make_grid()
-    turned = solve(grams(placed[:, ::-1], labels), Grid(grid.steps[::-1], grid.offsets[::-1]), SolverOptions())
+    turned = solve(grams(quantized[:, ::-1], labels), Grid(grid.steps[::-1], grid.offsets[::-1]), SolverOptions())
     np.testing.assert_allclose(turned.weights[:, ::-1], plane.weights, rtol=1e-9)
 
 
 @SEEDS
 @pytest.mark.parametrize("options", [SolverOptions(), RAW, SolverOptions(kind="lssvm", bias="free")])
 def test_the_plane_of_the_other_class_is_the_plane_turned_round(seed: int, options: SolverOptions) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
-    yes, no = (solve(grams(placed, labels), make_grid(), options, label) for label in ("yes", "no"))
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
+    yes, no = (solve(grams(quantized, labels), make_grid(), options, label) for label in ("yes", "no"))
     assert (no.positive, yes.positive, no.classes) == ("no", "yes", yes.classes)
     assert_plane(no, -np.append(yes.weights[0], yes.biases[0]), 0, 1e-12)
-    assert no.predict(make_grid().values(placed)).tolist() == yes.predict(make_grid().values(placed)).tolist()
+    assert no.predict(make_grid().values(quantized)).tolist() == yes.predict(make_grid().values(quantized)).tolist()
 
 
 @SEEDS
@@ -334,13 +334,13 @@ def test_every_row_twice_is_twice_the_c(seed: int, *, standardize: bool) -> None
 def test_the_share_printed_in_equation_29_of_paper_1_would_collapse_the_gmean(seed: int) -> None:
     rng = np.random.default_rng(seed)
     labels = np.repeat(["no", "yes"], [950, 50])
-    placed = np.rint(rng.normal(size=(1000, 3)) * 1000 + 1600 * (labels == "yes")[:, None])
+    quantized = np.rint(rng.normal(size=(1000, 3)) * 1000 + 1600 * (labels == "yes")[:, None])
     grid = Grid(np.full(3, 2.0**-10), np.zeros(3))
     truth = (labels == "yes").astype(np.int64)
 
     def quality(weighting: object) -> float:
-        plane = solve(grams(placed, labels), grid, SolverOptions(weighting=weighting))  # type: ignore[arg-type]
-        return gmean(Confusion.of(truth, plane.predict(grid.values(placed)), plane.classes))
+        plane = solve(grams(quantized, labels), grid, SolverOptions(weighting=weighting))  # type: ignore[arg-type]
+        return gmean(Confusion.of(truth, plane.predict(grid.values(quantized)), plane.classes))
 
     assert quality("inverse") > 0.9
     assert quality({"yes": 0.05, "no": 0.95}) < 0.3
@@ -365,10 +365,10 @@ def test_a_positive_class_against_several_is_the_binary_plane_of_merged_statisti
     "options", [SolverOptions(), RAW, SolverOptions(weighting="none"), SolverOptions(kind="lssvm")]
 )
 def test_equal_statistics_give_equal_bytes_however_they_came_about(seed: int, options: SolverOptions) -> None:
-    placed, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
-    whole = grams(placed, labels)
+    quantized, labels = make_rows(seed, {"a": 50, "b": 20, "c": 7})
+    whole = grams(quantized, labels)
     order = np.random.default_rng(seed).permutation(77)
-    first, second = grams(placed[order[:40]], labels[order[:40]]), grams(placed[order[40:]], labels[order[40:]])
+    first, second = grams(quantized[order[:40]], labels[order[:40]]), grams(quantized[order[40:]], labels[order[40:]])
     parts = {label: first.get(label, Moments.zero(5)) + second.get(label, Moments.zero(5)) for label in ("c", "b", "a")}
     one, other = solve(whole, make_grid(), options), solve({**parts, "gone": Moments.zero(5)}, make_grid(), options)
     assert (one.classes, one.sigmas, one.condition) == (other.classes, other.sigmas, other.condition)
@@ -391,10 +391,10 @@ def test_a_problem_solved_before_gives_the_bytes_of_one_that_was_not(others: dic
 
 @SEEDS
 def test_the_condition_reported_is_that_of_the_scaled_matrix(seed: int) -> None:
-    placed, labels = make_rows(seed, {"no": 30, "yes": 20})
-    placed[:, 3] = placed[:, 2] + np.arange(50) % 2
-    plane = solve(grams(placed, labels), make_grid(), SolverOptions("lpsvm", C=1e3))
-    E = np.column_stack([(placed - placed.mean(axis=0)) / placed.std(axis=0), -np.ones(50)])
+    quantized, labels = make_rows(seed, {"no": 30, "yes": 20})
+    quantized[:, 3] = quantized[:, 2] + np.arange(50) % 2
+    plane = solve(grams(quantized, labels), make_grid(), SolverOptions("lpsvm", C=1e3))
+    E = np.column_stack([(quantized - quantized.mean(axis=0)) / quantized.std(axis=0), -np.ones(50)])
     S = np.eye(5) / 1e3 + E.T @ E
     exact = float(np.linalg.cond(S / np.sqrt(np.outer(S.diagonal(), S.diagonal())), 1))
     assert exact / 3 < plane.condition < exact * 1.001
@@ -418,8 +418,8 @@ def test_zero_belongs_to_the_rest_and_the_first_of_equals_wins() -> None:
 
 
 def test_statistics_that_determine_no_plane_are_refused_with_their_numbers() -> None:
-    placed, labels = make_rows(1, {"a": 5, "b": 4})
-    live = grams(placed, labels)
+    quantized, labels = make_rows(1, {"a": 5, "b": 4})
+    live = grams(quantized, labels)
     with pytest.raises(SolveRefused, match=r"two classes, got \{'a': 5\}"):
         solve({"a": live["a"], "b": Moments.zero(5)}, make_grid(), SolverOptions())
     with pytest.raises(SolveRefused, match=r"two classes, got \{\}"):
@@ -435,11 +435,11 @@ def test_statistics_that_determine_no_plane_are_refused_with_their_numbers() -> 
 
 
 def test_a_matrix_without_digits_is_refused_and_one_with_digits_is_solved() -> None:
-    placed, labels = make_rows(1, {"a": 50, "b": 40})
-    placed[:, 3] = placed[:, 2]
+    quantized, labels = make_rows(1, {"a": 50, "b": 40})
+    quantized[:, 3] = quantized[:, 2]
     with pytest.raises(SolveRefused, match=r"all but singular|not positive definite"):
-        solve(grams(placed, labels), make_grid(), SolverOptions(C=1e18))
-    plane = solve(grams(placed, labels), make_grid(), SolverOptions(C=1e3))
+        solve(grams(quantized, labels), make_grid(), SolverOptions(C=1e18))
+    plane = solve(grams(quantized, labels), make_grid(), SolverOptions(C=1e3))
     assert plane.condition > 1e4
     np.testing.assert_allclose(plane.weights[0, 3] * make_grid().steps[3], plane.weights[0, 2] * make_grid().steps[2])
 
@@ -532,18 +532,18 @@ def test_several_windows_and_c_at_once_have_the_planes_that_each_has_alone_bit_f
 @pytest.mark.parametrize("shift", [0, 2**29])
 def test_windows_of_which_one_is_too_large_for_a_word_have_the_planes_that_they_have_alone(shift: int) -> None:
     """A sum of 77 squares of 2**29 is above 2**62, and takes the others along to integers of any length."""
-    placed, labels = make_rows(4, {"a": 50, "b": 20, "c": 7})
-    windows = [grams(placed, labels), grams(placed + shift, labels)]
+    quantized, labels = make_rows(4, {"a": 50, "b": 20, "c": 7})
+    windows = [grams(quantized, labels), grams(quantized + shift, labels)]
     together = Problem.of(windows, make_grid()).solve_each(SolverOptions(), [1.0])
     for at, window in enumerate(windows):
         assert together.weights[at, 0].tobytes() == solve(window, make_grid(), SolverOptions()).weights.tobytes()
 
 
 def test_a_c_that_is_refused_leaves_the_others_of_the_same_call_their_planes() -> None:
-    placed, labels = make_rows(8, {"a": 20, "b": 20})
-    good = grams(placed, labels)
-    placed[:, 1] = placed[:, 0]  # Two equal columns: without a penalty worth the name there is no one plane.
-    bad, grid = grams(placed, labels), make_grid()
+    quantized, labels = make_rows(8, {"a": 20, "b": 20})
+    good = grams(quantized, labels)
+    quantized[:, 1] = quantized[:, 0]  # Two equal columns: without a penalty worth the name there is no one plane.
+    bad, grid = grams(quantized, labels), make_grid()
     solved = Problem.of([good, bad], grid).solve_each(SolverOptions(), [1.0, 1e18])
     assert solved.refused.tolist() == [[False, False], [False, True]]
     assert list(solved.refusals) == [(1, 1)]

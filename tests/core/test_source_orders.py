@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from deltaplane.errors import SourceBarred
+from deltaplane.errors import SourceRemoved
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
@@ -26,7 +26,7 @@ from deltaplane.log.delta import (
 from deltaplane.log.merger import Merger
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.wire import read_claim_or_delta, write_source_order
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
@@ -36,14 +36,14 @@ NORTH, SOUTH = Source("north", 0), Source("south", 0)
 @pytest.fixture
 def definition() -> StreamDefinition:
     return StreamDefinition(
-        "stream", ("a", "b"), Grid(np.ones(2), np.zeros(2)), WindowLadder((Window("all"),)), SolverOptions(C=10.0)
+        "stream", ("a", "b"), Grid(np.ones(2), np.zeros(2)), NestedWindows((Window("all"),)), SolverOptions(C=10.0)
     )
 
 
 def rows_of(seed: int, label: str) -> Statistics:
     centre = 10 if label == "y" else -10
-    placed = np.random.default_rng(seed).integers(centre - 8, centre + 8, size=(20, 2))
-    return Statistics(3, {(0, label): Moments.of_rows(placed)})
+    quantized = np.random.default_rng(seed).integers(centre - 8, centre + 8, size=(20, 2))
+    return Statistics(3, {(0, label): Moments.of_rows(quantized)})
 
 
 def claim(definition: StreamDefinition, source: Source, writer: str) -> Claim:
@@ -56,8 +56,8 @@ def delta(definition: StreamDefinition, source: Source, writer: str, sequence: i
     return Delta(source, writer, definition.stream_fingerprint, tile, rebuild, change, counts={"applied": 20})
 
 
-def order(definition: StreamDefinition, source: Source, *, barred: bool) -> SourceOrder:
-    return SourceOrder(source, barred, "a test", definition.stream_fingerprint)
+def order(definition: StreamDefinition, source: Source, *, removed: bool) -> SourceOrder:
+    return SourceOrder(source, removed, "a test", definition.stream_fingerprint)
 
 
 def merger_of_two(definition: StreamDefinition) -> Merger:
@@ -77,18 +77,18 @@ def merger_of_two(definition: StreamDefinition) -> Merger:
 
 def test_a_removed_source_leaves_what_the_others_alone_would_have_left(definition: StreamDefinition) -> None:
     merger = merger_of_two(definition)
-    assert merger.apply(order(definition, NORTH, barred=True), 9) is Verdict.REMOVED
+    assert merger.apply(order(definition, NORTH, removed=True), 9) is Verdict.REMOVED
     alone = rows_of(10, "x") + rows_of(11, "y")
     assert merger.statistics == alone
     model = merger.publish(0)
     assert model is not None
     assert model.digest == alone.digest(definition.data_fingerprint)
-    assert {position.source: position.barred for position in model.positions} == {NORTH: True, SOUTH: False}
+    assert {position.source: position.removed for position in model.positions} == {NORTH: True, SOUTH: False}
 
 
 def test_a_removed_source_is_refused_when_it_comes_back_unasked(definition: StreamDefinition) -> None:
     merger = merger_of_two(definition)
-    merger.apply(order(definition, NORTH, barred=True))
+    merger.apply(order(definition, NORTH, removed=True))
     before = merger.statistics
     stale = delta(definition, NORTH, "w-north", 2, rows_of(50, "x"))
     assert merger.apply(stale) is Verdict.BARRED
@@ -97,16 +97,16 @@ def test_a_removed_source_is_refused_when_it_comes_back_unasked(definition: Stre
     assert merger.apply(delta(definition, NORTH, "again", sequence, rows_of(51, "x"))) is Verdict.BARRED
     assert merger.statistics == before
     assert merger.state(NORTH).dropped == {"barred": 3}
-    with pytest.raises(SourceBarred, match="source admit north/0"):
+    with pytest.raises(SourceRemoved, match="source admit north/0"):
         WorkerProcessor(definition, NORTH, "again").restore(merger.state(NORTH), 3)
 
 
 def test_an_admitted_source_begins_anew_and_no_old_delta_fits(definition: StreamDefinition) -> None:
     merger = merger_of_two(definition)
-    merger.apply(order(definition, NORTH, barred=True))
-    assert merger.apply(order(definition, NORTH, barred=False)) is Verdict.ADMITTED
+    merger.apply(order(definition, NORTH, removed=True))
+    assert merger.apply(order(definition, NORTH, removed=False)) is Verdict.ADMITTED
     state = merger.state(NORTH)
-    assert (state.samples_position, state.retirements_position, state.barred) == (0, 0, False)
+    assert (state.samples_position, state.retirements_position, state.removed) == (0, 0, False)
     assert merger.apply(delta(definition, NORTH, "w-north", 2, rows_of(50, "x"))) is Verdict.STALE_WRITER
     processor = WorkerProcessor(definition, NORTH, "again")
     merger.apply(claim(definition, NORTH, "again"))
@@ -122,10 +122,10 @@ def test_the_same_order_twice_changes_nothing_and_is_shown_in_a_model_all_the_sa
     definition: StreamDefinition,
 ) -> None:
     merger = merger_of_two(definition)
-    merger.apply(order(definition, NORTH, barred=True), 9)
+    merger.apply(order(definition, NORTH, removed=True), 9)
     merger.publish(0)
     state = merger.state(NORTH)
-    assert merger.apply(order(definition, NORTH, barred=True), 12) is Verdict.REMOVED
+    assert merger.apply(order(definition, NORTH, removed=True), 12) is Verdict.REMOVED
     assert merger.state(NORTH) == state
     model = merger.publish(0)
     assert model is not None
@@ -134,16 +134,16 @@ def test_the_same_order_twice_changes_nothing_and_is_shown_in_a_model_all_the_sa
 
 def test_a_source_may_be_barred_before_it_was_ever_heard_of(definition: StreamDefinition) -> None:
     unknown = SourceState(NORTH, Statistics(3))
-    barred, verdict = accept(unknown, order(definition, NORTH, barred=True), definition.stream_fingerprint)
+    removed, verdict = accept(unknown, order(definition, NORTH, removed=True), definition.stream_fingerprint)
     assert verdict is Verdict.REMOVED
-    after, verdict = accept(barred, claim(definition, NORTH, "w"), definition.stream_fingerprint)
+    after, verdict = accept(removed, claim(definition, NORTH, "w"), definition.stream_fingerprint)
     assert verdict is Verdict.BARRED
     assert after.owner == ""
 
 
 def test_a_source_order_comes_back_from_the_wire_as_it_was(definition: StreamDefinition) -> None:
-    for barred in (True, False):
-        said = order(definition, SOUTH, barred=barred)
+    for removed in (True, False):
+        said = order(definition, SOUTH, removed=removed)
         assert read_claim_or_delta(write_source_order(said), 3) == said
 
 
@@ -179,9 +179,9 @@ def test_retirements_that_waited_in_a_removed_source_wait_no_more_and_begin_anew
     merger.apply(delta(definition, SOUTH, "w-south", 2, Statistics(3)))
     assert still_waiting(merger.totals) == 2
     for _ in range(2):
-        merger.apply(order(definition, NORTH, barred=True))
+        merger.apply(order(definition, NORTH, removed=True))
         assert still_waiting(merger.totals) == 0
-    merger.apply(order(definition, NORTH, barred=False))
+    merger.apply(order(definition, NORTH, removed=False))
     merger.apply(claim(definition, NORTH, "again"))
     # It reads from the beginning: what waited waits again.
     begun = delta(definition, NORTH, "again", merger.state(NORTH).sequence, Statistics(3))

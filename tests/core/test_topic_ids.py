@@ -42,8 +42,8 @@ def test_a_state_of_before_there_were_identifiers_takes_those_of_the_next_claim(
 
 def test_a_source_that_is_removed_and_let_in_again_knows_no_topics_until_it_is_claimed() -> None:
     state = BEGUN
-    for barred in (True, False):
-        state, _ = accept(state, SourceOrder(SOURCE, barred, "", STREAM), STREAM)
+    for removed in (True, False):
+        state, _ = accept(state, SourceOrder(SOURCE, removed, "", STREAM), STREAM)
         assert state.topics == NOBODY
     assert claimed(state, NEW).topics == NEW
 

@@ -60,7 +60,7 @@ def test_a_window_over_everything_needs_every_sample(windows: tuple[str, ...]) -
 
 REBUILD = state_of().rebuild
 UNTOUCHED = {
-    "removed": (state_of(barred=True), spans()),
+    "removed": (state_of(removed=True), spans()),
     "nobody has worked": (state_of(owner=""), spans()),
     "nobody has worked ": (state_of(sequence=0), spans()),
     "not understood: memory from 960": (state_of(rebuild=replace(REBUILD, memory_from=960)), spans()),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.window.buffer import SEGMENT_ROWS, RowBuffer
 from deltaplane.window.sliding import NO_WATERMARK, SHORTEST_RUN, WindowEdges
 
 
 def edges_of(*windows: str, pane_rows: int = 1, partition: int = 0, partitions: int = 1) -> WindowEdges:
-    ladder = WindowLadder(tuple(Window.parse(text) for text in windows), pane_rows)
-    return WindowEdges(ladder, partition, partitions)
+    nested_windows = NestedWindows(tuple(Window.parse(text) for text in windows), pane_rows)
+    return WindowEdges(nested_windows, partition, partitions)
 
 
 def left(edges: WindowEdges, next_slot: int, watermark: int = NO_WATERMARK) -> list[list[int]]:
@@ -27,8 +27,8 @@ def buffer_of(*milliseconds: int) -> RowBuffer:
     buffer = RowBuffer(1)
     count = len(milliseconds)
     ids = [f"s{slot}" for slot in range(count)]
-    placed = np.arange(count, dtype=np.int32).reshape(-1, 1)
-    buffer.append(ids, placed, np.zeros(count, dtype=np.int32), times(*milliseconds), 10 * times(*range(count)))
+    quantized = np.arange(count, dtype=np.int32).reshape(-1, 1)
+    buffer.append(ids, quantized, np.zeros(count, dtype=np.int32), times(*milliseconds), 10 * times(*range(count)))
     return buffer
 
 
@@ -49,9 +49,9 @@ def test_an_id_whose_later_version_stays_is_not_forgotten_with_the_earlier_one()
     buffer.append(
         ["s0", "s2"], np.ones((2, 1), dtype=np.int32), np.zeros(2, dtype=np.int32), times(4, 5), times(40, 50)
     )
-    buffer.let_go(2)
+    buffer.forget_below(2)
     assert [buffer.slot_of(f"s{number}") for number in range(3)] == [3, None, 4]
-    buffer.let_go(4)
+    buffer.forget_below(4)
     assert [buffer.slot_of(f"s{number}") for number in range(3)] == [None, None, 4]
 
 
@@ -152,11 +152,11 @@ def test_the_oldest_inside_is_the_first_slot_that_any_window_holds() -> None:
 def test_a_buffer_finds_its_rows_again_after_it_has_grown_and_let_go() -> None:
     buffer = RowBuffer(2)
     for slot in range(5000):
-        placed = np.array([[slot, -slot]], dtype=np.int32)
+        quantized = np.array([[slot, -slot]], dtype=np.int32)
         code, time = np.array([slot % 3], dtype=np.int32), times(7 * slot)
-        assert buffer.append([f"s{slot}"], placed, code, time, times(slot // 2)) == slot
+        assert buffer.append([f"s{slot}"], quantized, code, time, times(slot // 2)) == slot
         if slot % 100 == 99 and slot > 1000:
-            buffer.let_go(slot - 900)
+            buffer.forget_below(slot - 900)
     assert (buffer.first, buffer.next, len(buffer)) == (4099, 5000, 901)
     for slot in (4099, 4500, 4999):
         at = times(slot)
@@ -170,7 +170,7 @@ def test_a_buffer_finds_its_rows_again_after_it_has_grown_and_let_go() -> None:
 def test_an_id_that_comes_again_points_at_its_last_slot_and_letting_go_of_an_older_one_leaves_that() -> None:
     buffer = buffer_of(0, 0, 0)
     buffer.append(["s1"], np.zeros((1, 1), dtype=np.int32), np.zeros(1, dtype=np.int32), times(0), times(99))
-    buffer.let_go(3)
+    buffer.forget_below(3)
     assert buffer.slot_of("s1") == 3
     assert buffer.slot_of("s2") is None
 

@@ -15,7 +15,7 @@ from deltaplane.maps.feature_maps import FeatureMap
 from deltaplane.reference import exact_moments
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from estimators.estimator_rows import GRID, random_rows, state_of
 
 
@@ -24,7 +24,7 @@ def test_it_is_a_proximal_machine_on_what_the_layer_makes_of_the_rows() -> None:
     machine = ExtremeSVM(20, seed=4, C=0.3, grid=GRID).fit(rows.X, rows.y)
     layer = machine.feature_map_
     mapped_grid = layer.grid(GRID)
-    mapped = mapped_grid.values(layer.apply(GRID.place(rows.X)[0]))
+    mapped = mapped_grid.values(layer.apply(GRID.quantize(rows.X)[0]))
     plain = ProximalSVM(0.3, grid=mapped_grid).fit(mapped, rows.y)
     assert machine.coef_.tobytes() == plain.coef_.tobytes()
     assert machine.coef_.shape == (1, 20)
@@ -34,9 +34,9 @@ def test_it_is_a_proximal_machine_on_what_the_layer_makes_of_the_rows() -> None:
 def test_the_outputs_are_the_sigmoid_of_the_paper() -> None:
     rows = random_rows(1, 50)
     layer = ExtremeSVM(6, seed=4, C=1.0, sigma=1.0, grid=GRID).fit(rows.X, rows.y).feature_map_
-    placed = GRID.place(rows.X)[0]
-    mapped = layer.grid(GRID).values(layer.apply(placed))
-    standardized = (placed - np.array(layer.centers)) / np.array(layer.scales)
+    quantized = GRID.quantize(rows.X)[0]
+    mapped = layer.grid(GRID).values(layer.apply(quantized))
+    standardized = (quantized - np.array(layer.centers)) / np.array(layer.scales)
     logits = np.log(mapped / (1 - mapped))
     weights, _, rank, _ = np.linalg.lstsq(np.column_stack([standardized, np.ones(50)]), logits, rcond=None)
     assert rank == 4
@@ -65,9 +65,9 @@ def test_machines_that_share_a_fitted_layer_merge_into_the_one_of_all_rows() -> 
 def test_the_digest_is_that_of_a_stream_with_the_same_feature_map() -> None:
     rows = random_rows(6, 150)
     machine = ExtremeSVM(10, grid=GRID).fit(rows.X, rows.y)
-    layer, everything = machine.feature_map_, WindowLadder((Window("all"),))
+    layer, everything = machine.feature_map_, NestedWindows((Window("all"),))
     definition = StreamDefinition("s", ("x0", "x1", "x2"), GRID, everything, SolverOptions(), feature_map=layer)
-    mapped = layer.apply(GRID.place(rows.X)[0]).astype(np.int64)
+    mapped = layer.apply(GRID.quantize(rows.X)[0]).astype(np.int64)
     grams = {(0, str(label)): exact_moments(mapped[rows.y == label]) for label in (0, 1)}
     assert machine.digest() == Statistics(11, grams).digest(definition.data_fingerprint)
 

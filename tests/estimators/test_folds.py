@@ -11,7 +11,7 @@ from hypothesis import given
 from scipy.special import log_ndtr
 
 import strategies
-from deltaplane.arrays import Int64s, Labels, Placed
+from deltaplane.arrays import Int64s, Labels, Quantized
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid, fit_grid
 from deltaplane.exact.moments import Moments
@@ -33,10 +33,10 @@ OPTIONS = [
 ]
 
 
-def by_fold(placed: Placed, labels: Labels, folds: Any) -> list[dict[str, Moments]]:
+def by_fold(quantized: Quantized, labels: Labels, folds: Any) -> list[dict[str, Moments]]:
     return [
         {
-            str(label): Moments.of_rows(placed[(folds == fold) & (labels == label)])
+            str(label): Moments.of_rows(quantized[(folds == fold) & (labels == label)])
             for label in set(labels[folds == fold])
         }
         for fold in range(FOLDS)
@@ -45,12 +45,12 @@ def by_fold(placed: Placed, labels: Labels, folds: Any) -> list[dict[str, Moment
 
 def gmean_by_rows(rows: Rows, grid: Grid, options: SolverOptions, folds: Any = None) -> float:
     """The implied G-mean of one C: every fold held out in turn, its rows decided one by one, all pooled."""
-    placed = grid.place(rows.X)[0]
-    folds, values = folds_of(placed) if folds is None else folds, grid.values(placed)
+    quantized = grid.quantize(rows.X)[0]
+    folds, values = folds_of(quantized) if folds is None else folds, grid.values(quantized)
     classes = sorted(set(rows.y))
     decisions = np.zeros((len(rows), len(classes)))
     for fold in range(FOLDS):
-        training = {c: Moments.of_rows(placed[(folds != fold) & (rows.y == c)]) for c in classes}
+        training = {c: Moments.of_rows(quantized[(folds != fold) & (rows.y == c)]) for c in classes}
         decided = solve(training, grid, options).decide(values[folds == fold])
         decisions[folds == fold] = decided if len(classes) > 2 else np.column_stack([np.zeros(len(decided)), decided])
     logarithm = 0.0
@@ -73,9 +73,9 @@ def test_every_candidate_has_the_gmean_that_refits_without_each_fold_give(option
     rows = random_rows(11, 120, classes)
     rows = Rows(rows.X, np.array(["c0", "c1", "c2"])[rows.y])
     grid = fit_grid(rows.X)
-    placed = grid.place(rows.X)[0]
+    quantized = grid.quantize(rows.X)[0]
     candidates = (1e-3, 0.1, 30.0)
-    choice = choose_c(by_fold(placed, rows.y, folds_of(placed)), grid, options, candidates)
+    choice = choose_c(by_fold(quantized, rows.y, folds_of(quantized)), grid, options, candidates)
     for candidate, gmean in zip(candidates, choice.implied_gmeans, strict=True):
         with_c = SolverOptions(options.kind, options.weighting, candidate, options.standardize, options.bias)
         assert gmean == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
@@ -86,8 +86,8 @@ def test_matrices_of_several_blocks_have_the_gmeans_that_refits_give_too(options
     rows = random_rows(16, 500, 3, features=130)
     rows = Rows(rows.X, np.array(["c0", "c1", "c2"])[rows.y])
     grid = fit_grid(rows.X)
-    placed = grid.place(rows.X)[0]
-    choice = choose_c(by_fold(placed, rows.y, folds_of(placed)), grid, options, (0.1,))
+    quantized = grid.quantize(rows.X)[0]
+    choice = choose_c(by_fold(quantized, rows.y, folds_of(quantized)), grid, options, (0.1,))
     with_c = SolverOptions(options.kind, options.weighting, 0.1, options.standardize, options.bias)
     assert choice.implied_gmeans[0] == pytest.approx(gmean_by_rows(rows, grid, with_c), rel=1e-6)
 
@@ -118,13 +118,13 @@ def test_a_feature_that_is_constant_or_nearly_so_in_the_training_folds_is_taken_
 ) -> None:
     chance = np.random.default_rng(21)
     labels = np.array(["c0", "c1"])[chance.integers(0, 2, 200)]
-    placed = chance.integers(-500, 500, size=(200, 3))
-    placed[:, 0] += 300 * (labels == "c0")
+    quantized = chance.integers(-500, 500, size=(200, 3))
+    quantized[:, 0] += 300 * (labels == "c0")
     folds = np.arange(200) % FOLDS
-    placed[:, 1] = np.where(folds == 0, 2**29, spread * (labels == "c1") * chance.integers(0, 2, 200))
+    quantized[:, 1] = np.where(folds == 0, 2**29, spread * (labels == "c1") * chance.integers(0, 2, 200))
     grid = Grid(np.full(3, 2.0**-9), np.zeros(3))
-    rows = Rows(grid.values(placed), labels)
-    choice = choose_c(by_fold(placed, labels, folds), grid, options, (0.1, 30.0))
+    rows = Rows(grid.values(quantized), labels)
+    choice = choose_c(by_fold(quantized, labels, folds), grid, options, (0.1, 30.0))
     for candidate, gmean in zip(choice.candidates, choice.implied_gmeans, strict=True):
         expected = gmean_by_rows(rows, grid, replace(options, C=float(candidate)), folds)
         assert gmean == pytest.approx(expected, rel=1e-6)
@@ -133,9 +133,9 @@ def test_a_feature_that_is_constant_or_nearly_so_in_the_training_folds_is_taken_
 def test_one_feature_is_enough_to_choose_by() -> None:
     rows = random_rows(12, 200, features=1)
     grid = fit_grid(rows.X)
-    placed = grid.place(rows.X)[0]
+    quantized = grid.quantize(rows.X)[0]
     labels = np.array(["a", "b"])[rows.y]
-    choice = choose_c(by_fold(placed, labels, folds_of(placed)), grid, SolverOptions(), (1.0,))
+    choice = choose_c(by_fold(quantized, labels, folds_of(quantized)), grid, SolverOptions(), (1.0,))
     expected = gmean_by_rows(Rows(rows.X, labels), grid, SolverOptions())
     assert choice.implied_gmeans[0] == pytest.approx(expected, rel=1e-9)
 
@@ -147,9 +147,9 @@ def test_a_large_mean_costs_no_digits_even_where_sums_need_128_bits() -> None:
     far = Grid(np.full(3, 2.0**-20), np.array([-900.0, 1100.0, 900.0]))
     choices = []
     for grid in (near, far):
-        placed = grid.place(rows.X)[0]
-        folds = folds_of(near.place(rows.X)[0])
-        choices.append(choose_c(by_fold(placed, labels, folds), grid, SolverOptions()))
+        quantized = grid.quantize(rows.X)[0]
+        folds = folds_of(near.quantize(rows.X)[0])
+        choices.append(choose_c(by_fold(quantized, labels, folds), grid, SolverOptions()))
     np.testing.assert_allclose(choices[0].implied_gmeans, choices[1].implied_gmeans, rtol=1e-9)
     assert choices[0].C == choices[1].C
 
@@ -160,17 +160,17 @@ def test_noise_asks_for_a_smaller_c_than_a_clear_signal() -> None:
     noisy = np.where(X[:, 0] + 3 * chance.normal(size=150) > 0, "a", "b")
     clear = np.where(X[:, :30].sum(axis=1) > 0, "a", "b")
     grid = fit_grid(X)
-    placed = grid.place(X)[0]
-    folds = folds_of(placed)
-    of_noise, of_signal = (choose_c(by_fold(placed, y, folds), grid, SolverOptions()) for y in (noisy, clear))
+    quantized = grid.quantize(X)[0]
+    folds = folds_of(quantized)
+    of_noise, of_signal = (choose_c(by_fold(quantized, y, folds), grid, SolverOptions()) for y in (noisy, clear))
     assert of_noise.C < 1.0
     assert of_signal.implied_gmeans.max() > of_noise.implied_gmeans.max() + 0.1
     assert of_noise.C in CANDIDATES
 
 
 def test_where_no_fold_can_be_held_out_the_given_c_stays() -> None:
-    placed = np.array([[1.0], [5.0]])
-    folds = [{"a": Moments.of_rows(placed[:1]), "b": Moments.of_rows(placed[1:])}, {}, {}, {}, {}]
+    quantized = np.array([[1.0], [5.0]])
+    folds = [{"a": Moments.of_rows(quantized[:1]), "b": Moments.of_rows(quantized[1:])}, {}, {}, {}, {}]
     choice = choose_c(folds, Grid(np.ones(1), np.zeros(1)), SolverOptions(C=7.0))
     assert choice.C == 7.0
     assert np.isnan(choice.implied_gmeans).all()
@@ -184,11 +184,11 @@ def test_fewer_than_two_classes_leave_nothing_to_choose() -> None:
 def test_a_fold_without_rows_of_a_class_is_held_out_all_the_same() -> None:
     rows = random_rows(17, 200, 3)
     y = np.array(["a", "b", "c"])[rows.y]
-    placed = fit_grid(rows.X).place(rows.X)[0]
+    quantized = fit_grid(rows.X).quantize(rows.X)[0]
     folds = np.arange(200) % FOLDS
     folds[(y == "a") & (folds == 2)] = 3
-    without = by_fold(placed, y, folds)
-    empty = [{"a": Moments.zero(placed.shape[1] + 1), **fold} for fold in without]
+    without = by_fold(quantized, y, folds)
+    empty = [{"a": Moments.zero(quantized.shape[1] + 1), **fold} for fold in without]
     choices = [choose_c(each, fit_grid(rows.X), SolverOptions()) for each in (without, empty)]
     assert np.isfinite(choices[0].implied_gmeans).all()
     np.testing.assert_array_equal(choices[0].implied_gmeans, choices[1].implied_gmeans)
@@ -198,9 +198,9 @@ def test_a_class_of_two_rows_is_still_judged() -> None:
     rows = random_rows(15, 100)
     y = np.full(100, "many")
     y[:2] = "few"
-    placed = fit_grid(rows.X).place(rows.X)[0]
+    quantized = fit_grid(rows.X).quantize(rows.X)[0]
     folds = np.arange(100) % FOLDS
-    choice = choose_c(by_fold(placed, y, folds), fit_grid(rows.X), SolverOptions())
+    choice = choose_c(by_fold(quantized, y, folds), fit_grid(rows.X), SolverOptions())
     assert (choice.implied_gmeans > 0.0).all()
     assert (choice.implied_gmeans < 1.0).all()
 
@@ -209,7 +209,7 @@ def test_a_class_of_two_rows_is_still_judged() -> None:
 
 
 @given(strategies.grid_rows(max_rows=20))
-def test_a_row_hashes_as_plain_integer_arithmetic_says(placed: Int64s) -> None:
+def test_a_row_hashes_as_plain_integer_arithmetic_says(quantized: Int64s) -> None:
     mask = 2**64 - 1
 
     def mixed(word: int) -> int:
@@ -217,19 +217,19 @@ def test_a_row_hashes_as_plain_integer_arithmetic_says(placed: Int64s) -> None:
         word = (word ^ word >> 27) * 0x94D049BB133111EB & mask
         return word ^ word >> 31
 
-    multipliers = [mixed((j + 1) * 0x9E3779B97F4A7C15 & mask) | 1 for j in range(placed.shape[1])]
+    multipliers = [mixed((j + 1) * 0x9E3779B97F4A7C15 & mask) | 1 for j in range(quantized.shape[1])]
     expected = [
         mixed(sum(a * q for a, q in zip(multipliers, row, strict=True)) + 0xD1B54A32D192ED03 & mask)
-        for row in placed.tolist()
+        for row in quantized.tolist()
     ]
-    assert row_hashes(placed).tolist() == expected
-    assert row_hashes(placed.astype(np.float64)).tolist() == expected
-    assert folds_of(placed).tolist() == [(word >> 32) * FOLDS >> 32 for word in expected]
+    assert row_hashes(quantized).tolist() == expected
+    assert row_hashes(quantized.astype(np.float64)).tolist() == expected
+    assert folds_of(quantized).tolist() == [(word >> 32) * FOLDS >> 32 for word in expected]
 
 
 def test_the_hash_of_a_row_is_the_same_on_every_machine_and_for_ever() -> None:
-    placed = np.array([[0, 0, 0], [1, -2, 3], [2**30 - 1, 1 - 2**30, 7]])
-    assert [f"{word:016x}" for word in row_hashes(placed).tolist()] == [
+    quantized = np.array([[0, 0, 0], [1, -2, 3], [2**30 - 1, 1 - 2**30, 7]])
+    assert [f"{word:016x}" for word in row_hashes(quantized).tolist()] == [
         "8209b480faed1b10",
         "69fa77e3872d5d84",
         "2bde9aca44e60e82",
@@ -238,8 +238,8 @@ def test_the_hash_of_a_row_is_the_same_on_every_machine_and_for_ever() -> None:
 
 @pytest.mark.parametrize("features", [1, 2, 54])
 def test_folds_are_of_about_equal_size_for_rows_that_differ_in_one_small_integer(features: int) -> None:
-    placed = np.zeros((20_000, features))
-    placed[:, -1] = np.arange(20_000)
-    for rows in (placed, placed * 2.0**15):
+    quantized = np.zeros((20_000, features))
+    quantized[:, -1] = np.arange(20_000)
+    for rows in (quantized, quantized * 2.0**15):
         counts = np.bincount(folds_of(rows), minlength=FOLDS)
         assert abs(counts - 4000).max() < 5 * np.sqrt(20_000 * 0.16)

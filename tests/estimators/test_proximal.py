@@ -15,7 +15,7 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.reference import exact_moments
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from estimators.estimator_rows import GRID, random_rows, state_of
 
 
@@ -37,7 +37,7 @@ def test_two_classes_give_the_plane_that_the_paper_prints(weighting: Any, seed: 
     rows = random_rows(seed, 300, features=4)
     X = rows.X - np.array([0.0, 2000.0, 0.0, 0.0])
     grid = fit_grid(X)
-    X = grid.values(grid.place(X)[0])
+    X = grid.values(grid.quantize(X)[0])
     machine = ProximalSVM(0.7, weighting=weighting, standardize=False, grid=grid).fit(X, rows.y)
     expected = plane(X, rows.y, 0.7, weighted=weighting == "inverse")
     np.testing.assert_allclose(np.append(machine.coef_[0], -machine.intercept_), expected, rtol=1e-9)
@@ -77,9 +77,9 @@ def test_whole_numbers_mean_the_same_label_as_integers_and_as_floats() -> None:
 def test_the_digest_is_that_of_a_stream_that_has_seen_the_same_rows() -> None:
     rows = random_rows(5, 150)
     labels = np.array(["no", "yes"])[rows.y]
-    definition = StreamDefinition("s", ("x0", "x1", "x2"), GRID, WindowLadder((Window("all"),)), SolverOptions())
-    placed = np.rint((rows.X - GRID.offsets) / GRID.steps).astype(np.int64)
-    grams = {(0, label): exact_moments(placed[labels == label]) for label in ("no", "yes")}
+    definition = StreamDefinition("s", ("x0", "x1", "x2"), GRID, NestedWindows((Window("all"),)), SolverOptions())
+    quantized = np.rint((rows.X - GRID.offsets) / GRID.steps).astype(np.int64)
+    grams = {(0, label): exact_moments(quantized[labels == label]) for label in ("no", "yes")}
     expected = Statistics(4, grams).digest(definition.data_fingerprint)
     assert ProximalSVM(grid=GRID).fit(rows.X, labels).digest() == expected
     assert ProximalSVM(3.0, grid=GRID, weighting="none").fit(rows.X, labels).digest() == expected

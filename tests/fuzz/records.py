@@ -204,8 +204,8 @@ def _check_published(output: Output) -> None:
 
 
 def _change(first: int) -> Statistics:
-    placed = {"no": ROWS[:3] + first, "yes": ROWS[3:] + first}
-    return Statistics(3, {(w, label): Moments.of_rows(rows) for label, rows in placed.items() for w in (0, 1)})
+    quantized = {"no": ROWS[:3] + first, "yes": ROWS[3:] + first}
+    return Statistics(3, {(w, label): Moments.of_rows(rows) for label, rows in quantized.items() for w in (0, 1)})
 
 
 def _delta(sequence: int, definition: StreamDefinition = STREAM) -> Delta:
@@ -246,9 +246,9 @@ def _merger_target() -> Target:
             raise Broken(f"{said}, and the digest after it is another")
         return said
 
-    tried = replace(_delta(1), trials=_tried(plain))
+    tried = replace(_delta(1), prequential_counts=_tried(plain))
     order = write_source_order(
-        SourceOrder(SOURCE, barred=True, reason="r", stream_fingerprint=STREAM.stream_fingerprint)
+        SourceOrder(SOURCE, removed=True, reason="r", stream_fingerprint=STREAM.stream_fingerprint)
     )
     seeds = (
         write_delta(_delta(1)),

@@ -20,7 +20,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Verdict
-from deltaplane.solve.trials import Choice, Trials
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model, write_claim, write_delta
 from deltaplane.wire.frame import read_record
@@ -46,14 +46,14 @@ def test_a_model_with_weights_that_no_float_holds_is_refused(weighting: str) -> 
         read_model(with_fields("model", weighting=weighting))
 
 
-def test_trials_of_more_rows_than_can_be_counted_are_refused() -> None:
-    trials = Trials(
+def test_prequential_counts_of_more_rows_than_can_be_counted_are_refused() -> None:
+    prequential_counts = PrequentialCounts(
         (Choice(1.0, "inverse"),),
         {"yes": np.zeros((2, 1, 2, 2), dtype=np.int64)},
         {"yes": np.full((2, 1, 2), limits.COUNT + 1)},
     )
     with pytest.raises(WireError, match=f"at most {limits.COUNT} rows"):
-        EXAMPLES["delta"].read(write_delta(replace(_delta(0), trials=trials)))
+        EXAMPLES["delta"].read(write_delta(replace(_delta(0), prequential_counts=prequential_counts)))
 
 
 def test_a_blend_of_no_plane_or_of_other_features_than_its_plane_is_refused() -> None:

@@ -22,10 +22,10 @@ from deltaplane.log.records import Checkpoint, DeadLetter, NamedQuery, Predictio
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.candidates import Blend, Candidates
 from deltaplane.solve.objectives import Objective
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.score_histograms import BINS, ScoreHistory
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     read_checkpoint,
@@ -164,7 +164,7 @@ SCORES = Confusion({("DOWN", "UP"): 3, ("UP", "UP"): 2**40})
 CLAIM = Claim(SOURCE, "worker-0.1.3", STREAM)
 TOPICS = TopicIds("q8sTzmHzQbSRlHrKCEbTZA", "0ZtXnlGPQXmWkqVbIGAKng")
 CLAIM_ANCHORED = replace(CLAIM, topics=TOPICS)
-ORDER = SourceOrder(SOURCE, barred=True, reason="contract ended", stream_fingerprint=STREAM)
+ORDER = SourceOrder(SOURCE, removed=True, reason="contract ended", stream_fingerprint=STREAM)
 DELTA = Delta(
     source=SOURCE,
     writer="worker-0.1.3",
@@ -176,18 +176,18 @@ DELTA = Delta(
     scored_by=17,
     counts={"applied": 9, "late": 1},
 )
-TRIALS = Trials(
+TRIALS = PrequentialCounts(
     choices=(Choice(0.001, "inverse"), Choice(10.0, "none")),
     hits={"UP": np.arange(24, dtype=np.int64).reshape(3, 2, 2, 2)},
     rows={"UP": np.full((3, 2, 2), 2**33, dtype=np.int64)},
 )
-DELTA_TRIED = replace(DELTA, trials=TRIALS)
+DELTA_TRIED = replace(DELTA, prequential_counts=TRIALS)
 _SCORED = np.zeros((2, 2, BINS), np.int64)
 _SCORED[0, 0, 70:73], _SCORED[0, 1, 50:54], _SCORED[1, :, [0, -1]] = (1, 2, 3), 2**40, 7
 DELTA_TALLIED = replace(
     DELTA,
     labels=("UP", "DOWN"),
-    trials=Trials(
+    prequential_counts=PrequentialCounts(
         (Choice(10.0, "none"),),
         {"UP": np.arange(4).reshape(1, 1, 2, 2)},
         {"UP": np.array([[[9, 9]]])},
@@ -229,7 +229,7 @@ def _model(plane: Plane | None, refusal: str | None, options: SolverOptions) -> 
         counts={"DOWN": 3, "UP": 20},
         positions=(
             SourcePosition(SOURCE, 6, 140, 8, -5, "worker-1.2", 77),
-            SourcePosition(Source("south", 0), 1, 0, 0, -(2**63), barred=True),
+            SourcePosition(Source("south", 0), 1, 0, 0, -(2**63), removed=True),
         ),
         scores=SCORES,
         totals={"applied": 130, "refused bad value": 1},

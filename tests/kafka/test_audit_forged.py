@@ -62,8 +62,10 @@ class Scene:
         for label in ("no", "yes"):
             chosen = [row for row in rows if self.rows.labels[row] == label]
             if chosen:
-                moments = exact_moments(grid.place(self.rows.features[chosen])[0].astype(np.int64))
-                parts |= {(window, label): moments for window, _ in enumerate(self.stream.definition.ladder.windows)}
+                moments = exact_moments(grid.quantize(self.rows.features[chosen])[0].astype(np.int64))
+                parts |= {
+                    (window, label): moments for window, _ in enumerate(self.stream.definition.nested_windows.windows)
+                }
         return Statistics(self.stream.definition.dimension, parts)
 
     def deltas(self) -> list[Delta]:

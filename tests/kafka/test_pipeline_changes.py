@@ -161,7 +161,7 @@ def test_workers_with_the_old_definition_try_the_candidates_of_a_merger_that_has
     assert tried.blend.of["yes"].rows.all()
 
 
-def test_trials_of_the_candidates_of_before_are_void_and_a_metric_counts_them(solving: Solving) -> None:
+def test_prequential_counts_of_the_candidates_of_before_are_void_and_a_metric_counts_them(solving: Solving) -> None:
     solving.merger.terminate()
     log = reader(solving.stream.settings, "central")
     ends = {partition: log.bounds(DELTAS, partition)[1] for partition in range(2)}

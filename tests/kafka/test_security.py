@@ -351,8 +351,8 @@ def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guard
         ("grid", "refit", "--out", str(out)): "auditor",
     }
     before = guarded.ends()
-    nobody = guarded.identity("nobody")
-    started = [(role, guarded.stream.start(*words, **nobody)) for words, role in commands.items()]
+    ignore_delivery = guarded.identity("nobody")
+    started = [(role, guarded.stream.start(*words, **ignore_delivery)) for words, role in commands.items()]
     for role, process in started:
         said = guarded.ended_for_want_of_a_right(process)
         assert "user 'nobody' may not" in said

@@ -159,7 +159,7 @@ def test_a_source_that_was_removed_or_never_worked_on_keeps_its_log_and_the_comm
     trimmed.settle("before")
     trimmed.trim_until(60)
     stream.run("source", "remove", "local/1")
-    stream.wait_for_model(lambda model: any(p.barred for p in model.positions), "one is out")
+    stream.wait_for_model(lambda model: any(p.removed for p in model.positions), "one is out")
     begins = trimmed.begins()
 
     def said() -> bool:

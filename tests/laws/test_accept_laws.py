@@ -30,8 +30,8 @@ Rule = Callable[[SourceState, Claim | Delta], SourceState]
 
 def rows_between(begin: int, end: int) -> Statistics:
     """The statistics of the rows ``begin`` to ``end`` of the line; each row is another power of two, plus one."""
-    placed = np.array([[2.0 ** (row % 20) + 1.0] for row in range(begin, end)]).reshape(-1, 1)
-    return Statistics(DIMENSION, {(0, "x"): Moments.of_rows(placed)})
+    quantized = np.array([[2.0 ** (row % 20) + 1.0] for row in range(begin, end)]).reshape(-1, 1)
+    return Statistics(DIMENSION, {(0, "x"): Moments.of_rows(quantized)})
 
 
 @dataclass

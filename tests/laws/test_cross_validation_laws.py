@@ -62,7 +62,7 @@ def test_planes_for_all_choices_of_c_are_those_of_the_solver_at_each_c(
         {label: Moments.of_rows(part) for label, part in rows.items()},
         Grid(np.ones(features), np.zeros(features)),
     )
-    placed = np.concatenate(list(rows.values()))
+    quantized = np.concatenate(list(rows.values()))
     many = Problem.of([grams], grid).solve_each(options, CHOICES, method="tridiagonal")
     compared = 0
     for at, C in enumerate(CHOICES):
@@ -76,9 +76,11 @@ def test_planes_for_all_choices_of_c_are_those_of_the_solver_at_each_c(
         assert not many.refused[0, at]
         compared += 1
         found = replace(plane, weights=many.weights[0, at], biases=many.biases[0, at])
-        size = np.abs(plane.weights) @ np.abs(placed).max(axis=0) + np.abs(plane.biases) + 1.0
-        np.testing.assert_array_less(np.abs(found.decide(placed) - plane.decide(placed)) / size, 1e-14 * condition)
-        constant = (placed == placed[0]).all(axis=0)
+        size = np.abs(plane.weights) @ np.abs(quantized).max(axis=0) + np.abs(plane.biases) + 1.0
+        np.testing.assert_array_less(
+            np.abs(found.decide(quantized) - plane.decide(quantized)) / size, 1e-14 * condition
+        )
+        constant = (quantized == quantized[0]).all(axis=0)
         if options.standardize:
             assert not found.weights[:, constant].any()
             assert not plane.weights[:, constant].any()

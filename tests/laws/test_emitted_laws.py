@@ -69,7 +69,9 @@ def written(definition: StreamDefinition, logs: Logs) -> tuple[list[Record], lis
     )
 
 
-def judged(worker: WorkerProcessor, state: SourceState, samples: list[Record], asked: list[Record]) -> SourceState:
+def with_verdicts(
+    worker: WorkerProcessor, state: SourceState, samples: list[Record], asked: list[Record]
+) -> SourceState:
     """The state behind what a worker makes of these records; all that it emits must be accepted."""
     for one in worker.process(samples, asked).then:
         assert one.topic == DELTAS
@@ -100,7 +102,7 @@ def test_every_delta_that_a_worker_emits_is_accepted(definition: StreamDefinitio
             worker.process(samples[:at], asked[:of])  # What it rebuilds from.
             worker.read_to(at, of)
         else:
-            state = judged(worker, state, samples[at : at + more], asked[of : of + more_asked])
+            state = with_verdicts(worker, state, samples[at : at + more], asked[of : of + more_asked])
             at, of = min(len(samples), at + more), min(len(asked), of + more_asked)
     assert (state.samples_position, state.retirements_position) == (len(samples), len(asked))
     assert worker.partition.statistics == state.statistics
@@ -114,8 +116,8 @@ def test_without_rows_the_state_is_that_of_all_samples_however_the_logs_were_rea
     for order in (False, True):
         worker, state = claimed(definition, SourceState(SOURCE, Statistics(definition.dimension)), "w")
         for first in (order, not order):
-            state = judged(worker, state, samples if first else [], [] if first else asked)
+            state = with_verdicts(worker, state, samples if first else [], [] if first else asked)
         states.append(state)
     alone, nothing_asked = claimed(definition, SourceState(SOURCE, Statistics(definition.dimension)), "w")
-    nothing_asked = judged(alone, nothing_asked, samples, [])
+    nothing_asked = with_verdicts(alone, nothing_asked, samples, [])
     assert states[0].statistics == states[1].statistics == nothing_asked.statistics

@@ -86,5 +86,5 @@ def test_whatever_the_rows_what_is_fitted_on_them_is_a_map(columns: list[Floats]
     rows = np.column_stack(columns)
     grid = Grid(np.full(len(columns), 2.0**power), np.zeros(len(columns)))
     feature_map = feature_map_of(fit_feature_map({"kind": "hidden", "units": 2}, grid, rows), len(columns))
-    placed, fits = grid.place(rows)
-    assert feature_map.apply(placed[fits]).shape == (np.count_nonzero(fits), 2)
+    quantized, fits = grid.quantize(rows)
+    assert feature_map.apply(quantized[fits]).shape == (np.count_nonzero(fits), 2)

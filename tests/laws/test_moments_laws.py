@@ -102,8 +102,8 @@ def test_the_digest_sees_the_live_rows_and_not_their_history(rows: Int64s, more:
     order = np.array(data.draw(st.permutations(range(len(rows)))), dtype=int)
     passing = np.zeros(len(more), dtype=np.int32)
 
-    def of(placed: Int64s, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Statistics:
-        parts = moments_by_class(placed, codes, labels)
+    def of(quantized: Int64s, codes: np.ndarray[tuple[int], np.dtype[np.int32]]) -> Statistics:
+        parts = moments_by_class(quantized, codes, labels)
         return Statistics(rows.shape[1] + 1, {(0, label): part for label, part in parts.items()})
 
     direct = of(rows, codes)

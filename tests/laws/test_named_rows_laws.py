@@ -21,7 +21,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.log.records import NamedQuery
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import (
@@ -39,7 +39,7 @@ DEFINITION = StreamDefinition(
     "stream",
     ENCODER.features,
     Grid(np.full(WIDTH, 0.5), np.zeros(WIDTH)),
-    WindowLadder((Window("all"),)),
+    NestedWindows((Window("all"),)),
     SolverOptions(),
     columns=ENCODER,
 )

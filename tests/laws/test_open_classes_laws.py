@@ -48,7 +48,7 @@ def batch_of(records: Sequence[tuple[Row, ...]], first_offset: int, unused: Sequ
 
 
 @dataclass
-class Judged:
+class JudgedChange:
     """What became of a log: (offset, row) of the admitted with their labels, and of the refused with their kinds."""
 
     admitted: dict[tuple[int, int], str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def cut(log: Sequence[tuple[Row, ...]], cuts: Sequence[int]) -> list[tuple[int, 
 def test_which_labels_are_admitted_depends_on_neither_batches_nor_on_labels_that_no_row_has(
     log: list[tuple[Row, ...]], cuts: list[int], others: list[int], most: int
 ) -> None:
-    one, other, definition = Judged(), Judged(), stream(most)
+    one, other, definition = JudgedChange(), JudgedChange(), stream(most)
     for begin, records in cut(log, cuts):
         one.read(batch_of(records, begin), definition)
     for begin, records in cut(log, others):
@@ -91,7 +91,7 @@ def test_which_labels_are_admitted_depends_on_neither_batches_nor_on_labels_that
 def test_what_is_read_again_with_what_was_known_later_is_judged_as_it_was(
     log: list[tuple[Row, ...]], cuts: list[int], most: int
 ) -> None:
-    first, again, definition = Judged(), Judged(), stream(most)
+    first, again, definition = JudgedChange(), JudgedChange(), stream(most)
     for begin, records in cut(log, cuts):
         first.read(batch_of(records, begin), definition)
     again.known = dict(first.known)
@@ -130,7 +130,7 @@ def test_a_worker_that_took_over_knows_the_labels_whose_rows_have_left_and_the_e
         kinds += delta.counts.get("refused too many classes", 0)
         reference.add(0, samples_of(part, begin))
         assert state.statistics == reference.statistics()
-    judged = Judged()
+    judged = JudgedChange()
     judged.read(batch_of(log, 0), definition)
     assert state.labels == tuple(judged.known)
     assert kinds == list(judged.refused.values()).count("too many classes")
@@ -141,7 +141,7 @@ def test_rows_that_are_copied_to_another_stream_are_those_that_were_admitted_wha
     log: list[tuple[Row, ...]], start: int, most: int, partitions: int
 ) -> None:
     old, new = stream(most, "all"), stream(most, "all", partitions)
-    judged = Judged()
+    judged = JudgedChange()
     judged.read(batch_of(log, 0), old)
     regroup = Regroup(old, new)
     regroup.know({0: tuple(judged.known)})
@@ -167,13 +167,13 @@ def test_a_worker_that_takes_over_from_before_labels_were_named_names_those_of_t
     first = WorkerProcessor(definition, source, "w")
     state = SourceState(source, Statistics(2), owner="w")
     first.restore(state)
-    delta = first.process(records[:4], []).then[0].meaning
+    delta = first.process(records[:4], []).then[0].decoded
     assert isinstance(delta, Delta)
     state, _ = accept(state, dataclasses.replace(delta, labels=()), definition.stream_fingerprint)
     again = WorkerProcessor(definition, source, "w")
     again.restore(state)
     assert not again.process(records[:4], []).then
-    delta = again.process(records[4:], []).then[0].meaning
+    delta = again.process(records[4:], []).then[0].decoded
     assert isinstance(delta, Delta)
     assert delta.labels == ("b", "a", "c")
     assert delta.counts["refused too many classes"] == 1
@@ -196,7 +196,7 @@ def test_a_copy_onto_fewer_partitions_counts_the_rows_whose_labels_are_too_many_
             for out in regroup.record(Record(SAMPLES, partition, offset, 0, None, value)):
                 records.append(Record(SAMPLES, 0, at, 0, None, out.value))
                 at += 1
-    delta = worker.process(records, []).then[0].meaning
+    delta = worker.process(records, []).then[0].decoded
     assert isinstance(delta, Delta)
     # The first two that come are "a" and "c".
     assert regroup.counts["rows that the new stream refuses: too many classes"] == 4

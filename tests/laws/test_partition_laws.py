@@ -39,7 +39,7 @@ def known(request: pytest.FixtureRequest) -> Iterator[None]:
     """What sums are known changes nothing. Of rows as small as these are, few are kept by themselves."""
     with pytest.MonkeyPatch.context() as patch:
         if request.param == "all sums are known":
-            patch.setattr(limits, "KNOWN_SUMS_SHARE", 1e9)
+            patch.setattr(limits, "KEPT_SUMS_SHARE", 1e9)
         yield
 
 

@@ -69,8 +69,8 @@ def model(version: int, definition: StreamDefinition = BINARY, **fields: Any) ->
     return Model(**{**given, **fields})
 
 
-def position(partition: int = 0, sequence: int = 1, owner: str = "w.1", *, barred: bool = False) -> SourcePosition:
-    return SourcePosition(Source("here", partition), sequence, 0, 0, 0, owner, 0, barred)
+def position(partition: int = 0, sequence: int = 1, owner: str = "w.1", *, removed: bool = False) -> SourcePosition:
+    return SourcePosition(Source("here", partition), sequence, 0, 0, 0, owner, 0, removed)
 
 
 def scores(**counts: int) -> Confusion:

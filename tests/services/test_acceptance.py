@@ -12,7 +12,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, Tile, Verdict
 from deltaplane.wire import read_model, write_claim, write_delta, write_source_order
-from deltaplane_services.processors.acceptance import Change, SourceHistory, judged, next_state, nothing_of
+from deltaplane_services.processors.acceptance import Change, SourceHistory, next_state, nothing_of, with_verdicts
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 from deltaplane_services.processors.model_account import account_of_model
@@ -101,10 +101,10 @@ def test_an_audit_counts_no_tile_behind_a_model_that_no_merger_will_take(what: s
 
 def test_positions_alone_leave_the_statistics_as_they_are() -> None:
     state, _ = next_state(DEFINITION, nothing_of(DEFINITION, HERE), LOG[0], positions_alone=True)
-    for change in (delta(0), SourceOrder(HERE, barred=True, reason="", stream_fingerprint=PRINT)):
+    for change in (delta(0), SourceOrder(HERE, removed=True, reason="", stream_fingerprint=PRINT)):
         state, _ = next_state(DEFINITION, state, change, positions_alone=True)
         assert state.statistics == Statistics(2)
-    assert state.barred
+    assert state.removed
 
 
 def test_a_rule_may_pass_a_record_over_and_is_told_of_each_once() -> None:
@@ -114,7 +114,9 @@ def test_a_rule_may_pass_a_record_over_and_is_told_of_each_once() -> None:
         seen.append(record.offset)
         return Verdict.GAP if change.source == THERE else None
 
-    found = list(judged(log, DEFINITION, rule, lambda record, fault: skipped.append((record.offset, str(fault)))))
+    found = list(
+        with_verdicts(log, DEFINITION, rule, lambda record, fault: skipped.append((record.offset, str(fault))))
+    )
     assert [(one.record.offset, one.verdict) for one in found] == [(1, Verdict.GAP), (4, Verdict.GAP)]
     assert seen == [0, 1, 2, 3, 4]
     assert [offset for offset, _ in skipped] == [5]

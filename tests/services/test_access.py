@@ -21,7 +21,7 @@ from deltaplane_services.kafka.access import (
     rights_table,
 )
 from deltaplane_services.kafka.clients import merger_clients, scorer_clients, worker_clients
-from deltaplane_services.kafka.membership import Party
+from deltaplane_services.kafka.membership import Principal
 from deltaplane_services.processors.topics import CENTRAL_TOPICS, SITE_TOPICS, TOPICS
 from services.settings_stream import resolve
 from services.test_replay import run_main
@@ -102,12 +102,12 @@ def test_groups_are_those_that_the_services_join() -> None:
 
 def test_a_client_is_called_by_its_name_and_never_by_its_password() -> None:
     word = "sesame" * 2
-    named = Party.of({"sasl.username": "w", "sasl.password": word, "group.id": "g"})
-    certified = Party.of({"ssl.certificate.location": "/etc/w.pem", "ssl.key.password": word})
+    named = Principal.of({"sasl.username": "w", "sasl.password": word, "group.id": "g"})
+    certified = Principal.of({"ssl.certificate.location": "/etc/w.pem", "ssl.key.password": word})
     assert (named.who, named.group) == ("user 'w'", "g")
     assert certified.who == "the holder of /etc/w.pem"
-    assert "which gave no name" in Party.of({"sasl.password": word}).who
-    assert word not in f"{named}{certified}{named.may_not('Read', 'topic t')}"
+    assert "which gave no name" in Principal.of({"sasl.password": word}).who
+    assert word not in f"{named}{certified}{named.not_allowed('Read', 'topic t')}"
 
 
 def test_commands_and_json_say_the_same_and_survive_a_shell(

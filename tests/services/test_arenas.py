@@ -55,7 +55,7 @@ def test_threads_share_a_few_arenas() -> None:
 
 RELEASING = """
 import re
-from deltaplane_services.system.arenas import give_back_what_is_free
+from deltaplane_services.system.arenas import trim_memory
 
 def resident():
     return int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1])
@@ -64,15 +64,13 @@ parts = [bytearray(20_000) for _ in range(2000)]
 last, whole = bytearray(20_000), resident()
 del parts
 freed = resident()
-print(give_back_what_is_free(), whole - freed, freed - resident())
+print(trim_memory(), whole - freed, freed - resident())
 """
 
 
 def test_what_was_freed_in_the_midst_of_what_is_held_is_given_back() -> None:
     if platform.libc_ver()[0] != "glibc":
-        assert said_by(
-            "from deltaplane_services.system.arenas import give_back_what_is_free as give; print(give())"
-        ) == ["False"]
+        assert said_by("from deltaplane_services.system.arenas import trim_memory as give; print(give())") == ["False"]
         return
     could, of_itself, kilobytes = said_by(RELEASING)
     assert could == "True"

@@ -21,7 +21,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_dead_letter, write_query, write_sample, write_sample_batch
 from deltaplane_services.kafka import clients
-from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.assigned_source import AssignedSource
 from deltaplane_services.kafka.clients import _ErrorLog
 from deltaplane_services.kafka.topic_plans import SMALL_RECORD_BYTES
 from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Record, dead_letter
@@ -100,7 +100,7 @@ def test_which_rows_of_a_batch_have_a_letter_of_their_own_does_not_depend_on_how
             outputs.append(processor.process(records[begin : begin + cut], []))
             begin += cut
         found.append({letter.key: letter.value for output in outputs for letter in output.first})
-        counts = sum((Counter(cast("Delta", output.then[0].meaning).counts) for output in outputs), Counter[str]())
+        counts = sum((Counter(cast("Delta", output.then[0].decoded).counts) for output in outputs), Counter[str]())
         assert (counts["refused bad id"], counts["refused unknown class"]) == (15, 6)
     assert found[0] == found[1] == found[2]
     assert [key for key in found[0] if key and key.startswith(b"samples-0-1-")] == [
@@ -154,7 +154,7 @@ def test_a_source_that_is_rebuilt_holds_so_many_bytes_and_no_more(
 ) -> None:
     monkeypatch.setattr(limits, "HELD_BYTES", 2500)
     processor = SimpleNamespace(serving=False)
-    source = SourceAtWork(cast("Any", processor), next_tile=0, rebuild_to=(10, 10))
+    source = AssignedSource(cast("Any", processor), next_tile=0, rebuild_to=(10, 10))
     for offset in range(15):
         came: list[list[Record]] = [[], []]
         came[place] = [Record(topic, 0, offset, 0, None, bytes(300))]

@@ -16,7 +16,7 @@ from deltaplane_services.definition_file.settings import Cluster, ServiceSetting
 from deltaplane_services.kafka.accepted import WENT_BY_CONTENT
 from deltaplane_services.operations.audit import unprovable
 from deltaplane_services.operations.copying import CannotCopy, _check_log_says_all
-from deltaplane_services.processors.account import Account, account_of
+from deltaplane_services.processors.account import RecomputedSource, account_of
 from deltaplane_services.processors.messages import SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from golden.wire_examples import by_content
@@ -50,11 +50,11 @@ def accepted(*values: float, retired: int) -> SourceState:
 
 
 def sum_of(values: tuple[float, ...]) -> Moments:
-    placed, _ = DEFINITION.grid.place(np.array([[value] for value in values]))
-    return Moments.of_rows(placed)
+    quantized, _ = DEFINITION.grid.quantize(np.array([[value] for value in values]))
+    return Moments.of_rows(quantized)
 
 
-def account(state: SourceState) -> Account:
+def account(state: SourceState) -> RecomputedSource:
     return account_of(DEFINITION, state, Log())
 
 

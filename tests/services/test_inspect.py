@@ -64,7 +64,7 @@ def test_inspect_prints_what_becomes_of_each_column_and_writes_a_definition_with
     assert tables["input"] == {"label": "label", "ignore": ["tx_id", "row", "merchant", "chip", "time", "currency"]}
     assert definition.columns is not None
     encoded = definition.columns.encode(first_rows(str(file)).columns)
-    assert definition.grid.place(encoded.features)[1].all()
+    assert definition.grid.quantize(encoded.features)[1].all()
 
 
 def test_a_definition_is_read_back_as_what_was_decided(made: tuple[dict[str, list[Any]], list[str]]) -> None:

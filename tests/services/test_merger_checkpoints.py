@@ -19,7 +19,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import Checkpoint
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.wire import (
     read_checkpoint,
     read_claim_or_delta,
@@ -35,7 +35,7 @@ from deltaplane_services.processors.worker_processor import WorkerProcessor
 from golden.wire_examples import with_fields
 
 DEFINITION = StreamDefinition(
-    "stream", ("a",), Grid(np.ones(1), np.zeros(1)), WindowLadder((Window("all"),)), SolverOptions()
+    "stream", ("a",), Grid(np.ones(1), np.zeros(1)), NestedWindows((Window("all"),)), SolverOptions()
 )
 IDLE, BUSY = Source("idle", 0), Source("busy", 0)
 

@@ -349,7 +349,7 @@ def test_planes_of_other_classes_have_no_distance_between_them() -> None:
 
 def test_removed_sources_are_shown_and_keep_their_tiles() -> None:
     seen = view()
-    seen.observe(model(1, positions=(position(0, 3), position(1, 4, barred=True))))
+    seen.observe(model(1, positions=(position(0, 3), position(1, 4, removed=True))))
     assert series(seen, metric_names.BARRED) == {("here", "0"): 0.0, ("here", "1"): 1.0}
     assert series(seen, metric_names.TILES) == {("here", "0"): 3.0, ("here", "1"): 4.0}
 

@@ -284,8 +284,10 @@ def test_solving_is_timed_where_there_was_something_to_solve(merger: MergerMetri
     assert judged == {"accepted": 3.0, "stale_writer": 1.0}
 
 
-def test_void_trials_are_counted_while_elected_and_the_solver_is_named_standing_by_too(merger: MergerMetrics) -> None:
-    merger.turn({Verdict.ACCEPTED: 9}, joined=True, has_place=True, void_trials=4)
+def test_void_prequential_counts_are_counted_while_elected_and_the_solver_is_named_standing_by_too(
+    merger: MergerMetrics,
+) -> None:
+    merger.turn({Verdict.ACCEPTED: 9}, joined=True, has_place=True, void_prequential_counts=4)
     assert only(merger.registry, metric_names.VOID_TRIALS) == 4.0
     merger.turn(None, joined=True, has_place=False)
     assert only(merger.registry, metric_names.VOID_TRIALS) == 0.0
@@ -295,7 +297,7 @@ def test_void_trials_are_counted_while_elected_and_the_solver_is_named_standing_
 def test_predictions_and_what_could_not_be_answered_are_counted() -> None:
     scorer = ScorerMetrics(BINARY)
     told = (PREDICTION, PREDICTION, UNANSWERED, PREDICTION)
-    answers = tuple(Outgoing("predictions", 0, b"", b"", meaning) for meaning in told)
+    answers = tuple(Outgoing("predictions", 0, b"", b"", decoded) for decoded in told)
     scorer.answered(Output((dead_letter(record(0), "bad record", "why", 10),), answers))
     assert only(scorer.registry, metric_names.PREDICTIONS) == 3.0
     assert series(scorer.registry, metric_names.DEAD_LETTERS)["bad_record",] == 1.0

@@ -21,7 +21,7 @@ from deltaplane.reference import Reference
 from deltaplane.solve.solver import Plane, solve
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import (
@@ -47,7 +47,7 @@ DEFINITION = StreamDefinition(
     "stream",
     ENCODER.features,
     Grid(np.full(WIDTH, 2.0**-10), np.zeros(WIDTH)),
-    WindowLadder((Window("all"),)),
+    NestedWindows((Window("all"),)),
     SolverOptions(),
     columns=ENCODER,
 )
@@ -108,7 +108,7 @@ def letters(output: Output) -> list[DeadLetter]:
 
 
 def counted(output: Output) -> dict[str, int]:
-    deltas = [one.meaning for one in output.then if one.topic == DELTAS]
+    deltas = [one.decoded for one in output.then if one.topic == DELTAS]
     assert all(isinstance(one, Delta) for one in deltas)
     return dict(deltas[-1].counts) if isinstance(deltas[-1], Delta) else {}
 
@@ -188,7 +188,7 @@ def test_what_a_poll_brings_is_taken_in_portions_each_with_a_delta_and_the_end_i
         again = worker()
         steps = list(again.steps(records(values), []))
     assert portions == [2] * 5
-    assert [one.meaning.tile.samples_to for one in output.then if isinstance(one.meaning, Delta)] == [2, 4, 6, 8, 10]
+    assert [one.decoded.tile.samples_to for one in output.then if isinstance(one.decoded, Delta)] == [2, 4, 6, 8, 10]
     assert [len(step.then) for step in steps] == [1] * 5
     digest = reference().statistics().digest(DATA)
     assert one.partition.statistics.digest(DATA) == again.partition.statistics.digest(DATA) == digest

@@ -47,8 +47,8 @@ class Log:
     def publish(self, records: Iterable[Outgoing]) -> None:
         with self._news:
             for record in records:
-                if record.topic == SAMPLES and isinstance(record.meaning, Samples):
-                    self.batches.append(record.meaning)
+                if record.topic == SAMPLES and isinstance(record.decoded, Samples):
+                    self.batches.append(record.decoded)
             self._news.notify_all()
 
     @property

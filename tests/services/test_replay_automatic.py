@@ -109,7 +109,7 @@ def test_fixed_settings_are_no_automatic_mode(
     [
         (("--C", "best"), "C: expected auto, a number, or numbers with commas, got 'best'"),
         (("--C", "10,1"), "different choices in ascending order"),
-        (("--window", "50,7d"), "a ladder is of counts or of spans of time"),
+        (("--window", "50,7d"), "nested windows are of counts or of spans of time"),
         (("--max-window", "50"), "must have 100 rows or more, got 50"),
         (("--window", "50", "--max-window", "500"), "it bounds length = 'auto', and length is '50'"),
     ],

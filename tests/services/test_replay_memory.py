@@ -100,7 +100,7 @@ def test_the_bytes_that_a_log_takes_are_those_of_what_its_records_hold() -> None
     broker = pipeline._runner.broker
     for _ in rounds(pipeline, definition, 4):
         deltas = broker.fetch_topic(DELTAS)
-        counted = sum(record.meaning.change.nbytes for record in deltas if hasattr(record.meaning, "change"))
+        counted = sum(record.decoded.change.nbytes for record in deltas if hasattr(record.decoded, "change"))
         claims = sum(len(record.content) for record in deltas if isinstance(record.content, bytes))
         assert broker.nbytes(DELTAS, 0) == counted + claims
     assert counted > STATE_BYTES

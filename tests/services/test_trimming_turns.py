@@ -12,7 +12,7 @@ from deltaplane.log.trimming import Untouched
 from deltaplane_services.kafka.log_errors import LogUnavailable
 from deltaplane_services.operations import trim
 from deltaplane_services.operations.trim import LogTrim, Place, Trimming, TrimPlan, trimmed
-from deltaplane_services.system.background import again_and_again
+from deltaplane_services.system.background import repeat_in_background
 from kafka.clients import wait_until
 from services.settings_stream import resolve
 
@@ -28,7 +28,7 @@ class Logs:
         self.untouched: tuple[Untouched, ...] = ()
         self.told: list[tuple[Mapping[Place, int], Mapping[Place, int]]] = []
         monkeypatch.setattr(trim, "plan_trim", lambda *_: self._plan())
-        monkeypatch.setattr(trim, "let_go", lambda _, trims: self._let_go(trims))
+        monkeypatch.setattr(trim, "apply_trims", lambda _, trims: self._let_go(trims))
         self.trimming = Trimming(resolve({}), lambda: self.elected, lambda *heard: self.told.append(heard))
 
     def _plan(self) -> TrimPlan:
@@ -115,7 +115,7 @@ def test_what_fails_beside_the_work_is_said_once_and_tried_again(caplog: pytest.
             raise ValueError("a mistake of our own")
         raise LogUnavailable("the broker is away")
 
-    with caplog.at_level(logging.WARNING), again_and_again("errand", 0.01, job):
+    with caplog.at_level(logging.WARNING), repeat_in_background("errand", 0.01, job):
         wait_until(lambda: len(turns) >= 3, "it was tried again")
     assert "errand: the broker is away; trying again every 0.01 s" in caplog.text
     assert "errand: failed; trying again" in caplog.text

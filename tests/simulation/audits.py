@@ -9,7 +9,7 @@ from deltaplane.log.delta import Source
 from deltaplane.log.model import Model
 from deltaplane.log.model_proof import ModelProof
 from deltaplane.wire import read_checkpoint, read_model, write_model
-from deltaplane_services.processors.account import Account, Bygone, account_of_site
+from deltaplane_services.processors.account import LostRows, RecomputedSource, account_of_site
 from deltaplane_services.processors.messages import CHECKPOINTS, MODELS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, account_of_model
 from simulation.world import SITE, RememberingBroker, World
@@ -35,10 +35,10 @@ class BrokerLog:
             yield records[begin : begin + self._most]
 
 
-def accounts_of(world: World, *, any_orders: bool = False) -> Mapping[Source, Account]:
+def accounts_of(world: World, *, any_orders: bool = False) -> Mapping[Source, RecomputedSource]:
     """An audit at the newest accepted deltas."""
     states = [world.truth(partition)[-1].state for partition in world.workers]
-    bygone = Bygone(world.now, lambda: any_orders)
+    bygone = LostRows(world.now, lambda: any_orders)
     return account_of_site(world.definition, SITE, states, BrokerLog(world.broker), bygone)
 
 

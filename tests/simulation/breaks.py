@@ -22,7 +22,7 @@ from deltaplane.log.trimming import LogSpans, TrimMargin, TrimPoint, Untouched, 
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples, Refusal, Retirement, Samples, admit
 from deltaplane.window.buffer import RowBuffer
-from deltaplane.window.kept_sums import KnownSums
+from deltaplane.window.kept_sums import KeptSums
 from deltaplane.window.retirements import RetirementMemory
 from deltaplane_services.processors import account
 from deltaplane_services.processors.worker_processor import WorkerProcessor
@@ -80,10 +80,10 @@ def _forgets_labels(
 def _takes_what_a_removed_source_says(
     state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
-    if isinstance(record, Delta) and state.barred:
-        state = replace(_just_before(state, record.tile), barred=False, owner=record.writer)
+    if isinstance(record, Delta) and state.removed:
+        state = replace(_just_before(state, record.tile), removed=False, owner=record.writer)
         after, verdict = delta.accept(state, record, fingerprint, grid_range)
-        return replace(after, barred=True), verdict
+        return replace(after, removed=True), verdict
     return delta.accept(state, record, fingerprint, grid_range)
 
 
@@ -91,7 +91,7 @@ def _keeps_the_rows_of_a_removed_source(
     state: SourceState, record: Claim | Delta | SourceOrder, fingerprint: bytes, grid_range: int
 ) -> tuple[SourceState, Verdict]:
     after, verdict = delta.accept(state, record, fingerprint, grid_range)
-    return replace(after, statistics=state.statistics) if after.barred else after, verdict
+    return replace(after, statistics=state.statistics) if after.removed else after, verdict
 
 
 def _lets_a_source_in_where_it_was(
@@ -131,7 +131,7 @@ def _counts_repeats() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _keeps_sums_of_what_is_gone() -> Iterator[None]:
-    with mock.patch.object(KnownSums, "forget", return_value=None):
+    with mock.patch.object(KeptSums, "forget", return_value=None):
         yield
 
 
@@ -323,8 +323,8 @@ def _audits_by_any_watermark() -> Iterator[None]:
         _: str,
         states: Sequence[SourceState],
         log: account.SiteLog,
-        __: account.Bygone,
-    ) -> dict[Source, account.Account]:
+        __: account.LostRows,
+    ) -> dict[Source, account.RecomputedSource]:
         return {state.source: account.account_of(definition, state, log) for state in states}
 
     with mock.patch("simulation.forgeries.account_of_site", believing):

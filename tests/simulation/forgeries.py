@@ -12,7 +12,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, SourceState, Tile, Verdict, accept
 from deltaplane.reference import LiveRow, exact_moments
-from deltaplane_services.processors.account import Account, Bygone, account_of_site
+from deltaplane_services.processors.account import LostRows, RecomputedSource, account_of_site
 from simulation.audits import BrokerLog
 from simulation.histories import live, reference_of
 from simulation.world import SITE, YEAR_MILLISECONDS, World
@@ -25,7 +25,7 @@ def short_history(seed: int) -> World:
 
 
 def _sum_of(world: World, row: LiveRow) -> dict[str, Moments]:
-    return {row.label: exact_moments(world.definition.feature_map.apply(row.placed[None, :]).astype("int64"))}
+    return {row.label: exact_moments(world.definition.feature_map.apply(row.quantized[None, :]).astype("int64"))}
 
 
 def accepted(
@@ -52,7 +52,7 @@ def _bring_back(world: World, state: SourceState) -> SourceState | None:
     """Add a row once more: one that was retired, if there is one that else would count."""
     partition, reference = state.source.partition, reference_of(world, state.source.partition)
     retired = {sample_id for _, sample_id in world.producer.retired.get(partition, [])}
-    longest = world.definition.ladder.longest
+    longest = world.definition.nested_windows.longest
     before = {row.id for row in reference.live(longest)}
     reference._retired.clear()
     back = [row for row in reference.live(longest) if row.id in retired - before]
@@ -65,7 +65,7 @@ def _bring_back(world: World, state: SourceState) -> SourceState | None:
 
 def _leave_out(world: World, state: SourceState) -> SourceState | None:
     """Take out the oldest row that counts in the longest window, and have rebuilds begin behind it."""
-    longest = world.definition.ladder.longest
+    longest = world.definition.nested_windows.longest
     rows = reference_of(world, state.source.partition).live(longest)
     if not rows:
         return None
@@ -76,10 +76,10 @@ def _leave_out(world: World, state: SourceState) -> SourceState | None:
 
 def _end_the_window(world: World, state: SourceState) -> SourceState | None:
     """Say that event time has come so far that nothing counts any more in windows of time."""
-    ladder = world.definition.ladder
-    if not ladder.timed:
+    nested_windows = world.definition.nested_windows
+    if not nested_windows.timed:
         return None
-    gone = {key: part for key, part in state.statistics.items() if ladder.windows[key[0]].kind == "time"}
+    gone = {key: part for key, part in state.statistics.items() if nested_windows.windows[key[0]].kind == "time"}
     change = Statistics(world.definition.dimension) - Statistics(world.definition.dimension, gone)
     return accepted(world, state, change, watermark=world.now + 10 * YEAR_MILLISECONDS)
 
@@ -90,7 +90,7 @@ def _nothing(world: World) -> Statistics:
 
 def _move_the_watermark(world: World, state: SourceState) -> SourceState | None:
     """Say that event time has come a little further than any row of any source has."""
-    if not world.definition.ladder.timed:
+    if not world.definition.nested_windows.timed:
         return None
     newest = max([world.truth(other)[-1].state.rebuild.watermark for other in world.workers])
     return accepted(world, state, _nothing(world), watermark=max(newest, 0) + 1)
@@ -103,7 +103,7 @@ def _lower_the_watermark(world: World, state: SourceState) -> SourceState | None
         for record in world.producer.sent.get(state.source.partition, [])
         for row in range(len(record.samples))
     ]
-    if not world.definition.ladder.timed or not newest or not state.statistics:
+    if not world.definition.nested_windows.timed or not newest or not state.statistics:
         return None
     return accepted(world, state, _nothing(world), watermark=min(newest) - 1)
 
@@ -111,7 +111,9 @@ def _lower_the_watermark(world: World, state: SourceState) -> SourceState | None
 def _make_up(world: World, state: SourceState) -> SourceState | None:
     """Add a row that never was, and say nothing else."""
     row = LiveRow("made up", "x", np.ones(len(world.definition.features), dtype=np.int64), 0)
-    parts = {(world.definition.ladder.longest, label): moments for label, moments in _sum_of(world, row).items()}
+    parts = {
+        (world.definition.nested_windows.longest, label): moments for label, moments in _sum_of(world, row).items()
+    }
     return accepted(world, state, Statistics(world.definition.dimension, parts))
 
 
@@ -146,7 +148,7 @@ def _forget_retirements(world: World, state: SourceState) -> SourceState | None:
 
 def _miscount_slots(world: World, state: SourceState) -> SourceState | None:
     """Have panes end elsewhere: the log is whole here, and tells how many samples there were."""
-    counts = any(window.kind == "count" for window in world.definition.ladder.windows)
+    counts = any(window.kind == "count" for window in world.definition.nested_windows.windows)
     source, hidden = state.source, world.broker.hidden["samples", state.source.partition]
     if not counts or hidden or world.broker.begin("samples", source.partition):
         return None
@@ -174,11 +176,11 @@ FORGERIES: dict[str, Callable[[World, SourceState], SourceState | None]] = {
 """What can be forged, by name; None where a history has nothing that it could be done with."""
 
 
-def audited(world: World, forged: SourceState) -> Account:
+def audited(world: World, forged: SourceState) -> RecomputedSource:
     """What an audit says of a source once a forged delta has been accepted."""
     states = [
         forged if partition == forged.source.partition else world.truth(partition)[-1].state
         for partition in world.workers
     ]
-    found = account_of_site(world.definition, SITE, states, BrokerLog(world.broker), Bygone(world.now, lambda: False))
+    found = account_of_site(world.definition, SITE, states, BrokerLog(world.broker), LostRows(world.now, lambda: False))
     return found[forged.source]

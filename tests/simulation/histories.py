@@ -74,10 +74,10 @@ def definition_for(seed: int) -> StreamDefinition:
     if by_name:
         definition = replace(definition, features=COLUMNS.features, columns=COLUMNS)
     # Where it fits the windows clocks may run ahead by all of it; one that is longer than they are would empty them.
-    fits = definition.ladder.timed and seed // 2 % 2
+    fits = definition.nested_windows.timed and seed // 2 % 2
     # Some streams were begun before places were checked; there every producer follows the rule.
     partitioner: Partitioner = "crc32" if seed // 27 % 4 == 3 else "murmur2"
-    skew = definition.ladder.fitting_skew_milliseconds if fits else 1000
+    skew = definition.nested_windows.fitting_skew_milliseconds if fits else 1000
     # Half of the streams admit rows that are wider than 32 bits a value, and have them.
     wide = seed // 3 % 2
     grid = replace(definition.grid, range_bits=limits.WIDE_RANGE_BITS if wide else limits.GRID_RANGE_BITS)
@@ -104,7 +104,7 @@ def live(seed: int, events: int = EVENTS) -> World:
     """The whole history of a seed, drained; with fewer events it is the beginning of the longer one."""
     # Batches as small as these are not worth keeping the sums of, by themselves; in every other history all are kept.
     with (
-        mock.patch.object(limits, "KNOWN_SUMS_SHARE", 1e9 if seed % 2 else limits.KNOWN_SUMS_SHARE),
+        mock.patch.object(limits, "KEPT_SUMS_SHARE", 1e9 if seed % 2 else limits.KEPT_SUMS_SHARE),
         mock.patch.object(limits, "RETIRED_IDS", RETIRED_IDS),
     ):
         world = World(definition_for(seed), seed)
@@ -168,7 +168,7 @@ def check_end(world: World) -> None:
         assert state.samples_position <= world.broker.end("samples", partition)
         assert world.broker.read_to("retirements", partition) <= state.retirements_position
         assert state.retirements_position <= world.broker.end("retirements", partition)
-        assert state.rebuild.watermark == reference.watermark or not world.definition.ladder.timed
+        assert state.rebuild.watermark == reference.watermark or not world.definition.nested_windows.timed
         accepted = [entry.delta for entry in world.truth(partition) if entry.delta is not None]
         edges = [(0, 0, 0)] + [(d.tile.sequence + 1, d.tile.samples_to, d.tile.retirements_to) for d in accepted]
         assert [(d.tile.sequence, d.tile.samples_from, d.tile.retirements_from) for d in accepted] == edges[:-1]
@@ -178,10 +178,10 @@ def check_clocks(world: World) -> None:
     """However far ahead clocks and forged records were, no window has ended by more than ``max_skew`` too early."""
     definition = world.definition
     latest = world.now + definition.max_skew_milliseconds
-    for partition in world.workers if definition.ladder.timed else ():
+    for partition in world.workers if definition.nested_windows.timed else ():
         for entry in world.truth(partition):
             assert entry.state.rebuild.watermark <= latest
-    assert not definition.ladder.timed or world.merger.merger.watermark <= latest
+    assert not definition.nested_windows.timed or world.merger.merger.watermark <= latest
 
 
 def check_accounts(world: World) -> None:
@@ -197,8 +197,11 @@ def check_accounts(world: World) -> None:
     rows_refused = refused.total() - world.producer.astray.total()
     assert sum(totals[name] for name in outcomes) + rows_refused == world.producer.rows_sent()
     longest = max(
-        range(len(world.definition.ladder.windows)),
-        key=lambda w: (world.definition.ladder.windows[w].kind == "all", world.definition.ladder.windows[w].length),
+        range(len(world.definition.nested_windows.windows)),
+        key=lambda w: (
+            world.definition.nested_windows.windows[w].kind == "all",
+            world.definition.nested_windows.windows[w].length,
+        ),
     )
     assert rows_by(totals) == len(world.producer.reference().live(longest))
     answers = ("retired", "waiting", "duplicate", "expired", "unknown")

@@ -164,7 +164,7 @@ MODEL_FORGERIES: Mapping[str, Forge] = {
     "a source's later watermark": _with_position(watermark=lambda watermark: watermark + 1),
     "deltas that never were": _with_position(read_to=lambda read_to: read_to + 2**40),
     "another owner": _with_position(owner=lambda owner: f"{owner}, or rather I"),
-    "a source removed": _with_position(barred=lambda barred: not barred),
+    "a source removed": _with_position(removed=lambda removed: not removed),
     "a source never taken in": _never_take_a_source_in,
     "a source made up": _name_a_source,
 }

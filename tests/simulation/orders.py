@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from deltaplane.errors import LogReplaced, SourceBarred, StateMismatch
+from deltaplane.errors import LogReplaced, SourceRemoved, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceOrder, TopicIds
 from deltaplane.wire import read_model, write_source_order
@@ -64,26 +64,26 @@ class OrderedWorld(World):
             if state.begun:
                 self.stale.add(partition)
 
-    def barred(self, partition: int) -> bool:
+    def removed(self, partition: int) -> bool:
         """Whether a source is out, by the log."""
-        return self.truth(partition)[-1].state.barred
+        return self.truth(partition)[-1].state.removed
 
-    def order(self, partition: int, *, barred: bool | None = None) -> None:
+    def order(self, partition: int, *, removed: bool | None = None) -> None:
         """Order a source out, or in if it is out; now and then the same once more."""
-        out = self.barred(partition)
-        if barred is None:
-            barred = not out or self.random.random() < 0.2
-        self.orders["source let in again" if not barred else "source removed again" if out else "source removed"] += 1
-        said = SourceOrder(Source(SITE, partition), barred, "a test", self.definition.stream_fingerprint)
+        out = self.removed(partition)
+        if removed is None:
+            removed = not out or self.random.random() < 0.2
+        self.orders["source let in again" if not removed else "source removed again" if out else "source removed"] += 1
+        said = SourceOrder(Source(SITE, partition), removed, "a test", self.definition.stream_fingerprint)
         self.append(Outgoing(DELTAS, partition, source_key(said.source), write_source_order(said)))
-        if barred:
+        if removed:
             self.stale.discard(partition)
 
     def new_worker(self, partition: int) -> WorkerProcessor:
         """Another life of a worker; where its source is out, the one that there was goes on."""
         try:
             worker = super().new_worker(partition)
-        except SourceBarred:
+        except SourceRemoved:
             self.orders["worker of a removed source is turned away"] += 1
             return self.workers[partition]
         except LogReplaced:
@@ -109,7 +109,7 @@ class OrderedWorld(World):
 
     def merger_dies(self) -> None:
         """The merger starts again, maybe while a source is out."""
-        if any(self.barred(partition) for partition in self.workers):
+        if any(self.removed(partition) for partition in self.workers):
             self.orders["merger restarts while a source is out"] += 1
         super().merger_dies()
 
@@ -121,7 +121,7 @@ class OrderedWorld(World):
     def trim(self, topic: str, partition: int, until: int, fault: str) -> None:
         """Only deltas are trimmed: a source that begins anew needs all of the rest."""
         if topic == DELTAS:
-            if self.barred(partition) and until > self.broker.begin(topic, partition):
+            if self.removed(partition) and until > self.broker.begin(topic, partition):
                 self.orders["deltas trimmed while a source is out"] += 1
             super().trim(topic, partition, until, fault)
 
@@ -132,14 +132,14 @@ class OrderedWorld(World):
         """Let every source in, and then everything be read."""
         for partition in self.workers:
             if self.truth(partition)[-1].state.topics.differ(self.broker.topic_ids):
-                self.order(partition, barred=True)
-            if self.barred(partition):
-                self.order(partition, barred=False)
+                self.order(partition, removed=True)
+            if self.removed(partition):
+                self.order(partition, removed=False)
         super().drain()
 
     def take_out(self, partition: int) -> None:
         """The very last: a source leaves, and everybody hears of it."""
-        self.order(partition, barred=True)
+        self.order(partition, removed=True)
         self.poll_merger(2**31)
         self.append_all(self.merger.publish(self.now))
 
@@ -147,7 +147,7 @@ class OrderedWorld(World):
         """The records of the deltas log since a source was let in last, or since the beginning."""
         life: list[Accepted] = []
         for before, entry in zip(self.truth(partition), self.truth(partition)[1:], strict=False):
-            life = [] if entry.state.barred != before.state.barred else [*life, entry]
+            life = [] if entry.state.removed != before.state.removed else [*life, entry]
         return life
 
     def count_drops(self) -> None:
@@ -178,7 +178,7 @@ def check_orders(world: OrderedWorld) -> None:
     for partition in world.workers:
         state = world.truth(partition)[-1].state
         assert state == merger.state(Source(SITE, partition))
-        assert not state.barred
+        assert not state.removed
         assert world.broker.read_to("samples", partition) <= state.samples_position
         assert state.samples_position <= world.broker.end("samples", partition)
         assert world.broker.read_to("retirements", partition) <= state.retirements_position
@@ -197,7 +197,7 @@ def check_orders(world: OrderedWorld) -> None:
     assert merger.statistics == others
     newest = max((read_model(record.value) for record in world.broker.fetch_topic(MODELS)), key=lambda m: m.version)
     assert newest.digest == others.digest(definition.data_fingerprint)
-    assert {position.source.partition for position in newest.positions if position.barred} == {partition}
+    assert {position.source.partition for position in newest.positions if position.removed} == {partition}
 
 
 def check_account(world: OrderedWorld, partition: int) -> None:

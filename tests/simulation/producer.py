@@ -240,7 +240,7 @@ class Producer:
     def _row(self, now: int) -> Row:
         time = now + self.random.choice((0, 0, 0, -1, -3, -10, -100, 2))
         skew = self.definition.max_skew_milliseconds
-        if skew == self.definition.ladder.fitting_skew_milliseconds and self.random.random() < 0.04:
+        if skew == self.definition.nested_windows.fitting_skew_milliseconds and self.random.random() < 0.04:
             time = now + self.random.choice((skew // 2, skew))
             self.did["sample of a fast clock"] += 1
         label = self.random.choice(("x", "x", "y", "z"))
@@ -266,7 +266,7 @@ class Producer:
     def _spoiled(self, row: Row, now: int) -> tuple[Row, str | None]:
         # Of rows by name more are spoiled in one cell, which NaN stands for here.
         way = self.random.choice(BAD_ROWS if self.definition.columns is None else (*BAD_ROWS, *["NaN"] * 7))
-        if way == "bogus time" and not self.definition.ladder.timed:
+        if way == "bogus time" and not self.definition.nested_windows.timed:
             # Nobody is harmed by an odd time where no window ends with time.
             return row, None
         if way == "unknown class" and not self.definition.classes.names:

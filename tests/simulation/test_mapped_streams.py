@@ -42,9 +42,9 @@ def mapped_moments(feature_map: FeatureMap, rows: Sequence[Row]) -> Statistics:
     dimension = feature_map.width(2) + 1
     total = Statistics(dimension)
     for row in rows:
-        placed = np.array([row.values], dtype=np.int64)
+        quantized = np.array([row.values], dtype=np.int64)
         total = total + Statistics(
-            dimension, {(0, row.label): Moments.of_rows(feature_map.apply(placed).astype(np.int64))}
+            dimension, {(0, row.label): Moments.of_rows(feature_map.apply(quantized).astype(np.int64))}
         )
     return total
 
@@ -126,8 +126,8 @@ def test_a_query_is_mapped_before_it_is_answered(feature_map: FeatureMap) -> Non
     model = runner.merger.model
     assert model is not None
     assert model.plane is not None
-    placed = np.array([row.values for row in rows[:20]], dtype=np.int64)
-    asked = feature_map.inputs(placed.astype(np.float64), feature_map.apply(placed))
+    quantized = np.array([row.values for row in rows[:20]], dtype=np.int64)
+    asked = feature_map.inputs(quantized.astype(np.float64), feature_map.apply(quantized))
     decisions = asked @ model.plane.weights[0] - model.plane.biases[0]
     for at, decision in enumerate(decisions.tolist()):
         assert answers[str(at)].decisions["out"] == pytest.approx(decision, abs=1e-12)

@@ -188,8 +188,8 @@ def test_a_copy_takes_along_what_the_old_stream_admitted_and_puts_it_right(
 
 def test_a_misplaced_row_stays_out_of_a_copy_though_the_new_stream_admits_other_rows() -> None:
     wider = replace(NEW, name="wider", max_skew_milliseconds=NEW.max_skew_milliseconds + 1, partitions=1)
-    timed = replace(NEW, ladder=definition_of("1000ms").ladder)
-    wider = replace(wider, ladder=timed.ladder)
+    timed = replace(NEW, nested_windows=definition_of("1000ms").nested_windows)
+    wider = replace(wider, nested_windows=timed.nested_windows)
     sample_id = next(sample_id for sample_id in IDS if not lies_right(sample_id))
     regroup = Regroup(timed, wider)
     for partition in range(3):

@@ -448,17 +448,17 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
     # Those of the one were encoded when they were published, those of the other are only now.
     for topic, records in spared.items():
         assert [record.value for record in records] == [record.value for record in decoded[topic]]
-        assert not any(record.meaning for record in decoded[topic])
+        assert not any(record.decoded for record in decoded[topic])
     for record in spared[SAMPLES]:
-        read = read_published_samples(record._replace(meaning=None), definition)
+        read = read_published_samples(record._replace(decoded=None), definition)
         assert plain(read_published_samples(record, definition)) == plain(read)
-    changes = [record for record in spared[DELTAS] if record.meaning is not None]
+    changes = [record for record in spared[DELTAS] if record.decoded is not None]
     assert len(changes) == len(spared[DELTAS]) - 2  # All but the claims.
     for record in changes:
-        assert plain(record.meaning) == plain(read_change(record._replace(meaning=None), definition.dimensions))
+        assert plain(record.decoded) == plain(read_change(record._replace(decoded=None), definition.dimensions))
     assert spared[MODELS]
     for record in spared[MODELS]:
-        assert plain(record.meaning) == plain(read_model(record.value))
+        assert plain(record.decoded) == plain(read_model(record.value))
 
 
 def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.MonkeyPatch) -> None:

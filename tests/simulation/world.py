@@ -174,7 +174,7 @@ class World:
             (self.models_are_seen, 8),
             (self.checkpoint, 4),
             (self.retention, 4),
-            (self.let_go, 4),
+            (self.forget_below, 4),
             (self.rebalance, 2),
             (self.merger_dies, 2),
             (self.delayed_delta_arrives, 3),
@@ -255,7 +255,7 @@ class World:
         if tombstones:
             self.fault("tombstone compacted away")
             self.broker.hide(SAMPLES, partition, tombstones[-1])
-        if any(window.kind != "all" for window in self.definition.ladder.windows):
+        if any(window.kind != "all" for window in self.definition.nested_windows.windows):
             return
         older = self.producer.superseded(partition, read_to)
         if older:
@@ -487,7 +487,7 @@ class World:
     def forged_model(self) -> None:
         """A record of the models topic that says that event time has come years further than any row has."""
         models = [read_model(record.value) for record in self.broker.fetch_topic(MODELS)]
-        if not models or not self.definition.ladder.timed:
+        if not models or not self.definition.nested_windows.timed:
             return
         newest = max(models, key=lambda model: model.version)
         years = self.now + self.random.choice((1, 10, 1000)) * YEAR_MILLISECONDS
@@ -547,7 +547,7 @@ class World:
             self.old_mergers.clear()
             self.trim(DELTAS, partition, min(written[-1], self.merger_at[partition]), "deltas trimmed")
 
-    def let_go(self) -> None:
+    def forget_below(self) -> None:
         """Somebody deletes what no window needs, as the checkpoints say; or as they said the time before."""
         newest: dict[int, Checkpoint] = {}
         for record in self.broker.everything[CHECKPOINTS, 0]:

@@ -96,7 +96,7 @@ def judge_digest(settings: ServiceSettings, model: Model, audit: Sequence[str]) 
 def _reference(settings: ServiceSettings) -> tuple[str, int]:
     """Digest and number of the live rows, by the rows that the log has of the length of the window."""
     definition = settings.definition
-    longest = definition.ladder.longest_milliseconds
+    longest = definition.nested_windows.longest_milliseconds
     assert longest is not None, "a soak has a window of time"
     reference = Reference(definition)
     log = reader(settings, "site")

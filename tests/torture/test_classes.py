@@ -141,9 +141,9 @@ def test_one_row_in_a_million_is_a_class_of_its_own(mode: str) -> None:
     found = plane(model)
     if mode == "plain":
         assert found.sigmas == {"no": 1 / 1_000_001, "yes": 1_000_000 / 1_000_001}
-        placed, own = np.vstack([FOUR, [[40.0, 30.0]]]), np.array([False] * 4 + [True])
+        quantized, own = np.vstack([FOUR, [[40.0, 30.0]]]), np.array([False] * 4 + [True])
         times = [250_000] * 4 + [1]
-        expected = exact_plane(placed, own, definition.grid, definition.solver, times)
+        expected = exact_plane(quantized, own, definition.grid, definition.solver, times)
         np.testing.assert_allclose([*found.weights[0], *found.biases], expected, rtol=1e-12)
     inputs, _ = definition.plane_inputs(np.vstack([FOUR, [[40.0, 30.0]]]))
     if mode != "fourier":
@@ -185,7 +185,7 @@ def test_ten_million_rows_are_as_exact_as_ten_and_take_no_more_memory() -> None:
     assert gram.entry(0, 0) == 5_000_000 // 4 * 3 * int(largest) ** 2
     assert gram.entry(0, 1) == 5_000_000 // 4 * int(largest) ** 2
     assert gram.entry(1, 2) == -5_000_000 // 4 * (1 - int(largest))
-    placed, own = np.vstack([corners, corners[::-1] // 2]), np.repeat([False, True], 4)
-    expected = exact_plane(placed, own, definition.grid, definition.solver, [1_250_000] * 8)
+    quantized, own = np.vstack([corners, corners[::-1] // 2]), np.repeat([False, True], 4)
+    expected = exact_plane(quantized, own, definition.grid, definition.solver, [1_250_000] * 8)
     found = plane_of(partition.statistics, definition)
     np.testing.assert_allclose([*found.weights[0], *found.biases], expected, rtol=1e-12)

@@ -44,9 +44,9 @@ def test_the_plane_over_an_outlier_of_1e10_is_right_to_twelve_digits() -> None:
     rows = np.vstack([rows * 16.0, [[1e10, -1e10]]])
     labels = [*labels, "no"]
     found = plane(TortureStream(definition).take(rows, labels))
-    placed, _ = definition.grid.place(rows)
+    quantized, _ = definition.grid.quantize(rows)
     own = np.array(labels) == "yes"
-    expected = exact_plane(placed, own, definition.grid, definition.solver)
+    expected = exact_plane(quantized, own, definition.grid, definition.solver)
     np.testing.assert_allclose([*found.weights[0], *found.biases], expected, rtol=1e-12)
 
 
@@ -64,8 +64,8 @@ def test_two_to_the_54th_and_one_stand_side_by_side_without_loss(mode: str) -> N
     assert stream.runner.rounding_error.tolist() == [0.0, 0.0]
     own = np.array(labels) == "yes"
     if mode == "plain":
-        placed, _ = grid.place(values)
-        expected = exact_plane(placed, own, grid, definition.solver)
+        quantized, _ = grid.quantize(values)
+        expected = exact_plane(quantized, own, grid, definition.solver)
         np.testing.assert_allclose(plane(model).weights[0], expected[:-1], rtol=1e-12)
     # A bias of 2**54 leaves a decision off by some two steps of the feature, of which the classes are 10,000 apart.
     assert (plane(model).predict(values) == own).all()
@@ -224,6 +224,6 @@ def test_raw_units_of_a_year_and_of_a_billionth_are_right_to_nine_digits() -> No
     options = SolverOptions(standardize=False, C=1e6)
     definition = definition_for("plain", [2.0**-40, 2.0**20], 40, [2024.0, 0.0], solver=options)
     found = plane(TortureStream(definition).take(values, labels))
-    placed, _ = definition.grid.place(values)
-    expected = exact_plane(placed, np.array(labels) == "yes", definition.grid, options)
+    quantized, _ = definition.grid.quantize(values)
+    expected = exact_plane(quantized, np.array(labels) == "yes", definition.grid, options)
     np.testing.assert_allclose([*found.weights[0], *found.biases], expected, rtol=1e-9)

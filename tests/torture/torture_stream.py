@@ -18,7 +18,7 @@ from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import read_dead_letter, read_model, write_retirement, write_sample_batch
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
@@ -51,7 +51,7 @@ def definition_for(
         name="torture",
         features=tuple(f"f{at}" for at in range(features)),
         grid=Grid(np.array(steps), np.array(offsets or [0.0] * features)),
-        ladder=WindowLadder(tuple(map(Window.parse, lengths))),
+        nested_windows=NestedWindows(tuple(map(Window.parse, lengths))),
         solver=solver or SolverOptions(),
         classes=ClassDefinition(("no", "yes"), "yes"),
         choices=(0.01, 1.0, 100.0) if mode == "automatic" else (),
@@ -161,4 +161,4 @@ def cloud(
 
 def with_window(definition: StreamDefinition, *windows: str, keep_rows: bool = True) -> StreamDefinition:
     """The same stream with other windows."""
-    return replace(definition, ladder=WindowLadder(tuple(map(Window.parse, windows)), keep_rows=keep_rows))
+    return replace(definition, nested_windows=NestedWindows(tuple(map(Window.parse, windows)), keep_rows=keep_rows))

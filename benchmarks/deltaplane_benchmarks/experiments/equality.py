@@ -166,8 +166,8 @@ def table_1(bench: Bench) -> list[Exhibit]:
         standardized = linear.plane_of(batch, grid, SolverOptions(C=1.0), positive)
         flags = table.flags(positive)
         relative.append(relative_difference(table.features, flags, standardized))
-        placed = grid.place(table.features)[0]
-        of_solver = relative_difference(grid.values(placed), flags, standardized)
+        quantized = grid.quantize(table.features)[0]
+        of_solver = relative_difference(grid.values(quantized), flags, standardized)
         found += by_way.values()
         data.append(f"{table.name}: {table.source}{', ' if table.note else ''}{table.note}")
         same = "equal" if all(way.same_digest for way in by_way.values()) else "DIFFERENT"

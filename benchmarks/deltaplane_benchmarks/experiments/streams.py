@@ -19,12 +19,12 @@ from deltaplane.log import confusion
 from deltaplane.log.delta import Delta
 from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice, Trials
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.component_tables import feature_map_of, fit_feature_map
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, WindowLadder
+from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_claim_or_delta, write_sample_batch
 from deltaplane_benchmarks.bench import Bench, Experiment
@@ -109,15 +109,19 @@ class Outcome:
 
 def definition_of(data: DataSet, task: StreamTask, *, curved: bool = False) -> StreamDefinition:
     """The stream as ``replay`` defines it without a flag, or with ``--feature-map auto``."""
-    first, ladder = data.features[:GRID_FIT_ROWS], WindowLadder.automatic(AUTOMATIC_LONGEST)
+    first, nested_windows = data.features[:GRID_FIT_ROWS], NestedWindows.automatic(AUTOMATIC_LONGEST)
     grid = fit_grid(first)
-    mapped = feature_map_of(fit_feature_map({"kind": "auto"}, grid, first, ladder), grid.features) if curved else NO_MAP
+    mapped = (
+        feature_map_of(fit_feature_map({"kind": "auto"}, grid, first, nested_windows), grid.features)
+        if curved
+        else NO_MAP
+    )
     return StreamDefinition(
         name="bench",
         features=tuple(f"x{column}" for column in range(data.features.shape[1])),
         grid=grid,
         feature_map=mapped,
-        ladder=ladder,
+        nested_windows=nested_windows,
         solver=SolverOptions(C=AUTOMATIC_C[1]),
         classes=ClassDefinition(positive=task.positive),
         choices=AUTOMATIC_C,
@@ -131,7 +135,7 @@ def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outc
     runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, keep_log=True))
     features, labels = data.features[: task.most_rows], data.labels[: task.most_rows]
     table, codes = np.unique(labels, return_inverse=True)
-    total: Trials | None = None
+    total: PrequentialCounts | None = None
     begin, cpu, position = time.perf_counter(), time.process_time(), 0
     for start in range(0, len(features), task.chunk):
         rows = slice(start, min(start + task.chunk, len(features)))
@@ -141,15 +145,15 @@ def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outc
         for record in runner.broker.fetch(DELTAS, 0, position):
             position = record.offset + 1
             delta = read_claim_or_delta(record.value, definition.dimensions)
-            if isinstance(delta, Delta) and delta.trials is not None:
-                total = delta.trials if total is None else total + delta.trials
+            if isinstance(delta, Delta) and delta.prequential_counts is not None:
+                total = delta.prequential_counts if total is None else total + delta.prequential_counts
     model = runner.merger.model
     assert model is not None, "a stream with rows has a model"
     assert total is not None, "a stream of more than a chunk has trials"
     return Outcome(
         blend=confusion.gmean(model.scores),
         fixed=_gmeans(total),
-        windows=tuple(map(str, definition.ladder.windows)),
+        windows=tuple(map(str, definition.nested_windows.windows)),
         choices=definition.choices_tried,
         rows=len(features),
         seconds=time.perf_counter() - begin,
@@ -167,7 +171,7 @@ def no_change(data: DataSet, task: StreamTask) -> float:
     return float(np.sqrt(np.prod(recalls)))
 
 
-def _gmeans(total: Trials) -> Floats:
+def _gmeans(total: PrequentialCounts) -> Floats:
     """float64[w, c]: the root of both recalls of the midpoint cut, of the one class that has a plane."""
     target, rows = next(iter(total.rows.items()))
     tried = rows.sum(axis=-1)

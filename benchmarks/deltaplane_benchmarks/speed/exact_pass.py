@@ -16,11 +16,11 @@ def exact(rows: Rows, grid: Grid) -> bool:
     total = Statistics(rows.features.shape[1] + 1)
     for start in range(0, len(rows), CHUNK_ROWS):
         here = slice(start, start + CHUNK_ROWS)
-        placed, fits = grid.place(rows.features[here])
+        quantized, fits = grid.quantize(rows.features[here])
         assert fits.all(), "the grid was fitted on such rows"
         codes = rows.codes[here]
-        entering = {(0, label): part for label, part in moments_by_class(placed, codes, list(LABELS)).items()}
+        entering = {(0, label): part for label, part in moments_by_class(quantized, codes, list(LABELS)).items()}
         # They leave as they came: a window keeps rows as the grid places them.
-        leaving = {(0, label): part for label, part in moments_by_class(placed, codes, list(LABELS)).items()}
+        leaving = {(0, label): part for label, part in moments_by_class(quantized, codes, list(LABELS)).items()}
         total = total + Statistics(total.dimension, entering) - Statistics(total.dimension, leaving)
     return total == Statistics(total.dimension)

@@ -249,6 +249,6 @@ def _live(course: Course) -> Flags:
 def _batch(definition: StreamDefinition, pool: Rows, course: Course) -> Statistics:
     """What the rows that are live in the end add up to, learned at once."""
     numbers = np.arange(max(0, course.rows - course.window), course.rows)[_live(course)] % len(pool)
-    placed, _ = definition.grid.place(pool.features[numbers])
-    parts = moments_by_class(placed, pool.codes[numbers], list(LABELS))
+    quantized, _ = definition.grid.quantize(pool.features[numbers])
+    parts = moments_by_class(quantized, pool.codes[numbers], list(LABELS))
     return Statistics(definition.dimension, {(0, label): moments for label, moments in parts.items()})

@@ -62,11 +62,11 @@ def statistics_by_fold(features: int, classes: int, seed: int) -> tuple[list[Gra
     codes = table.codes + 2 * np.random.default_rng(seed).integers(0, (classes + 1) // 2, len(table))
     codes %= classes
     grid = fit_grid(table.features)
-    placed = grid.place(table.features)[0]
-    folds = folds_of(placed)
+    quantized = grid.quantize(table.features)[0]
+    folds = folds_of(quantized)
     labels = range(classes)
     by_fold = [
-        {str(label): Moments.of_rows(placed[(folds == fold) & (codes == label)]) for label in labels}
+        {str(label): Moments.of_rows(quantized[(folds == fold) & (codes == label)]) for label in labels}
         for fold in range(FOLDS)
     ]
     return by_fold, grid

@@ -93,7 +93,7 @@ def compare(features: int, rows: int, rounds: int, seed: int) -> Compared:
 
 
 def _moments(features: Floats, codes: Int32s, grid: Grid) -> dict[str, Moments]:
-    return moments_by_class(grid.place(features)[0], codes, list(LABELS))
+    return moments_by_class(grid.quantize(features)[0], codes, list(LABELS))
 
 
 def plain(rows: Rows) -> Floats:

@@ -123,7 +123,7 @@ class ProximalSVM(StatisticsClassifier):
         mine, theirs = self._fitted(), other._fitted()
         if mine.space.names != theirs.space.names:
             raise DefinitionMismatch("merge: expected the same features by name and order, got others")
-        if not mine.space.grid.places_as(theirs.space.grid):
+        if not mine.space.grid.quantizes_as(theirs.space.grid):
             raise DefinitionMismatch("merge: expected the same grid, got another; give both estimators one grid")
         if mine.space.fingerprint != theirs.space.fingerprint:
             raise DefinitionMismatch(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Floats, Int32s, Labels, Placed, Steps
+from deltaplane.arrays import Flags, Floats, Int32s, Labels, Quantized, Steps
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError, RowsRefused
 from deltaplane.exact.grid import Grid
@@ -25,7 +25,7 @@ from deltaplane.solve.cross_validation import folds_of
 from deltaplane.solve.decision_values import decision_values
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 
 __all__ = [
     "Labelled",
@@ -135,7 +135,7 @@ class RowSpace:
     mapped_grid: Grid = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        everything = WindowLadder((Window("all"),))
+        everything = NestedWindows((Window("all"),))
         definition = StreamDefinition(
             "estimator",
             self.names,
@@ -148,9 +148,9 @@ class RowSpace:
         object.__setattr__(self, "fingerprint", definition.data_fingerprint)
         object.__setattr__(self, "mapped_grid", definition.plane_grid)
 
-    def place(self, rows: Floats) -> tuple[Steps, Flags]:
+    def quantize(self, rows: Floats) -> tuple[Steps, Flags]:
         """Raw rows float64[n, d] as grid rows [n, d], and bool[n]: which fit; the numbers of others mean nothing."""
-        return self.grid.place(rows)
+        return self.grid.quantize(rows)
 
     def faults(self, rows: Floats, fits: Flags) -> list[RefusedRow]:
         """Which of raw rows float64[n, d] do not fit, and why."""
@@ -166,22 +166,22 @@ class RowSpace:
         """
         if self.feature_map.kind == "none":
             return decision_values(rows, coef, -intercept)
-        placed, fits = self.place(rows)
+        quantized, fits = self.quantize(rows)
         if not fits.all():
             # A map keeps distances within 1024 scales, which end far within the wide range: beyond, nothing changes.
             wide, reach = replace(self.grid, range_bits=limits.WIDE_RANGE_BITS), self.grid.steps * limits.WIDE_RANGE / 2
-            placed = wide.place(np.clip(rows, self.grid.offsets - reach, self.grid.offsets + reach))[0]
+            quantized = wide.quantize(np.clip(rows, self.grid.offsets - reach, self.grid.offsets + reach))[0]
         decisions = np.empty((len(rows), len(intercept)))
         for piece in self.feature_map.pieces(len(rows)):
-            values = self.feature_map.inputs(rows[piece], self.feature_map.apply(placed[piece]))
+            values = self.feature_map.inputs(rows[piece], self.feature_map.apply(quantized[piece]))
             decisions[piece] = decision_values(values, coef, -intercept)
         return decisions
 
-    def statistics(self, placed: Placed, labelled: Labelled) -> Statistics:
+    def statistics(self, quantized: Quantized, labelled: Labelled) -> Statistics:
         """Exact Gram matrices, keyed by (fold, label), of grid rows [n, d]; the fold is that of the unmapped row."""
         total = self.nothing()
-        for piece in self.feature_map.pieces(len(placed)):
-            rows, codes = placed[piece], labelled.codes[piece]
+        for piece in self.feature_map.pieces(len(quantized)):
+            rows, codes = quantized[piece], labelled.codes[piece]
             fold_of_row = folds_of(rows, self.folds) if self.folds > 1 else np.zeros(len(rows), dtype=np.int64)
             mapped = self.feature_map.apply(rows)
             moments: dict[tuple[int, str], Moments] = {}

@@ -115,7 +115,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         going, _ = self._window().moved_on(arriving)
         if len(going) > len(arriving) or not set(arriving.labels.tolist()) <= set(present):
             return None
-        grams, nothing = live.space.total(live.statistics), Moments.zero(arriving.placed.shape[1] + 1)
+        grams, nothing = live.space.total(live.statistics), Moments.zero(arriving.quantized.shape[1] + 1)
         own, rest = (grams.get(label, nothing) for label in reversed(present))
         passage = Passage(own, rest, arriving, going, present[1])
         return passage if fits(self._options(), passage) else None
@@ -151,7 +151,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         """Add the rows, and subtract as many of the oldest as the window has too many."""
         arriving = arriving[-self._length() :]
         going, window = window.moved_on(arriving)
-        entered, left = (live.space.statistics(rows.placed, Labelled.of(rows.labels)) for rows in (arriving, going))
+        entered, left = (live.space.statistics(rows.quantized, Labelled.of(rows.labels)) for rows in (arriving, going))
         live = replace(live, statistics=live.statistics + (entered - left), labels={**live.labels, **labels})
         self._recent = window.blocks
         return self._hold(live)
@@ -159,4 +159,4 @@ class SlidingProximalSVM(StatisticsClassifier):
 
 def _arriving(admitted: Admitted) -> Rows:
     """The rows of a call that can be learned, as the window takes them."""
-    return Rows(admitted.placed, np.array(admitted.labelled.texts, dtype=np.str_)[admitted.labelled.codes])
+    return Rows(admitted.quantized, np.array(admitted.labelled.texts, dtype=np.str_)[admitted.labelled.codes])

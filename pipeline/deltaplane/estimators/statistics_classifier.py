@@ -69,7 +69,7 @@ class Given(NamedTuple):
 class Admitted(NamedTuple):
     """The rows of a call that can be learned, on the grid, with their labels; ``kept`` bool[n] says which they are."""
 
-    placed: Steps
+    quantized: Steps
     labelled: Labelled
     kept: Flags
 
@@ -239,7 +239,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         total, refused, kept = live.space.nothing(), list[RefusedRow](), np.ones(given.number, dtype=np.bool_)
         for part, rows in dense_parts(given.rows):
             admitted, faults = _admit(live, rows, given, part)
-            total = total + live.space.statistics(admitted.placed, admitted.labelled)
+            total = total + live.space.statistics(admitted.quantized, admitted.labelled)
             refused += faults
             kept[part] = admitted.kept
         self._tell_refused(refused, given)
@@ -252,14 +252,14 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             admitted, faults = _admit(live, rows, given, part)
             parts.append(admitted)
             refused += faults
-            while most is not None and sum(len(one.placed) for one in parts[1:]) >= most:
+            while most is not None and sum(len(one.quantized) for one in parts[1:]) >= most:
                 parts.pop(0)
         self._tell_refused(refused, given)
         if len(parts) == 1:
             return parts[0]
         kept = np.concatenate([one.kept for one in parts])
         labelled = given.labelled.at(np.append(np.zeros(given.number - len(kept), dtype=np.bool_), kept))
-        return Admitted(np.concatenate([one.placed for one in parts]), labelled, kept)
+        return Admitted(np.concatenate([one.quantized for one in parts]), labelled, kept)
 
     def _tell_refused(self, refused: list[RefusedRow], given: Given) -> None:
         """Have the rows that are left out in ``refused_rows_``, and warn of them.
@@ -405,7 +405,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 def _admit(live: Live, rows: Floats, given: Given, part: slice) -> tuple[Admitted, list[RefusedRow]]:
     """Those of some rows float64[k, d] of a call that can be learned, and the others with the reason for each."""
-    placed, kept = live.space.place(rows)
+    quantized, kept = live.space.quantize(rows)
     labelled = given.labelled.between(part)
     faults = live.space.faults(rows, kept)
     if live.declared is not None and (strangers := set(labelled.texts) - set(live.declared)):
@@ -421,8 +421,8 @@ def _admit(live: Live, rows: Floats, given: Given, part: slice) -> tuple[Admitte
         row = part.start + one.row
         refused.append(RefusedRow(row, given.unread.get(row, one.reason)))
     if not faults:
-        return Admitted(placed, labelled, kept), []
-    return Admitted(placed[kept], labelled.at(kept), kept), refused
+        return Admitted(quantized, labelled, kept), []
+    return Admitted(quantized[kept], labelled.at(kept), kept), refused
 
 
 def answerable(unread: Mapping[int, str], rows: int) -> None:

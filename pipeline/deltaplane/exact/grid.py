@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Floats, Placed, Steps
+from deltaplane.arrays import Flags, Floats, Quantized, Steps
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import in_proportion, ordinary, spread_of
 
@@ -85,12 +85,12 @@ class Grid:
         """Whether two grids refuse the same values, and quantize all others to the same integers."""
         if not isinstance(other, Grid):
             return NotImplemented
-        return self.range_bits == other.range_bits and self.places_as(other)
+        return self.range_bits == other.range_bits and self.quantizes_as(other)
 
     def __hash__(self) -> int:
         return hash((self.steps.tobytes(), self.offsets.tobytes(), self.range_bits))
 
-    def places_as(self, other: Grid) -> bool:
+    def quantizes_as(self, other: Grid) -> bool:
         """Whether both grids quantize what fits them to the same integers, so that their statistics can be added."""
         return np.array_equal(self.steps, other.steps) and np.array_equal(self.offsets, other.offsets)
 
@@ -114,7 +114,7 @@ class Grid:
         """Number of features d."""
         return len(self.steps)
 
-    def place(self, values: Floats) -> tuple[Steps, Flags]:
+    def quantize(self, values: Floats) -> tuple[Steps, Flags]:
         """The grid rows [n, d] of values float64[n, d], and bool[n]: which rows fit the grid.
 
         Grid rows are int32, or int64 if a row that fits has an entry of 2**30 or more in magnitude.
@@ -124,7 +124,7 @@ class Grid:
         """
         return self._quantize(values, None)
 
-    def place_and_measure(self, values: Floats) -> tuple[Steps, Flags, Floats]:
+    def quantize_and_measure(self, values: Floats) -> tuple[Steps, Flags, Floats]:
         """As :meth:`place`, with the :meth:`rounding_error` of the rows, which is undefined unless all of them fit."""
         largest: Floats = np.zeros(self.features)
         quantized, fits = self._quantize(values, largest)
@@ -182,13 +182,13 @@ class Grid:
         outside = f"outside the grid's range ({low:g}, {high:g})"
         return f"feature {name!r} is {value!r}, {outside}; widen its step: deltaplane grid refit"
 
-    def values(self, quantized: Placed) -> Floats:
+    def values(self, quantized: Quantized) -> Floats:
         """The values float64[n, d] of grid rows [n, d], in the features' own units."""
         values: Floats = np.multiply(self.steps, quantized, dtype=np.float64)
         values += self.offsets
         return values
 
-    def rounding_error(self, values: Floats, quantized: Placed) -> Floats:
+    def rounding_error(self, values: Floats, quantized: Quantized) -> Floats:
         """The largest ``|x - grid value|`` of each feature, float64[d], in the features' own units.
 
         ``quantized`` are the grid rows [n, d] of ``values`` float64[n, d].

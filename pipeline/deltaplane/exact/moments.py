@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scipy.linalg import lapack
 
 from deltaplane import limits
-from deltaplane.arrays import Floats, Int64s, Placed, Positions, UInt64s
+from deltaplane.arrays import Floats, Int64s, Positions, Quantized, UInt64s
 from deltaplane.errors import LimitExceeded
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.triangle import layout_of, positions_of_leading
@@ -94,7 +94,7 @@ class Moments:
         return cls._of_int64(dimension, np.zeros(dimension * (dimension + 1) // 2, dtype=np.int64), 0)
 
     @classmethod
-    def of_rows(cls, quantized: Placed, at: Positions | None = None) -> Moments:
+    def of_rows(cls, quantized: Quantized, at: Positions | None = None) -> Moments:
         """The Gram matrix of grid rows [n, d], whole numbers ``|q| < 2**45``; of the rows ``at`` int64[m], if given.
 
         It takes one BLAS product a block if all rows are int32 rows, ``|q| < 2**30``.
@@ -108,7 +108,7 @@ class Moments:
         return cls._of_alike(quantized, at)
 
     @classmethod
-    def _of_alike(cls, quantized: Placed, at: Positions | None = None) -> Moments:
+    def _of_alike(cls, quantized: Quantized, at: Positions | None = None) -> Moments:
         """As :meth:`of_rows`; fastest if all rows are below 2**30 in magnitude, or none is."""
         count = len(quantized) if at is None else len(at)
         if count <= limits.INT64_ROWS:
@@ -126,7 +126,7 @@ class Moments:
         return functools.reduce(Moments.__add__, parts)
 
     @classmethod
-    def _of_few_rows(cls, quantized: Placed) -> Moments:
+    def _of_few_rows(cls, quantized: Quantized) -> Moments:
         """The Gram matrix of at most :data:`limits.INT64_ROWS` grid rows below 2**30: their integer products fit int64.
 
         This takes a third of the time of a block.
@@ -140,7 +140,7 @@ class Moments:
         return cls._of_int64(dimension, product.ravel()[layout_of(dimension).packed], int(product.diagonal().max()))
 
     @classmethod
-    def _of_block(cls, quantized: Placed, at: Positions | None = None) -> Moments:
+    def _of_block(cls, quantized: Quantized, at: Positions | None = None) -> Moments:
         """The Gram matrix of at most :data:`limits.BLOCK_ROWS` grid rows [n, d].
 
         By Cauchy and Schwarz no partial sum of any entry is beyond the largest entry of the diagonal. Rounding changes
@@ -319,7 +319,7 @@ class Moments:
         entries["low"], entries["high"] = self.low, self.high
         return entries.tobytes()
 
-    def to_narrow_bytes(self) -> bytes | None:
+    def to_int64_bytes(self) -> bytes | None:
         """As :meth:`to_bytes` with 8 bytes an entry; None if an entry does not fit int64."""
         signed = self.low.view(np.int64)
         if self._high is not None and not np.array_equal(self._high, signed >> 63):
@@ -328,7 +328,7 @@ class Moments:
 
     @classmethod
     def from_bytes(cls, dimension: int, data: bytes) -> Moments:
-        """The value that :meth:`to_bytes` or :meth:`to_narrow_bytes` wrote. Raises ValueError on any other length."""
+        """The value that :meth:`to_bytes` or :meth:`to_int64_bytes` wrote. Raises ValueError on any other length."""
         entries = dimension * (dimension + 1) // 2
         if len(data) == 16 * entries:
             int128s = np.frombuffer(data, dtype=_WIRE_ENTRY)
@@ -374,7 +374,7 @@ def _limbs(rows: Floats, more: int = 1) -> list[Floats]:
     return [*limbs, rows]
 
 
-def _floats(quantized: Placed, at: Positions | None, *, extended: bool) -> Floats:
+def _floats(quantized: Quantized, at: Positions | None, *, extended: bool) -> Floats:
     """Grid rows, or those ``at`` some positions, as float64[n, d]; as float64[n, D] with a column of -1 if extended."""
     count, features = len(quantized) if at is None else len(at), quantized.shape[1]
     floats = np.empty((count, features + extended))

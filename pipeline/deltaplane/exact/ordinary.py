@@ -19,7 +19,7 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.arrays import Flags, Floats
 
-__all__ = ["Mark", "in_proportion", "likely_marks", "looks_like_a_mark", "ordinary", "spread_of"]
+__all__ = ["FillValue", "in_proportion", "likely_fill_values", "looks_like_fill_value", "ordinary", "spread_of"]
 
 
 _FILLED_WITH = frozenset(
@@ -33,7 +33,7 @@ _FILLED_WITH = frozenset(
 _NINES_OR_ROUND = re.compile(r"99+(\.9+)?|[1-9]0{8,}")
 
 
-class Mark(NamedTuple):
+class FillValue(NamedTuple):
     """A value of one feature that is likely to stand for a missing one, and the number of ``rows`` that have it."""
 
     feature: str
@@ -57,7 +57,7 @@ def spread_of(values: Floats) -> float:
     different = distances[np.flatnonzero(np.append(True, distances[1:] != distances[:-1]))]
     if len(different) == 1:
         other = float(values[values != middle][0])
-        far = limits.OUT_OF_PROPORTION if not looks_like_a_mark(other) else limits.FAR_FOR_A_MARK
+        far = limits.OUT_OF_PROPORTION if not looks_like_fill_value(other) else limits.FAR_FOR_A_MARK
         return float(different[0]) if different[0] <= far * max(abs(middle), 1.0) else 0.0
     return float(min(distances[(len(distances) - 1) // 2], different[(len(different) - 1) // 2]))
 
@@ -90,7 +90,7 @@ def in_proportion(values: Floats) -> Flags:
     return usual
 
 
-def looks_like_a_mark(value: float) -> bool:
+def looks_like_fill_value(value: float) -> bool:
     """Whether a number looks like one that stands for a missing value.
 
     Such numbers are nines, a digit and many zeros, and what libraries fill with (NetCDF's value, the end of a type).
@@ -102,7 +102,7 @@ def looks_like_a_mark(value: float) -> bool:
     return bool(_NINES_OR_ROUND.fullmatch(text)) or bool(re.fullmatch(r"[1-9]e\+\d+", text))
 
 
-def likely_marks(names: Sequence[str], rows: Floats) -> list[Mark]:
+def likely_fill_values(names: Sequence[str], rows: Floats) -> list[FillValue]:
     """The values of rows float64[n, d] that are likely to stand for a missing one: far out, and repeated exactly.
 
     NaN and infinite values are left out. ``names`` are those of the d features.
@@ -112,7 +112,7 @@ def likely_marks(names: Sequence[str], rows: Floats) -> list[Mark]:
         values = column[np.isfinite(column)]
         if len(values):
             marks = _marks(values, _distances(values, _middle(values)), spread_of(values))
-            found += [Mark(name, value, count) for value, count in marks]
+            found += [FillValue(name, value, count) for value, count in marks]
     return found
 
 
@@ -131,7 +131,7 @@ def _marks(values: Floats, distances: Floats, spread: float) -> list[tuple[float
         (value, count)
         for value, count in zip(distinct.tolist(), counts.tolist(), strict=True)
         if count >= limits.ROWS_OF_A_MARK
-        and (looks_like_a_mark(value) or abs(value - middle) / limits.OUT_OF_PROPORTION > spread)
+        and (looks_like_fill_value(value) or abs(value - middle) / limits.OUT_OF_PROPORTION > spread)
     ]
     # Many repeated values far out are no marks but a feature of a few large numbers.
     return sorted(marks, key=lambda mark: -abs(mark[0] - middle)) if len(marks) <= limits.MARKS_OF_A_FEATURE else []

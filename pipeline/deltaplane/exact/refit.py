@@ -71,7 +71,7 @@ def refit_grid(grid: Grid, names: Sequence[str], live: Floats, refused: Floats) 
         )
         steps[j], offsets[j] = step, offset
     new = Grid(steps, offsets, grid.range_bits)
-    _, fits = new.place(refused)
+    _, fits = new.quantize(refused)
     return Refit(new, tuple(outgrown), int(np.count_nonzero(~fits)))
 
 

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Codes, Placed
+from deltaplane.arrays import Codes, Quantized
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.moments import Moments
 
@@ -152,7 +152,7 @@ def _put(moments: dict[K, Moments], key: K, value: Moments) -> None:
         moments.pop(key, None)
 
 
-def moments_by_class(quantized: Placed, codes: Codes, labels: list[str]) -> dict[str, Moments]:
+def moments_by_class(quantized: Quantized, codes: Codes, labels: list[str]) -> dict[str, Moments]:
     """Class label to Gram matrix of grid rows [n, d].
 
     ``codes`` [n] are the positions of the rows' labels in ``labels``, which all differ.
@@ -171,7 +171,7 @@ def moments_by_class(quantized: Placed, codes: Codes, labels: list[str]) -> dict
     }
 
 
-def moments_of_pieces(pieces: Iterable[tuple[slice, Placed]], codes: Codes, labels: list[str]) -> dict[str, Moments]:
+def moments_of_pieces(pieces: Iterable[tuple[slice, Quantized]], codes: Codes, labels: list[str]) -> dict[str, Moments]:
     """As :func:`moments_by_class`, for a batch of n rows that comes in ``pieces``: (slice of the batch, its grid rows).
 
     ``codes`` [n] are those of the whole batch.

@@ -25,7 +25,7 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
-from deltaplane.solve.trials import Trials
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.window.sliding import NO_WATERMARK
@@ -128,9 +128,9 @@ class Delta:
     """The exact change of a source over one tile, with what its samples scored before they were learned.
 
     ``scores`` compares the truth of the tile's new samples with the predictions of ``scored_by``, the version of the
-    model that existed before the tile (0: none, and nothing was scored). ``trials``: in the automatic mode, what each
-    candidate of that model made of the same samples. ``labels``: where classes are open, those that the tile was the
-    first to admit, in order.
+    model that existed before the tile (0: none, and nothing was scored). ``prequential_counts``: in the automatic mode,
+    what each candidate of that model made of the same samples. ``labels``: where classes are open, those that the tile
+    was the first to admit, in order.
     """
 
     source: Source
@@ -142,16 +142,16 @@ class Delta:
     scores: Confusion = field(default_factory=Confusion)
     scored_by: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
-    trials: Trials | None = None
+    prequential_counts: PrequentialCounts | None = None
     labels: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class SourceOrder:
-    """A whole source leaves the stream and stays out (``barred``), or may come in again, from its beginning."""
+    """A whole source leaves the stream and stays out (``removed``), or may come in again, from its beginning."""
 
     source: Source
-    barred: bool
+    removed: bool
     reason: str
     stream_fingerprint: bytes
 
@@ -175,7 +175,7 @@ class SourceState:
 
     ``topics``: those that its offsets are of, as the first claim said under which anything was read.
 
-    A ``barred`` source has been removed: it has no statistics, no owner, and nothing of it is accepted. ``labels``:
+    A ``removed`` source has been removed: it has no statistics, no owner, and nothing of it is accepted. ``labels``:
     where classes are open, all that it has ever admitted, in that order; their rows may have left every window.
     """
 
@@ -189,7 +189,7 @@ class SourceState:
     scores: Confusion = field(default_factory=Confusion)
     counts: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
-    barred: bool = False
+    removed: bool = False
     labels: tuple[str, ...] = ()
     topics: TopicIds = UNKNOWN_TOPICS
 
@@ -221,7 +221,7 @@ def accept(
         )
     if isinstance(record, SourceOrder):
         return _obey(state, record)
-    if state.barred:
+    if state.removed:
         return replace(state, dropped=_added(state.dropped, {str(Verdict.BARRED): 1})), Verdict.BARRED
     if isinstance(record, Claim):
         # The offsets of a state are those of the topics that it was read from, whoever claims it later.
@@ -268,7 +268,7 @@ def check_declared(definition: StreamDefinition, record: Claim | Delta | SourceO
         where, statistics = f"checkpoint of source {record.source}", record.statistics
     else:
         return
-    windows = len(definition.ladder.windows)
+    windows = len(definition.nested_windows.windows)
     if beyond := sorted({window for (window, _), _ in statistics.items() if window >= windows}):
         raise StateMismatch(
             f"{where}: expected statistics of {windows} windows, got others ({beyond[:5]});"
@@ -340,19 +340,19 @@ def still_waiting(counts: Mapping[str, int]) -> int:
 
 def _obey(state: SourceState, order: SourceOrder) -> tuple[SourceState, Verdict]:
     """Remove or admit a whole source. Its counts stay; its sequence goes on, so that no tile fits twice."""
-    if order.barred == state.barred:
-        return state, Verdict.REMOVED if order.barred else Verdict.ADMITTED
+    if order.removed == state.removed:
+        return state, Verdict.REMOVED if order.removed else Verdict.ADMITTED
     waiting = still_waiting(state.counts)
     after = SourceState(
         source=state.source,
         statistics=Statistics(state.statistics.dimension),
         sequence=state.sequence + 1,
         scores=state.scores,
-        counts=_added(state.counts, {TAKEN_ALONG: waiting} if order.barred and waiting > 0 else {}),
+        counts=_added(state.counts, {TAKEN_ALONG: waiting} if order.removed and waiting > 0 else {}),
         dropped=state.dropped,
-        barred=order.barred,
+        removed=order.removed,
     )
-    return after, Verdict.REMOVED if order.barred else Verdict.ADMITTED
+    return after, Verdict.REMOVED if order.removed else Verdict.ADMITTED
 
 
 def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:

@@ -70,7 +70,7 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
                 "samples": position.samples,
                 "retirements": position.retirements,
                 "watermark_milliseconds": position.watermark,
-                "removed": position.barred,
+                "removed": position.removed,
             }
             for position in model.positions
         ],

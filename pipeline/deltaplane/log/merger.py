@@ -21,20 +21,20 @@ from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState,
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.candidates import Blend, Fitted, blended, fit, weigh
 from deltaplane.solve.flat_and_curved import Options, Windows, fit_flat_and_curved
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.solve.solver import Plane, solve
-from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane.window.sliding import NO_WATERMARK
 
-__all__ = ["Merger", "fit_candidates", "goes_on_from", "of_largest", "plane_of", "told_apart"]
+__all__ = ["Merger", "fit_candidates", "goes_on_from", "of_largest", "of_modelled_classes", "plane_of"]
 
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
 _ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
 """A log time by which every watermark can be: that of records that come from no log."""
 
 
-def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statistics:
+def of_modelled_classes(statistics: Statistics, definition: StreamDefinition) -> Statistics:
     """The statistics of the classes that a model tells apart: all of them, or those with the most rows.
 
     Each partition admits so many open classes as fit a message, and together they may hold more. Then a model has those
@@ -42,7 +42,7 @@ def told_apart(statistics: Statistics, definition: StreamDefinition) -> Statisti
     order it was added up in. So labels that somebody makes up by the thousand leave the classes that matter alone. The
     digest, and every delta and checkpoint, are of all.
     """
-    counts = statistics.counts(definition.ladder.longest)
+    counts = statistics.counts(definition.nested_windows.longest)
     if len(counts) <= definition.most_classes:
         return statistics
     chosen = set(sorted(counts, key=lambda label: (-counts[label], label))[: definition.most_classes])
@@ -76,15 +76,15 @@ def goes_on_from(states: Iterable[SourceState], model: Model, definition: Stream
 
 def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
     """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
-    ladder, statistics = definition.ladder, told_apart(statistics, definition)
-    grams = [statistics.grams(window) for window in range(len(ladder.windows))]
+    nested_windows, statistics = definition.nested_windows, of_modelled_classes(statistics, definition)
+    grams = [statistics.grams(window) for window in range(len(nested_windows.windows))]
     positive, prior, beside = definition.classes.positive, definition.prior, definition.feature_map.beside
     grid, options = definition.plane_grid, definition.candidate_options
     if beside:
-        windows = Windows(grams, ladder.longest, definition.dimensions)
+        windows = Windows(grams, nested_windows.longest, definition.dimensions)
         both = Options(options, definition.curved_options)
         return fit_flat_and_curved(windows, grid, beside, both, positive, prior)
-    return fit(grams, ladder.longest, grid, options, positive, prior)
+    return fit(grams, nested_windows.longest, grid, options, positive, prior)
 
 
 def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:
@@ -93,7 +93,7 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
     Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
     """
     if blend is None:
-        grams, positive = told_apart(statistics, definition).grams(), definition.classes.positive
+        grams, positive = of_modelled_classes(statistics, definition).grams(), definition.classes.positive
         return solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
     fitted = fit_candidates(statistics, definition)
     again = {
@@ -106,9 +106,10 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
 class Merger:
     """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only.
 
-    ``void_trials``: deltas whose trials were of other candidates than this merger's, and were left out. Solver settings
-    may change on a live stream, from one merger to the next. ``ignored_watermarks``: watermarks of deltas and
-    checkpoints that were farther ahead of the log than any row may be, and are in no model's watermark.
+    ``void_prequential_counts``: deltas whose prequential counts were of other candidates than this merger's, and were
+    left out. Solver settings may change on a live stream, from one merger to the next. ``ignored_watermarks``:
+    watermarks of deltas and checkpoints that were farther ahead of the log than any row may be, and are in no model's
+    watermark.
     """
 
     def __init__(self, definition: StreamDefinition) -> None:
@@ -124,11 +125,11 @@ class Merger:
         self._plane: Plane | None = None
         self._plane_version = 0
         self._blend: Blend | None = None
-        self._trials: Trials | None = None
+        self._prequential_counts: PrequentialCounts | None = None
         self._weighed: dict[Source, int] = {}
         # Of models before this version, the candidates were solved with other options.
         self._candidates_from = 0
-        self.void_trials = 0
+        self.void_prequential_counts = 0
         self._changed = True
 
     def restore(
@@ -198,7 +199,7 @@ class Merger:
             self.scores = after.scores if alone else self.scores + record.scores
             self.totals.update(record.counts)
             self._hear(record.source, record.rebuild.watermark, log_time)
-            self._note_trials(record)
+            self._note_prequential_counts(record)
             self._changed = True
         elif isinstance(record, SourceOrder) or after.owner != before.owner:
             # Workers learn from the model who owns a source, and that it has been removed.
@@ -213,22 +214,24 @@ class Merger:
 
     def _hear(self, source: Source, watermark: int, log_time: int) -> None:
         """Take note of how far event time has come in a source, if it can have."""
-        if self.definition.ladder.timed and watermark - self.definition.max_skew_milliseconds > log_time:
+        if self.definition.nested_windows.timed and watermark - self.definition.max_skew_milliseconds > log_time:
             self.ignored_watermarks += 1
         else:
             self._watermarks[source] = watermark
 
-    def _note_trials(self, delta: Delta) -> None:
+    def _note_prequential_counts(self, delta: Delta) -> None:
         """Hold the trials of a delta until the next model weighs its candidates; those of other candidates are void."""
-        trials = delta.trials
-        if trials is None or delta.tile.sequence < self._weighed.get(delta.source, 0):
+        prequential_counts = delta.prequential_counts
+        if prequential_counts is None or delta.tile.sequence < self._weighed.get(delta.source, 0):
             return
-        fits = trials.fits(len(self.definition.ladder.windows), self.definition.choices_tried)
+        fits = prequential_counts.fits(len(self.definition.nested_windows.windows), self.definition.choices_tried)
         if not fits or delta.scored_by < self._candidates_from:
             # The solver was changed while the stream was live; what is known of the old candidates is of no use.
-            self.void_trials += 1
+            self.void_prequential_counts += 1
             return
-        self._trials = trials if self._trials is None else self._trials + trials
+        self._prequential_counts = (
+            prequential_counts if self._prequential_counts is None else self._prequential_counts + prequential_counts
+        )
 
     def see_other(self, model: Model) -> None:
         """Go on above the version of another merger's model, and publish again where that model knows less.
@@ -247,9 +250,9 @@ class Merger:
 
     def _knows_more(self, state: SourceState, told: SourcePosition | None) -> bool:
         if told is None:
-            return state.sequence > 0 or state.owner != "" or state.barred
+            return state.sequence > 0 or state.owner != "" or state.removed
         later = self._read_to.get(state.source, 0) > told.read_to
-        return state.sequence > told.sequence or (later and (state.owner, state.barred) != (told.owner, told.barred))
+        return state.sequence > told.sequence or (later and (state.owner, state.removed) != (told.owner, told.removed))
 
     @property
     def watermark(self) -> int:
@@ -282,7 +285,7 @@ class Merger:
             refusal=refusal,
             options=self.definition.solver,
             digest_of=functools.partial(self.statistics.digest, self.definition.data_fingerprint),
-            counts=told_apart(self.statistics, self.definition).counts(self.definition.ladder.longest),
+            counts=of_modelled_classes(self.statistics, self.definition).counts(self.definition.nested_windows.longest),
             positions=tuple(self._position(state) for state in self.sources()),
             scores=of_largest(self.scores, self.definition.most_classes),
             totals=self.outcomes(),
@@ -300,9 +303,9 @@ class Merger:
         definition = self.definition
         fitted = fit_candidates(self.statistics, definition)
         choices, objective = definition.choices_tried, definition.objective
-        blend = weigh(fitted, choices, self._blend, self._trials, objective, self.watermark)
+        blend = weigh(fitted, choices, self._blend, self._prequential_counts, objective, self.watermark)
         plane = blended(fitted, blend)
-        self._blend, self._trials = blend, None
+        self._blend, self._prequential_counts = blend, None
         return plane
 
     def _position(self, state: SourceState) -> SourcePosition:
@@ -314,5 +317,5 @@ class Merger:
             watermark=state.rebuild.watermark,
             owner=state.owner,
             read_to=self._read_to.get(state.source, 0),
-            barred=state.barred,
+            removed=state.removed,
         )

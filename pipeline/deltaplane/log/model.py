@@ -29,7 +29,7 @@ class SourcePosition:
     """How much of one source a model contains; ``watermark`` is the largest event time that source has applied.
 
     ``owner`` is the writer whose deltas count, as of ``read_to``, the first offset of the source's deltas partition
-    that the merger has not read. Nothing of a ``barred`` source counts.
+    that the merger has not read. Nothing of a ``removed`` source counts.
     """
 
     source: Source
@@ -39,7 +39,7 @@ class SourcePosition:
     watermark: int
     owner: str = ""
     read_to: int = 0
-    barred: bool = False
+    removed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +128,7 @@ class Model:
                 f"model {self.version}: expected planes of up to {definition.most_classes} classes, got {classes};"
                 " another than a merger of this stream made it"
             )
-        if definition.ladder.timed and self.watermark >= limits.EVENT_TIME_MILLISECONDS:
+        if definition.nested_windows.timed and self.watermark >= limits.EVENT_TIME_MILLISECONDS:
             raise WireError(
                 f"model {self.version}: expected a watermark below {limits.EVENT_TIME_MILLISECONDS} ms, got"
                 f" {self.watermark}; another than a merger of this stream made it"

@@ -22,15 +22,15 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState
-from deltaplane.log.merger import Merger, fit_candidates, of_largest, plane_of, told_apart
+from deltaplane.log.merger import Merger, fit_candidates, of_largest, of_modelled_classes, plane_of
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.candidates import Blend, Fitted, blended, weigh
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.solve.solver import Plane
-from deltaplane.solve.trials import Trials
 from deltaplane.stream.definition import StreamDefinition
 
-__all__ = ["MOST_ROUNDING", "ROUNDING", "ModelProof", "SourceTrials", "position_faults", "prove_model"]
+__all__ = ["MOST_ROUNDING", "ROUNDING", "ModelProof", "SourcePrequentialCounts", "position_faults", "prove_model"]
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
 """What another processor may make of a well-conditioned plane, relative to its largest weight in steps of the grid."""
@@ -40,14 +40,14 @@ MOST_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
-class SourceTrials:
+class SourcePrequentialCounts:
     """Trials of a source's accepted deltas by the sequence of their tiles, with the version that was tried.
 
     ``begins``: all from this sequence on are here.
     """
 
     begins: int = 0
-    of: Mapping[int, tuple[Trials, int]] = field(default_factory=dict)
+    of: Mapping[int, tuple[PrequentialCounts, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def position_faults(position: SourcePosition, state: SourceState, *, owner_known
         ("samples", position.samples, state.samples_position),
         ("retirements", position.retirements, state.retirements_position),
         ("watermark", position.watermark, state.rebuild.watermark),
-        ("removed", position.barred, state.barred),
+        ("removed", position.removed, state.removed),
         ("owner", position.owner, state.owner if owner_known else position.owner),
     ):
         if said != found:
@@ -84,17 +84,17 @@ def prove_model(
     model: Model,
     earlier: Sequence[Model],
     merger: Merger,
-    trials: Mapping[Source, SourceTrials],
+    prequential_counts: Mapping[Source, SourcePrequentialCounts],
     statistics: Statistics,
     definition: StreamDefinition,
 ) -> ModelProof:
     """Make a model again, and say where it differs.
 
     ``earlier``: the models that lie before it on the log, the oldest first. ``merger`` has been given all deltas at the
-    model's positions, and nothing else; ``trials`` are those of these deltas. ``statistics`` are what the planes are
-    solved from.
+    model's positions, and nothing else; ``prequential_counts`` are those of these deltas. ``statistics`` are what the
+    planes are solved from.
     """
-    proof = _Proof(model, earlier, trials, statistics, definition)
+    proof = _Proof(model, earlier, prequential_counts, statistics, definition)
     proof.compare_figures(merger)
     proof.compare_planes()
     return ModelProof(tuple(proof.faults), tuple(proof.unproved), proof.rounding)
@@ -107,13 +107,13 @@ class _Proof:
         self,
         model: Model,
         earlier: Sequence[Model],
-        trials: Mapping[Source, SourceTrials],
+        prequential_counts: Mapping[Source, SourcePrequentialCounts],
         statistics: Statistics,
         definition: StreamDefinition,
     ) -> None:
         self.model = model
         self.earlier = [one for one in earlier if one.version < model.version]
-        self.trials = trials
+        self.prequential_counts = prequential_counts
         self.statistics = statistics
         self.definition = definition
         self.faults: list[str] = []
@@ -135,7 +135,7 @@ class _Proof:
             totals = {name: count for name, count in totals.items() if name in told}
         self._same("totals", told, totals)
         self._same("scores", model.scores.counts, of_largest(merger.scores, definition.most_classes).counts)
-        counts = told_apart(self.statistics, definition).counts(definition.ladder.longest)
+        counts = of_modelled_classes(self.statistics, definition).counts(definition.nested_windows.longest)
         self._same("counts", dict(model.counts), counts)
         # One that was passed over as it came may be believed when it is read again.
         if merger.ignored_watermarks == 0 or model.watermark > merger.watermark:
@@ -258,17 +258,17 @@ class _Proof:
             self._close(f"scores[{target!r}].units", told.of[target].units, history.units)
             self._same(f"scores[{target!r}].threshold", told.of[target].threshold, history.threshold)
 
-    def _weigh(self, fitted: Fitted, before: Blend | None, trials: Trials | None) -> Blend:
+    def _weigh(self, fitted: Fitted, before: Blend | None, prequential_counts: PrequentialCounts | None) -> Blend:
         definition = self.definition
         objective, watermark = definition.objective, self.model.watermark
-        return weigh(fitted, definition.choices_tried, before, trials, objective, watermark)
+        return weigh(fitted, definition.choices_tried, before, prequential_counts, objective, watermark)
 
     def _weighed(self, fitted: Fitted, told: Blend) -> Blend:
         """Candidates with the hits and rows that follow from a model before and from trials; else with those told."""
         choices = self.definition.choices_tried
-        for before, trials in self._pasts():
-            found = self._weigh(fitted, before, trials)
-            apart = max(_apart_in_trials(told, found, target) for target in told.of)
+        for before, prequential_counts in self._pasts():
+            found = self._weigh(fitted, before, prequential_counts)
+            apart = max(_apart_in_prequential_counts(told, found, target) for target in told.of)
             if apart <= ROUNDING:
                 self.rounding = max(self.rounding, apart)
                 return found
@@ -284,7 +284,7 @@ class _Proof:
         # With no trials since, what was known stays as it is.
         return self._weigh(fitted, Blend(choices, hits, told.aim), None)
 
-    def _pasts(self) -> Iterator[tuple[Blend | None, Trials | None]]:
+    def _pasts(self) -> Iterator[tuple[Blend | None, PrequentialCounts | None]]:
         """What may have been known before, and the trials since: by the newest models first.
 
         A merger goes on from a model of its own; from one whose plane was refused, if it has started since; or, for
@@ -303,9 +303,9 @@ class _Proof:
             same = model.options == self.definition.solver
             for start in starts:
                 for scored_from in sorted({0, changed}) if same else (model.version + 1,):
-                    yield model.blend if same else None, self._trials_since(start, scored_from)
+                    yield model.blend if same else None, self._prequential_counts_since(start, scored_from)
         if not self.earlier:
-            yield None, self._trials_since({}, 0)
+            yield None, self._prequential_counts_since({}, 0)
 
     def _knows_the_past(self) -> bool:
         """Whether the model before, and all trials since, are there."""
@@ -314,17 +314,22 @@ class _Proof:
             start = {position.source: position.sequence for position in self.earlier[-1].positions}
         elif self.model.version > 1:
             return False
-        return all(trials.begins <= start.get(source, 0) for source, trials in self.trials.items())
+        return all(
+            prequential_counts.begins <= start.get(source, 0)
+            for source, prequential_counts in self.prequential_counts.items()
+        )
 
-    def _trials_since(self, start: Mapping[Source, int], scored_from: int) -> Trials | None:
-        windows, choices = len(self.definition.ladder.windows), self.definition.choices_tried
+    def _prequential_counts_since(self, start: Mapping[Source, int], scored_from: int) -> PrequentialCounts | None:
+        windows, choices = len(self.definition.nested_windows.windows), self.definition.choices_tried
         found = [
-            trials
-            for source, of in self.trials.items()
-            for sequence, (trials, scored_by) in of.of.items()
-            if sequence >= start.get(source, 0) and scored_by >= scored_from and trials.fits(windows, choices)
+            prequential_counts
+            for source, of in self.prequential_counts.items()
+            for sequence, (prequential_counts, scored_by) in of.of.items()
+            if sequence >= start.get(source, 0)
+            and scored_by >= scored_from
+            and prequential_counts.fits(windows, choices)
         ]
-        return functools.reduce(Trials.__add__, found) if found else None
+        return functools.reduce(PrequentialCounts.__add__, found) if found else None
 
 
 def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:
@@ -337,7 +342,7 @@ def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:
     return 0.0 if difference == 0.0 else difference / largest if largest else float("inf")
 
 
-def _apart_in_trials(told: Blend, found: Blend, target: str) -> float:
+def _apart_in_prequential_counts(told: Blend, found: Blend, target: str) -> float:
     mine, theirs = told.of[target], found.of[target]
     apart = max(_apart(mine.hits, theirs.hits), _apart(mine.rows, theirs.rows))
     if told.aim is None or found.aim is None:

@@ -49,17 +49,17 @@ class RowScores:
         self._plane: Plane | None = None
         self._learned = False
         self._labels: list[str] = []
-        self._window = LastRows(definition.ladder.windows[0].length or None)
+        self._window = LastRows(definition.nested_windows.windows[0].length or None)
 
     @staticmethod
     def takes(definition: StreamDefinition) -> bool:
         """Whether a stream is of this kind: one partition, one window of rows or over all, its rows as they come."""
-        windows = definition.ladder.windows
+        windows = definition.nested_windows.windows
         return (
             definition.partitions == 1
             and len(windows) == 1
             and not windows[0].timed
-            and definition.ladder.pane_rows == 1
+            and definition.nested_windows.pane_rows == 1
             and not definition.automatic
             and definition.feature_map.kind == "none"
         )
@@ -75,7 +75,7 @@ class RowScores:
 
     def add(self, samples: AdmittedSamples) -> None:
         """Score and learn the next rows, in their order; no id among them may have come before."""
-        rows = Rows(samples.placed, self._recode(samples))
+        rows = Rows(samples.quantized, self._recode(samples))
         at, counts = 0, Counter[tuple[str, str]]()
         while at < len(rows):
             left = samples.features[at:], rows[at:], counts
@@ -149,5 +149,5 @@ class RowScores:
         self._statistics, self._learned, self._window = self._statistics + change, True, window
 
     def _of(self, rows: Rows) -> Statistics:
-        parts = moments_by_class(rows.placed, rows.labels, self._labels)
+        parts = moments_by_class(rows.quantized, rows.labels, self._labels)
         return Statistics(self.definition.dimension, {(0, label): moments for label, moments in parts.items()})

@@ -15,7 +15,7 @@ import numpy as np
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
-from deltaplane.solve.trials import Trials
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.sample import AdmittedSamples
 
 __all__ = ["NoteScored", "ScoredRows", "score"]
@@ -41,13 +41,13 @@ NoteScored: TypeAlias = Callable[[ScoredRows], None]
 
 def score(
     model: Model | None, samples: AdmittedSamples, left_out: Sequence[int], note: NoteScored | None = None
-) -> tuple[Confusion, Trials | None]:
+) -> tuple[Confusion, PrequentialCounts | None]:
     """Truth against prediction of all rows but those ``left_out``, by the plane, and by each candidate of a blend."""
     kept = np.ones(len(samples), dtype=np.bool_)
     kept[list(left_out)] = False
-    scores, trials = Confusion(), None
+    scores, prequential_counts = Confusion(), None
     if model is None or model.plane is None or not kept.any():
-        return scores, trials
+        return scores, prequential_counts
     plane, whole = model.plane, bool(kept.all())
     every = tuple(sorted({*plane.classes, *samples.labels}))
     place = {label: at for at, label in enumerate(every)}
@@ -63,5 +63,5 @@ def score(
         if note is not None:
             note(ScoredRows(samples.rows[piece][kept[piece]], plane.classes, chosen, values))
         tried = None if model.blend is None else model.blend.try_out(rows, codes, samples.labels)
-        trials = tried if trials is None or tried is None else trials + tried
-    return scores, trials
+        prequential_counts = tried if prequential_counts is None or tried is None else prequential_counts + tried
+    return scores, prequential_counts

@@ -76,9 +76,9 @@ def trim_point(
 
 
 def _reason_to_wait(definition: StreamDefinition, state: SourceState) -> str | None:
-    if definition.ladder.endless:
+    if definition.nested_windows.endless:
         return "a window over everything needs every sample"
-    if state.barred:
+    if state.removed:
         return "it was removed, and would read its samples from their beginning if it were admitted again"
     if not state.owner or not state.sequence or not (state.samples_position or state.retirements_position):
         return "nobody has worked on it yet"
@@ -97,7 +97,7 @@ def _contradiction(definition: StreamDefinition, state: SourceState, spans: LogS
             f"its state is not understood: retirements remembered from {rebuild.retirements_window_from}, and read up"
             f" to {retirements}"
         )
-    live = sum(state.statistics.counts(definition.ladder.longest).values())
+    live = sum(state.statistics.counts(definition.nested_windows.longest).values())
     if live and rebuild.window_from == samples:
         return f"its state is not understood: {live} live rows, and none of them in the log from {samples} on"
     if spans.samples_end < samples or spans.retirements_end < retirements:

@@ -42,7 +42,7 @@ from typing import Any, Literal
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Floats, Int32s, Placed
+from deltaplane.arrays import Floats, Int32s, Quantized
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.drawing import drawn_directions, drawn_layer
@@ -343,7 +343,7 @@ class FeatureMap:
         most = rows if self.kind == "none" else limits.MAPPED_ENTRIES // self.width(0)
         return (slice(start, min(start + most, rows)) for start in range(0, rows, max(1, most)))
 
-    def inputs(self, rows: Floats, mapped: Placed) -> Floats:
+    def inputs(self, rows: Floats, mapped: Quantized) -> Floats:
         """What a plane is asked about rows float64[n, d], missing values filled in, given what the map makes of them.
 
         Mapped grid rows are numbers, exactly; the row's own features, where they are asked for, are as they came.
@@ -353,32 +353,32 @@ class FeatureMap:
         values: Floats = np.multiply(mapped[:, self.beside :], STEP, dtype=np.float64)
         return np.hstack([rows, values]) if self.beside else values
 
-    def apply(self, placed: Placed, units: int | None = None) -> Placed:
+    def apply(self, quantized: Quantized, units: int | None = None) -> Quantized:
         """Map grid rows [n, d] (integers, ``|q| < 2**45``) to grid rows [n, width], of mapped values ``|q| <= 2**20``.
 
         Kind ``none`` hands back the rows themselves. Of kind ``mixed`` the first ``units`` may be asked for alone. The
         work space is bounded, whatever n.
         """
         if self.kind == "none" or units == 0:
-            return placed
-        assert placed.ndim == 2, "a feature map takes rows [n, d]"
-        assert placed.shape[1] == len(self.centers), "rows and feature map have different numbers of features"
+            return quantized
+        assert quantized.ndim == 2, "a feature map takes rows [n, d]"
+        assert quantized.shape[1] == len(self.centers), "rows and feature map have different numbers of features"
         units = self.units if units is None else units
         assert units == self.units or self.beside, "the first units of a map with none beside were asked for"
-        mapped = np.empty((len(placed), self.beside + units), dtype=placed.dtype if self.beside else np.int32)
-        mapped[:, : self.beside] = placed[:, : self.beside]
+        mapped = np.empty((len(quantized), self.beside + units), dtype=quantized.dtype if self.beside else np.int32)
+        mapped[:, : self.beside] = quantized[:, : self.beside]
         directions = self._directions[:, : units * self._directions.shape[1] // self.units]
         rows = max(1, _BLOCK_ENTRIES // directions.shape[1])
-        for start in range(0, len(placed), _PRODUCT_ROWS):
+        for start in range(0, len(quantized), _PRODUCT_ROWS):
             block = mapped[start : start + _PRODUCT_ROWS, self.beside :]
-            projected = self._standardised(placed[start : start + _PRODUCT_ROWS]) @ directions
+            projected = self._standardised(quantized[start : start + _PRODUCT_ROWS]) @ directions
             for first in range(0, len(block), rows):
                 self._bend(projected[first : first + rows], block[first : first + rows])
         return mapped
 
-    def _standardised(self, placed: Placed) -> Floats:
+    def _standardised(self, quantized: Quantized) -> Floats:
         """Grid rows [n, d] as multiples of 2**-20 scales from the centers, integer-valued float64[n, d]."""
-        values: Floats = np.subtract(placed, self._centers, dtype=np.float64)
+        values: Floats = np.subtract(quantized, self._centers, dtype=np.float64)
         values *= self._inverse_scales
         np.rint(values, out=values)
         reach = KINDS[self.kind].reach

@@ -34,16 +34,16 @@ def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
     """
     with np.errstate(invalid="ignore", over="ignore"):
         # Not by the grid's own placing, to which a row fits as a whole or not at all.
-        placed = np.rint((rows - grid.offsets) / grid.steps)
+        quantized = np.rint((rows - grid.offsets) / grid.steps)
     return [
         _fit_feature(column[_fitted_on(raw, column)].astype(np.int64), step)
-        for raw, column, step in zip(rows.T, placed.T, grid.steps.tolist(), strict=True)
+        for raw, column, step in zip(rows.T, quantized.T, grid.steps.tolist(), strict=True)
     ]
 
 
-def _fitted_on(raw: Floats, placed: Floats) -> Flags:
+def _fitted_on(raw: Floats, quantized: Floats) -> Flags:
     """bool[n]: which values of a feature a center and a scale are fitted on, by themselves and by their grid values."""
-    usual = np.abs(placed) < limits.GRID_RANGE
+    usual = np.abs(quantized) < limits.GRID_RANGE
     finite = np.isfinite(raw)
     usual[finite] &= ordinary(raw[finite])
     return np.asarray(usual)

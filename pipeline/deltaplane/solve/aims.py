@@ -25,7 +25,7 @@ from deltaplane.solve.score_histograms import (
     tally,
 )
 
-__all__ = ["NO_TIME", "SHARPNESS", "Aim", "Placed", "shares_by", "take_aim"]
+__all__ = ["NO_TIME", "SHARPNESS", "Aim", "Quantized", "shares_by", "take_aim"]
 
 SHARPNESS = 20.0
 """The share of a candidate that is worth a percent less is a fifth smaller. What is asked for is known less exactly
@@ -60,7 +60,7 @@ class Aim:
         return tally(np.column_stack([decisions, decisions @ shares.ravel()]), units, own)
 
 
-class Placed(NamedTuple):
+class Quantized(NamedTuple):
     """Where the candidates for a class have the rows that they were solved from.
 
     ``biases`` float64[w, c] are those they were solved with, ``sides`` float64[w, c, 2 sides, 2] the mean and deviation
@@ -73,7 +73,7 @@ class Placed(NamedTuple):
 
 def take_aim(
     objective: Objective,
-    planes: Mapping[str, Placed],
+    planes: Mapping[str, Quantized],
     live: Mapping[str, int],
     known: Aim | None,
     scores: Mapping[str, Int64s],

@@ -30,12 +30,12 @@ import numpy as np
 from deltaplane.arrays import Flags, Floats, Integers
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.grid import Grid
-from deltaplane.solve.aims import NO_TIME, Aim, Placed, shares_by, take_aim
+from deltaplane.solve.aims import NO_TIME, Aim, Quantized, shares_by, take_aim
 from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.solver import Grams, Plane, Problem, contest, live_counts
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.together import by_penalty, solved_together
-from deltaplane.solve.trials import Choice, Trials
 
 __all__ = [
     "AUTOMATIC_C",
@@ -147,7 +147,7 @@ class Blend:
         biases = [candidates.biases.reshape(-1, len(CUTS)) for candidates in self.of.values()]
         return np.nan_to_num(np.concatenate(weights)).T, np.nan_to_num(np.concatenate(biases), nan=np.inf)
 
-    def try_out(self, rows: Floats, codes: Integers, labels: Sequence[str]) -> Trials | None:
+    def try_out(self, rows: Floats, codes: Integers, labels: Sequence[str]) -> PrequentialCounts | None:
         """Score raw rows float64[n, d] whose classes are ``labels[codes]``, with codes int[n]; None without planes."""
         if not self.of or not len(rows):
             return None
@@ -170,7 +170,7 @@ class Blend:
             if self.aim is not None:
                 alone = decisions[:, at * exist.size : (at + 1) * exist.size]
                 tallied[target] = self.aim.tally(target, alone, candidates.shares.sum(axis=-1), own[codes])
-        return Trials(self.choices, hits, scored, tallied)
+        return PrequentialCounts(self.choices, hits, scored, tallied)
 
 
 class Fitted(NamedTuple):
@@ -203,27 +203,27 @@ class Fitted(NamedTuple):
 
 
 def fit(
-    ladder: Sequence[Grams],
+    grams_by_window: Sequence[Grams],
     longest: int,
     grid: Grid,
     options: Sequence[SolverOptions],
     positive: str | None = None,
     prior: Plane | None = None,
 ) -> Fitted:
-    """Candidate planes of the class Gram matrices of every window of a ladder, one for each of ``options``.
+    """Candidate planes of the class Gram matrices of each nested window, one for each of ``options``.
 
     ``longest`` is the index of the window that holds what any holds: its classes are those told apart. Raises
     :class:`SolveRefused` where it has fewer than two, or where no window gives any plane.
     """
-    sides = contest(live_counts(ladder[longest], grid, positive), positive)
-    fitted = fit_windows(ladder, sides, grid, options, positive, prior)
+    sides = contest(live_counts(grams_by_window[longest], grid, positive), positive)
+    fitted = fit_windows(grams_by_window, sides, grid, options, positive, prior)
     if not fitted.exist:
-        raise SolveRefused(fitted.nothing(len(ladder), len(options)))
+        raise SolveRefused(fitted.nothing(len(grams_by_window), len(options)))
     return fitted
 
 
 def fit_windows(
-    ladder: Sequence[Grams],
+    grams_by_window: Sequence[Grams],
     sides: tuple[str | None, dict[str, int]],
     grid: Grid,
     options: Sequence[SolverOptions],
@@ -232,7 +232,7 @@ def fit_windows(
 ) -> Fitted:
     """The same for the sides of a contest that are told apart, and be it that there is not one candidate."""
     alone, counts = sides
-    targets, shape = counts if alone is None else (alone,), (len(ladder), len(options))
+    targets, shape = counts if alone is None else (alone,), (len(grams_by_window), len(options))
     fitted = Fitted(
         weights={target: np.full((*shape, grid.features), np.nan) for target in targets},
         biases={target: np.full((*shape, len(CUTS)), np.nan) for target in targets},
@@ -244,11 +244,13 @@ def fit_windows(
         refusals=(),
     )
     # A stream that is shorter than two windows: what was solved need not be solved again.
-    repeated = [window for window in range(1, len(ladder)) if ladder[window] == ladder[window - 1]]
-    windows, refusals = solved_together(ladder, repeated, grid, positive)
+    repeated = [
+        window for window in range(1, len(grams_by_window)) if grams_by_window[window] == grams_by_window[window - 1]
+    ]
+    windows, refusals = solved_together(grams_by_window, repeated, grid, positive)
     condition, groups = 1.0, by_penalty(options)
     for places in windows:
-        problem = Problem.of([ladder[window] for window in places], grid, positive)
+        problem = Problem.of([grams_by_window[window] for window in places], grid, positive)
         worst, faults = _fit_windows(problem, places, groups, prior, fitted)
         condition, refusals = max(condition, worst), refusals + faults
     for window in repeated:
@@ -332,11 +334,12 @@ def weigh(
     fitted: Fitted,
     choices: tuple[Choice, ...],
     before: Blend | None,
-    trials: Trials | None,
+    prequential_counts: PrequentialCounts | None,
     objective: Objective = GMEAN,
     watermark: int = NO_TIME,
 ) -> Blend:
-    """Candidates with what has become of them: what was known ``before`` fades by the rows of ``trials``, and adds.
+    """Candidates with what has become of them: what was known ``before`` fades by the rows of ``prequential_counts``,
+    and adds.
 
     ``watermark`` is the largest event time so far, in milliseconds: some objectives count by the day.
     """
@@ -347,18 +350,18 @@ def weigh(
         known = before.of.get(target) if before is not None and before.choices == choices else None
         if known is not None and known.hits.shape == hits.shape:
             hits, rows = known.hits, known.rows
-        if trials is not None and target in trials.rows:
-            new = trials.rows[target].astype(np.float64)
+        if prequential_counts is not None and target in prequential_counts.rows:
+            new = prequential_counts.rows[target].astype(np.float64)
             fade = np.exp(-new / FADE_ROWS)
-            hits = hits * fade[:, :, None, :] + trials.hits[target]
+            hits = hits * fade[:, :, None, :] + prequential_counts.hits[target]
             rows = rows * fade + new
         candidates = Candidates(weights, biases, hits, rows, np.zeros(biases.shape))
         of[target] = replace(candidates, shares=_shares(candidates))
     if objective == GMEAN:
         return Blend(choices, of)
     earlier = before.aim if before is not None and before.choices == choices else None
-    planes = {target: Placed(biases[..., 0], fitted.sides[target]) for target, biases in fitted.biases.items()}
-    scores = {} if trials is None else trials.scores
+    planes = {target: Quantized(biases[..., 0], fitted.sides[target]) for target, biases in fitted.biases.items()}
+    scores = {} if prequential_counts is None else prequential_counts.scores
     aim, shares = take_aim(objective, planes, fitted.counts, earlier, scores, watermark)
     for target, by_plane in shares.items():
         of[target] = replace(of[target], shares=np.stack([np.zeros(by_plane.shape), by_plane], axis=-1))

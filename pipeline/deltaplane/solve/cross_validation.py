@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Floats, Int32s, Int64s, Placed, UInt64s
+from deltaplane.arrays import Floats, Int32s, Int64s, Quantized, UInt64s
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.blocks import tiles
 from deltaplane.exact.grid import Grid
@@ -68,22 +68,22 @@ def _multipliers(features: int) -> UInt64s:
     return words
 
 
-def row_hashes(placed: Placed) -> UInt64s:
+def row_hashes(quantized: Quantized) -> UInt64s:
     """A hash uint64[n] of each of the grid rows [n, d]: ``mix(salt + Σ_j a_j q_j)`` modulo 2**64, with fixed odd a_j.
 
     It is arithmetic on integers alone, hence the same on every machine, byte order and version of every library.
     """
-    multipliers = _multipliers(placed.shape[1])
-    sums = np.empty(len(placed), dtype=np.uint64)
-    for start in range(0, len(placed), limits.BLOCK_ROWS):
+    multipliers = _multipliers(quantized.shape[1])
+    sums = np.empty(len(quantized), dtype=np.uint64)
+    for start in range(0, len(quantized), limits.BLOCK_ROWS):
         stop = start + limits.BLOCK_ROWS
-        np.matmul(placed[start:stop].astype(np.int64).view(np.uint64), multipliers, out=sums[start:stop])
+        np.matmul(quantized[start:stop].astype(np.int64).view(np.uint64), multipliers, out=sums[start:stop])
     return _mixed(sums + np.uint64(_SALT))
 
 
-def folds_of(placed: Placed, folds: int = FOLDS) -> Int64s:
+def folds_of(quantized: Quantized, folds: int = FOLDS) -> Int64s:
     """The fold int64[n], from 0 to ``folds`` - 1, of each of the grid rows [n, d]."""
-    return ((row_hashes(placed) >> np.uint64(32)) * np.uint64(folds) >> np.uint64(32)).astype(np.int64)
+    return ((row_hashes(quantized) >> np.uint64(32)) * np.uint64(folds) >> np.uint64(32)).astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)

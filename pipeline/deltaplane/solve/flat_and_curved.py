@@ -1,4 +1,4 @@
-"""Flat and curved candidates of one ladder of windows, from the same statistics.
+"""Flat and curved candidates of nested windows, from the same statistics.
 
 The problem: where a stream is linear, features that a map adds cost accuracy; where it is not, they are what is
 missing; nobody knows beforehand. How it is solved: the statistics of a mixed map are over a row's own features and,
@@ -38,7 +38,7 @@ def curved_among(options: Sequence[SolverOptions]) -> tuple[SolverOptions, ...]:
 
 
 class Windows(NamedTuple):
-    """The Gram matrices of each window of a ladder, and D of each; ``longest`` holds what any window holds."""
+    """The Gram matrices of each nested window, and D of each; ``longest`` holds what any window holds."""
 
     grams: Sequence[Grams]
     longest: int
@@ -53,7 +53,7 @@ class Options(NamedTuple):
 
 
 def fit_flat_and_curved(
-    ladder: Windows,
+    nested_windows: Windows,
     grid: Grid,
     beside: int,
     options: Options,
@@ -65,11 +65,11 @@ def fit_flat_and_curved(
     ``grid`` is that of all features. Windows of D = ``beside`` + 1 have no curved candidates. Raises what
     :func:`deltaplane.solve.candidates.fit` raises.
     """
-    flat = [{label: gram.leading(beside + 1) for label, gram in grams.items()} for grams in ladder.grams]
-    sides = contest(live_counts(flat[ladder.longest], grid.leading(beside), positive), positive)
+    flat = [{label: gram.leading(beside + 1) for label, gram in grams.items()} for grams in nested_windows.grams]
+    sides = contest(live_counts(flat[nested_windows.longest], grid.leading(beside), positive), positive)
     parts = [(0, fit_windows(flat, sides, grid.leading(beside), options.flat, positive, _over(prior, beside)))]
-    for dimension in sorted({*ladder.dimensions} - {beside + 1}):
-        of_these = [grams if of == dimension else {} for grams, of in zip(*ladder[::2], strict=True)]
+    for dimension in sorted({*nested_windows.dimensions} - {beside + 1}):
+        of_these = [grams if of == dimension else {} for grams, of in zip(*nested_windows[::2], strict=True)]
         features = dimension - 1
         fitted = fit_windows(of_these, sides, grid.leading(features), options.curved, positive, _over(prior, features))
         parts.append((len(options.flat), fitted))

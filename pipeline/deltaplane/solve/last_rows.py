@@ -21,23 +21,23 @@ __all__ = ["LastRows", "Rows"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Consecutive rows: ``placed`` [n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
+    """Consecutive rows: ``quantized`` [n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
 
-    placed: Steps
+    quantized: Steps
     labels: npt.NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def __getitem__(self, part: slice) -> Rows:
-        return Rows(self.placed[part], self.labels[part])
+        return Rows(self.quantized[part], self.labels[part])
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
         """The rows of one part after another; not copied where there is just one."""
         if len(parts) == 1:
             return parts[0]
-        return cls(np.concatenate([part.placed for part in parts]), np.concatenate([part.labels for part in parts]))
+        return cls(np.concatenate([part.quantized for part in parts]), np.concatenate([part.labels for part in parts]))
 
 
 @dataclass(frozen=True, eq=False)

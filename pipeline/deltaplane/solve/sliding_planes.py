@@ -75,7 +75,7 @@ def fits(options: SolverOptions, passage: Passage) -> bool:
     if not isinstance(options.weighting, str):
         return False
     diagonal = layout_of(passage.own.dimension).diagonal
-    squares = np.square(passage.coming.placed, dtype=np.float64).sum(axis=0)
+    squares = np.square(passage.coming.quantized, dtype=np.float64).sum(axis=0)
     for side in (passage.own, passage.rest):
         squares += side.in_floats(diagonal)[:-1]
     return bool(squares.max() < _LARGEST_SUM)
@@ -121,7 +121,7 @@ def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
     unmoved = len(passage.coming) - len(passage.going)  # So many come before any goes.
     first = min(max(begin, unmoved), end)
     entering, leaving = passage.coming[begin:end], passage.going[first - unmoved : end - unmoved]
-    products, products_gone = _products(entering.placed), _products(leaving.placed)
+    products, products_gone = _products(entering.quantized), _products(leaving.quantized)
     changes = []
     for entering_side, leaving_side in zip(passage.sides(entering), passage.sides(leaving), strict=True):
         change = np.where(entering_side[:, None], products, 0)

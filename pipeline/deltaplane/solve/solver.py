@@ -204,13 +204,13 @@ class Problem:
         self._sides: dict[str, Floats] = {}
 
     @classmethod
-    def of(cls, ladder: Sequence[Grams], grid: Grid, positive: str | None = None) -> Problem:
+    def of(cls, grams_by_window: Sequence[Grams], grid: Grid, positive: str | None = None) -> Problem:
         """The problem of several sets of rows, in all of which the same classes live; raises as :func:`live_counts`."""
-        live = live_counts(ladder[0], grid, positive)
+        live = live_counts(grams_by_window[0], grid, positive)
         # By Cauchy and Schwarz, no entry of a Gram matrix of some of the rows is beyond the largest of all diagonals.
-        totals = [functools.reduce(Moments.__add__, (grams[label] for label in live)) for grams in ladder]
+        totals = [functools.reduce(Moments.__add__, (grams[label] for label in live)) for grams in grams_by_window]
         narrow = all(total.narrow for total in totals)
-        stacks = {label: Stack.of([grams[label] for grams in ladder], narrow=narrow) for label in live}
+        stacks = {label: Stack.of([grams[label] for grams in grams_by_window], narrow=narrow) for label in live}
         return cls(stacks, Stack.of(totals, narrow=narrow), grid, positive)
 
     def counts(self, at: int) -> dict[str, int]:

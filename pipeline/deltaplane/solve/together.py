@@ -17,7 +17,7 @@ _ENTRIES_AT_ONCE = 2**17
 
 
 def solved_together(
-    ladder: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
+    grams_by_window: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
 ) -> tuple[list[list[int]], list[str]]:
     """Windows that are solved together, since the same classes are live in them, and why others have no plane.
 
@@ -25,7 +25,7 @@ def solved_together(
     """
     alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     refusals = []
-    for window, grams in enumerate(ladder):
+    for window, grams in enumerate(grams_by_window):
         if window not in left_out:
             try:
                 classes = tuple(live_counts(grams, grid, positive))

@@ -49,7 +49,7 @@ class ClassDefinition:
         return others[0] if len(others) == 1 else f"not {self.positive}"
 
     @property
-    def told_apart(self) -> tuple[str, ...]:
+    def modelled_classes(self) -> tuple[str, ...]:
         """The classes that statistics are kept of, where they are known by name."""
         return self.names if self.positive is None else ()
 

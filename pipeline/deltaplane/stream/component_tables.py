@@ -21,7 +21,7 @@ from deltaplane.maps.standards import default_sigma, fit_standards
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, Window, WindowLadder
+from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows, Window
 from deltaplane.table_values import Tables, flag, label, list_of, number, numbers, strings, whole
 
 __all__ = [
@@ -32,7 +32,7 @@ __all__ = [
     "fit_feature_map",
     "grid_of",
     "grid_table",
-    "ladder_of",
+    "nested_windows_of",
     "prior_of",
     "prior_table",
     "solver_of",
@@ -122,19 +122,19 @@ def feature_map_table(feature_map: FeatureMap) -> dict[str, Any]:
 
 
 def fit_feature_map(
-    table: Mapping[str, Any], grid: Grid, rows: Floats, ladder: WindowLadder | None = None
+    table: Mapping[str, Any], grid: Grid, rows: Floats, nested_windows: NestedWindows | None = None
 ) -> dict[str, Any]:
     """A complete table ``[feature_map]``: centers and scales that it lacks are fitted on first rows float64[n, d].
 
-    Kind ``auto`` becomes the mixed map with as many units as the longest window of a ``ladder`` has, up to those that
-    the table has; or no map, where that is none.
+    Kind ``auto`` becomes the mixed map with as many units as the longest window of the nested ones has, up to those
+    that the table has; or no map, where that is none.
     """
     fitted = dict(table)
     if fitted.get("kind") == "auto":
         fitted["kind"] = "mixed"
         most = min(whole(fitted.get("units", UNITS_OF_AUTO), "feature_map.units"), limits.FEATURES - grid.features)
-        if ladder is not None:
-            most = max(window.units(most) for window in ladder.windows)
+        if nested_windows is not None:
+            most = max(window.units(most) for window in nested_windows.windows)
         if most < 2:
             return {"kind": "none"}
         fitted["units"] = most // 2 * 2
@@ -150,18 +150,18 @@ def fit_feature_map(
     return fitted
 
 
-def ladder_of(table: Tables, partitions: int, most: int) -> WindowLadder:
+def nested_windows_of(table: Tables, partitions: int, most: int) -> NestedWindows:
     """The windows of a table ``[window]``. ``most``: how many there are at most if their lengths are automatic."""
     length = table.get("length", "auto")
     pane = whole(table.get("pane", 1), "window.pane")
     keep_rows = flag(table.get("keep_rows", True), "window.keep_rows")
     if length == "auto":
         longest = whole(table.get("max", AUTOMATIC_LONGEST), "window.max")
-        return replace(WindowLadder.automatic(longest, partitions, most), pane_rows=pane, keep_rows=keep_rows)
+        return replace(NestedWindows.automatic(longest, partitions, most), pane_rows=pane, keep_rows=keep_rows)
     if "max" in table:
         raise DefinitionError(f"window.max: it bounds length = 'auto', and length is {length!r}; leave one of them out")
     lengths = [length] if isinstance(length, str | int) else list_of(length, "window.length")
-    return WindowLadder(tuple(Window.parse(str(one)) for one in lengths), pane, keep_rows)
+    return NestedWindows(tuple(Window.parse(str(one)) for one in lengths), pane, keep_rows)
 
 
 def choices_of(table: Tables) -> tuple[float, ...]:

@@ -27,10 +27,10 @@ from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.flat_and_curved import curved_among
 from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.prequential_counts import Choice
 from deltaplane.solve.score_histograms import SCORE_BYTES
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice
 from deltaplane.stream.class_definition import ClassDefinition
 from deltaplane.stream.column_tables import encoder_of, encoder_table
 from deltaplane.stream.component_tables import (
@@ -40,14 +40,14 @@ from deltaplane.stream.component_tables import (
     feature_map_table,
     grid_of,
     grid_table,
-    ladder_of,
+    nested_windows_of,
     prior_of,
     prior_table,
     solver_of,
     weightings_of,
 )
 from deltaplane.stream.message_size import MessageSize
-from deltaplane.stream.nested_windows import WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows
 from deltaplane.stream.placement import PARTITIONERS, Partitioner, partition_of, partitions_of
 from deltaplane.table_values import (
     Tables,
@@ -82,7 +82,7 @@ class StreamDefinition:
     name: str
     features: tuple[str, ...]
     grid: Grid
-    ladder: WindowLadder
+    nested_windows: NestedWindows
     solver: SolverOptions
     classes: ClassDefinition = field(default_factory=ClassDefinition)
     missing: Literal["refuse", "offset"] = "refuse"
@@ -152,8 +152,8 @@ class StreamDefinition:
         """D of the Gram matrices of each window; of a mixed map short windows have fewer units."""
         beside = self.feature_map.beside
         if not beside:
-            return (self.dimension,) * len(self.ladder.windows)
-        return tuple(beside + units + 1 for units in self.ladder.units(self.feature_map.units))
+            return (self.dimension,) * len(self.nested_windows.windows)
+        return tuple(beside + units + 1 for units in self.nested_windows.units(self.feature_map.units))
 
     @property
     def plane_features(self) -> tuple[str, ...]:
@@ -171,10 +171,10 @@ class StreamDefinition:
         Missing values are filled in if the definition says so, and a row has an answer if it is then on the grid.
         """
         filled, _ = self.filled(rows)
-        placed, fits = self.grid.place(filled)
+        quantized, fits = self.grid.quantize(filled)
         if self.feature_map.kind == "none":
             return filled, fits
-        return self.feature_map.inputs(filled, self.feature_map.apply(np.where(fits[:, None], placed, 0))), fits
+        return self.feature_map.inputs(filled, self.feature_map.apply(np.where(fits[:, None], quantized, 0))), fits
 
     def filled(self, rows: Floats) -> tuple[Floats, Flags | None]:
         """Raw rows float64[n, d] with missing values at the offsets if the definition fills them in, and bool[n, d].
@@ -191,12 +191,12 @@ class StreamDefinition:
         """How many classes a partition, and a model, tells apart."""
         if not self.classes.are_open:
             return self.message_size.classes
-        return self.classes.most or MessageSize.most_classes(len(self.ladder.windows), self.dimension)
+        return self.classes.most or MessageSize.most_classes(len(self.nested_windows.windows), self.dimension)
 
     @functools.cached_property
     def automatic(self) -> bool:
         """Whether the plane is a blend of candidates: of several windows or several C, or of one that is cut anew."""
-        return len(self.ladder.windows) > 1 or len(self.choices_tried) > 1 or self.objective != GMEAN
+        return len(self.nested_windows.windows) > 1 or len(self.choices_tried) > 1 or self.objective != GMEAN
 
     @functools.cached_property
     def candidate_options(self) -> tuple[SolverOptions, ...]:
@@ -224,7 +224,7 @@ class StreamDefinition:
             raise DefinitionError(f"partitions: expected 1 to {limits.PARTITIONS}, got {self.partitions}")
         if self.partitioner not in PARTITIONERS:
             raise DefinitionError(f"partitioner: expected one of {', '.join(PARTITIONERS)}, got {self.partitioner!r}")
-        for window in self.ladder.windows:
+        for window in self.nested_windows.windows:
             if window.counted and window.length < self.partitions:
                 raise DefinitionError(
                     f"window: {window.length} rows cannot be shared by {self.partitions} partitions;"
@@ -262,7 +262,7 @@ class StreamDefinition:
 
     def _check_declared(self) -> None:
         self.objective.check_classes(self.classes.positive, len(self.classes.names) or self.classes.most)
-        fits, most = MessageSize.most_classes(len(self.ladder.windows), self.dimension), self.classes.most
+        fits, most = MessageSize.most_classes(len(self.nested_windows.windows), self.dimension), self.classes.most
         if most is not None and not 2 <= most <= fits:
             raise DefinitionError(f"classes.most: expected 2 to {fits}, which fit a message, got {most}")
         weighting, names = self.solver.weighting, self.classes.names
@@ -278,7 +278,7 @@ class StreamDefinition:
     def message_size(self) -> MessageSize:
         """What the largest messages of this stream may take."""
         choices = len(self.choices_tried) if self.automatic else 0
-        size = MessageSize.of(self.classes.told_apart, len(self.ladder.windows), self.dimension, choices)
+        size = MessageSize.of(self.classes.modelled_classes, len(self.nested_windows.windows), self.dimension, choices)
         if self.objective == GMEAN:
             return size
         return replace(size, score_bytes=SCORE_BYTES)
@@ -300,9 +300,9 @@ class StreamDefinition:
             "classes": list(self.classes.names),
             "positive": self.classes.positive,
             **({} if self.classes.most is None else {"most_classes": self.classes.most}),
-            "windows": [[window.kind, window.length] for window in self.ladder.windows],
-            "pane_rows": self.ladder.pane_rows,
-            "keep_rows": self.ladder.keep_rows,
+            "windows": [[window.kind, window.length] for window in self.nested_windows.windows],
+            "pane_rows": self.nested_windows.pane_rows,
+            "keep_rows": self.nested_windows.keep_rows,
             "partitions": self.partitions,
             "max_skew_milliseconds": self.max_skew_milliseconds,
             **({"partitioner": self.partitioner} if self.checks_places else {}),
@@ -333,21 +333,25 @@ class StreamDefinition:
         )
         feature_map = feature_map_of(tables.get("feature_map", {}), len(names))
         dimension = feature_map.width(len(names)) + 1
-        ladder = ladder_of(
-            tables.get("window", {}), partitions, MessageSize.most_windows(named.told_apart, dimension, named.most or 2)
+        nested_windows = nested_windows_of(
+            tables.get("window", {}),
+            partitions,
+            MessageSize.most_windows(named.modelled_classes, dimension, named.most or 2),
         )
-        several = len(ladder.windows) > 1 or len(choices) > 1
+        several = len(nested_windows.windows) > 1 or len(choices) > 1
         return cls(
             name=text(tables.get("name", "stream"), "name"),
             features=names,
             grid=grid,
-            ladder=ladder,
+            nested_windows=nested_windows,
             solver=solver_of(tables.get("solver", {}), choices),
             classes=named,
             missing=features.get("missing", "refuse"),
             partitions=partitions,
             partitioner=tables.get("partitioner", "murmur2"),
-            max_skew_milliseconds=span(tables.get("max_skew", span_text(ladder.fitting_skew_milliseconds)), "max_skew"),
+            max_skew_milliseconds=span(
+                tables.get("max_skew", span_text(nested_windows.fitting_skew_milliseconds)), "max_skew"
+            ),
             choices=choices,
             weightings=weightings_of(tables.get("solver", {}), several=several),
             feature_map=feature_map,
@@ -364,7 +368,7 @@ class StreamDefinition:
             weighting = "auto" if self.weightings == AUTOMATIC_WEIGHTINGS else list(self.weightings)
         bounds = {"positive": self.classes.positive, "most": self.classes.most}
         classes = {"names": list(self.classes.names)} | {key: one for key, one in bounds.items() if one is not None}
-        windows = [str(window) for window in self.ladder.windows]
+        windows = [str(window) for window in self.nested_windows.windows]
         return {
             "name": self.name,
             "partitions": self.partitions,
@@ -377,8 +381,8 @@ class StreamDefinition:
             "classes": classes,
             "window": {
                 "length": windows[0] if len(windows) == 1 else windows,
-                "pane": self.ladder.pane_rows,
-                "keep_rows": self.ladder.keep_rows,
+                "pane": self.nested_windows.pane_rows,
+                "keep_rows": self.nested_windows.keep_rows,
             },
             "solver": {
                 "kind": solver.kind,

@@ -1,4 +1,4 @@
-"""The windows of a stream, and the ladder of them that one buffer of rows serves at once."""
+"""The windows of a stream, which are nested: one buffer of rows serves them all at once."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = [
     "AUTOMATIC_SHARE",
     "FEWEST_UNITS",
     "ROWS_OF_A_UNIT",
+    "NestedWindows",
     "Window",
     "WindowKind",
-    "WindowLadder",
 ]
 
 WindowKind = Literal["count", "time", "all"]
 
 AUTOMATIC_ROWS = 100
-"""The shortest window of an automatic ladder; the next are four times as long each."""
+"""The shortest window of the automatic mode; the next are four times as long each."""
 
 AUTOMATIC_LONGEST = 102_400
-"""The longest window of an automatic ladder where none is given: six windows, and a bounded memory."""
+"""The longest window of the automatic mode where none is given: six windows, and a bounded memory."""
 
 AUTOMATIC_SHARE = 25
 """Rows that the shortest automatic window leaves each partition: with a handful, its statistics are mostly noise."""
@@ -104,7 +104,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class WindowLadder:
+class NestedWindows:
     """The windows that one buffer of rows serves at once, each with statistics of its own.
 
     ``pane_rows``: count windows give up their oldest rows in whole panes of this many rows of a source; 1 slides by
@@ -124,7 +124,7 @@ class WindowLadder:
             raise DefinitionError(f"window: expected 1 to {limits.WINDOWS} windows, got {len(self.windows)}")
         kinds = {window.kind for window in self.windows} - {"all"}
         if len(kinds) > 1:
-            raise DefinitionError("window: a ladder is of counts or of spans of time, got both; use one kind")
+            raise DefinitionError("window: nested windows are of counts or of spans of time, got both; use one kind")
         if len(set(self.windows)) != len(self.windows):
             raise DefinitionError(f"window: windows must differ, got {', '.join(map(str, self.windows))}")
         counts = [window.length for window in self.windows if window.counted]
@@ -137,14 +137,14 @@ class WindowLadder:
             raise DefinitionError("window: rows can only be let go of where the window is 'all'; set keep_rows = true")
 
     @classmethod
-    def automatic(cls, longest: int, partitions: int = 1, most: int = limits.WINDOWS) -> WindowLadder:
+    def automatic(cls, longest: int, partitions: int = 1, most: int = limits.WINDOWS) -> NestedWindows:
         """Windows of 100, 400, 1600, ... rows up to ``longest``, from the first that gives a partition 25 rows.
 
         Of more than ``most`` windows every second is left out, until they are so few.
         """
         if longest < AUTOMATIC_ROWS:
             raise DefinitionError(
-                f"window: the longest of an automatic ladder must have {AUTOMATIC_ROWS} rows or more, got {longest};"
+                f"window: the longest of the automatic mode must have {AUTOMATIC_ROWS} rows or more, got {longest};"
                 " raise max, or fix the length"
             )
         lengths = [AUTOMATIC_ROWS * 4**step for step in range(limits.WINDOWS)]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Placed, Steps
+from deltaplane.arrays import Flags, Floats, Int32s, Int64s, Quantized, Steps
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
@@ -139,7 +139,7 @@ class Refusal:
 class AdmittedSamples:
     """The rows of a batch that a stream admits, on its grid.
 
-    ``placed`` are grid rows [n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
+    ``quantized`` are grid rows [n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
     ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
     that were filled in, ``rounding`` float64[d] is the largest distance to the grid. ``new_labels``: where classes are
     open, those that are admitted for the first time, in the order of their rows.
@@ -150,7 +150,7 @@ class AdmittedSamples:
     labels: list[str]
     codes: Int32s
     features: Floats
-    placed: Steps
+    quantized: Steps
     offsets: Int64s
     rows: Int64s
     missing: int
@@ -161,18 +161,18 @@ class AdmittedSamples:
     def __len__(self) -> int:
         return len(self.ids)
 
-    def mapped(self) -> Iterator[tuple[slice, Placed]]:
+    def mapped(self) -> Iterator[tuple[slice, Quantized]]:
         """The rows after the feature map, as grid rows [n, D-1], in pieces; a batch of one piece is mapped but once."""
         pieces = list(self.feature_map.pieces(len(self)))
         if len(pieces) == 1:
             yield pieces[0], self._mapped_at_once
         else:
             for piece in pieces:
-                yield piece, self.feature_map.apply(self.placed[piece])
+                yield piece, self.feature_map.apply(self.quantized[piece])
 
     @functools.cached_property
-    def _mapped_at_once(self) -> Placed:
-        return self.feature_map.apply(self.placed)
+    def _mapped_at_once(self) -> Quantized:
+        return self.feature_map.apply(self.quantized)
 
     def inputs(self) -> Iterator[tuple[slice, Floats]]:
         """What a plane is asked about the rows, float64[n, D-1], in pieces: raw values, or mapped ones."""
@@ -221,7 +221,7 @@ def admit(
     as it was.
     """
     features, gaps = definition.filled(samples.features)
-    placed, fits, rounding = definition.grid.place_and_measure(features)
+    quantized, fits, rounding = definition.grid.quantize_and_measure(features)
     labels, codes = _classes(samples, definition)
     named = usable_each(samples.ids, limits.ID_BYTES)
     good = fits & (codes >= 0) & named
@@ -229,7 +229,7 @@ def admit(
     wrong = _in_a_wrong_partition(samples.ids, named, partition, definition)
     if wrong is not None:
         good &= ~wrong
-    if definition.ladder.timed:  # Where no window ends with time, an odd time harms nobody.
+    if definition.nested_windows.timed:  # Where no window ends with time, an odd time harms nobody.
         times = samples.event_times
         # In this order nothing overflows: of a time beyond the limit the second line has no say.
         good &= (times > -limits.EVENT_TIME_MILLISECONDS) & (times < limits.EVENT_TIME_MILLISECONDS)
@@ -248,16 +248,16 @@ def admit(
         for row in np.flatnonzero(~good).tolist()
     ]
     kept = np.flatnonzero(good) if refusals else slice(None)
-    features, placed = features[kept], placed[kept]
+    features, quantized = features[kept], quantized[kept]
     if refusals:
-        rounding = definition.grid.rounding_error(features, placed)
+        rounding = definition.grid.rounding_error(features, quantized)
     admitted = AdmittedSamples(
         ids=[samples.ids[row] for row in kept.tolist()] if isinstance(kept, np.ndarray) else samples.ids,
         event_times=samples.event_times[kept],
         labels=room.labels,
         codes=room.codes[kept],
         features=features,
-        placed=placed,
+        quantized=quantized,
         offsets=samples.offsets[kept],
         rows=samples.rows[kept],
         missing=0 if gaps is None else int(np.count_nonzero(gaps[kept])),

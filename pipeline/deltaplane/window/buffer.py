@@ -123,10 +123,10 @@ class RowBuffer:
         """
         return self._ids.add_if_new(ids)
 
-    def let_go(self, until: int) -> None:
+    def forget_below(self, until: int) -> None:
         """Forget every slot below ``until``."""
-        self._ids.let_go(until)
-        self._offsets.let_go(until)
+        self._ids.forget_below(until)
+        self._offsets.forget_below(until)
         gone = (until - self._base) // SEGMENT_ROWS
         del self._segments[:gone]
         self._base += gone * SEGMENT_ROWS

@@ -185,7 +185,7 @@ class IdIndex:
 
     # Room ------------------------------------------------------------------------------------------------------------
 
-    def let_go(self, until: int) -> None:
+    def forget_below(self, until: int) -> None:
         """Forget every slot below ``until``."""
         self.first = until
         gone = min((until - self._texts_from) // PIECE_ROWS, len(self._pieces))

@@ -8,7 +8,7 @@ integers: the result has the same bits whatever is kept (:mod:`deltaplane.exact.
 
 The sums are of *current* rows. If a row is retired or replaced, the sums of its run are forgotten, and the run is
 multiplied again when it leaves. A run is kept only if its sums are small beside its rows, so that the memory of a row
-stays bounded (``limits.KNOWN_SUMS_SHARE``).
+stays bounded (``limits.KEPT_SUMS_SHARE``).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltaplane.arrays import Int64s
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.statistics import added, without
 
-__all__ = ["KnownSums", "Product", "Sums"]
+__all__ = ["KeptSums", "Product", "Sums"]
 
 Sums = dict[str, Moments]
 """Class label to Gram matrix; kept sums are handed out without a copy, and nobody changes them."""
@@ -43,12 +43,12 @@ class _Run:
     sums: Sums
 
 
-class KnownSums:
+class KeptSums:
     """The kept sums of one partition, whose rows have ``features`` entries and leave ``windows`` windows one by one."""
 
     def __init__(self, features: int, windows: int) -> None:
         shares = min(windows, limits.KNOWN_SUMS_WINDOWS)
-        self._bytes_a_slot = 4 * features * shares * limits.KNOWN_SUMS_SHARE
+        self._bytes_a_slot = 4 * features * shares * limits.KEPT_SUMS_SHARE
         self._firsts: list[int] = []
         self._runs: list[_Run] = []
 
@@ -71,7 +71,7 @@ class KnownSums:
             if place < len(self._runs) and self._firsts[place] <= slot:
                 self._put(place, place + 1, [])
 
-    def let_go(self, until: int) -> None:
+    def forget_below(self, until: int) -> None:
         """Forget the runs that begin below ``until``: rows below it are no longer held, and cannot be multiplied."""
         self._put(0, bisect.bisect_left(self._firsts, until), [])
 

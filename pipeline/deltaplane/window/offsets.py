@@ -76,7 +76,7 @@ class OffsetRuns:
         run = bisect_right(self._places, place) - 1
         return _wrapped(self._offsets[run] + (place - self._places[run]) * self._steps[run])
 
-    def let_go(self, until: int) -> None:
+    def forget_below(self, until: int) -> None:
         """Forget every slot below ``until``, which may be the one after the last."""
         gone = bisect_right(self._places, until - self._base) - 1
         if gone * _GONE >= len(self._places):

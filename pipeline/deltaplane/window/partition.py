@@ -95,8 +95,8 @@ class Partition:
         self.statistics = Statistics(definition.dimension)
         self._labels: list[str] = []
         self._buffer = RowBuffer(len(definition.features))
-        self._edges = WindowEdges(definition.ladder, partition, definition.partitions)
-        self._windows = range(len(definition.ladder.windows))
+        self._edges = WindowEdges(definition.nested_windows, partition, definition.partitions)
+        self._windows = range(len(definition.nested_windows.windows))
         self._sums = WindowSums(definition, self._labels, self._buffer, self._edges)
         self._retirements = RetirementMemory()
         # The newest slot of an id in the oldest span of retirements, when it was last looked for; -1 for none.
@@ -107,7 +107,7 @@ class Partition:
     @property
     def slots(self) -> int:
         """Samples admitted so far: the number of the next slot."""
-        return self._buffer.next if self.definition.ladder.keep_rows else self._slots
+        return self._buffer.next if self.definition.nested_windows.keep_rows else self._slots
 
     @property
     def rows_held(self) -> int:
@@ -146,7 +146,7 @@ class Partition:
         ``watermark`` is the largest event time that other partitions have seen, in milliseconds.
         """
         counts: Counter[str] = Counter()
-        if self.definition.ladder.keep_rows:
+        if self.definition.nested_windows.keep_rows:
             change, resolved = self._take_samples(samples, watermark, counts)
         else:
             change, resolved = self._take_without_rows(samples, watermark, counts), _Resolved()
@@ -177,7 +177,7 @@ class Partition:
         new = ordinary and self._buffer.point_if_new(ids)
         if not new:
             resolved = self._resolve(Arrivals(samples, codes, self._buffer.next, late, seen), counts)
-        first_new = self._buffer.append(ids, samples.placed, codes, samples.event_times, samples.offsets, new=new)
+        first_new = self._buffer.append(ids, samples.quantized, codes, samples.event_times, samples.offsets, new=new)
         self._edges.announce(first_new, samples.event_times)
         if resolved.dead_rows:
             self._buffer.set_dead(first_new + np.array(sorted(resolved.dead_rows), dtype=np.int64))
@@ -195,7 +195,7 @@ class Partition:
 
     def _seen_before(self, samples: AdmittedSamples, watermark: int) -> Int64s | None:
         """int64[n]: the watermark just before each row of a batch; None if no window is one of time."""
-        if self.definition.ladder.longest_milliseconds is None or not len(samples):
+        if self.definition.nested_windows.longest_milliseconds is None or not len(samples):
             return None
         seen = np.empty(len(samples), dtype=np.int64)
         seen[0] = max(self.watermark, watermark)
@@ -204,7 +204,7 @@ class Partition:
 
     def _late(self, samples: AdmittedSamples, seen: Int64s) -> Flags | None:
         """bool[n]: the rows that lie outside every window when they come; None if there are none."""
-        longest = self.definition.ladder.longest_milliseconds or 0
+        longest = self.definition.nested_windows.longest_milliseconds or 0
         late = samples.event_times + longest <= seen
         return late if late.any() else None
 
@@ -256,7 +256,7 @@ class Partition:
         else:
             samples = arrivals.samples
             same = self._buffer.same_content(
-                slot, samples.placed[row], int(arrivals.codes[row]), int(samples.event_times[row])
+                slot, samples.quantized[row], int(arrivals.codes[row]), int(samples.event_times[row])
             )
         return SampleOutcome.DUPLICATE if same else SampleOutcome.REPLACED
 
@@ -272,8 +272,8 @@ class Partition:
     def _let_go(self) -> None:
         until = self._edges.oldest_inside(self._buffer) - limits.EXPIRED_ROWS_REMEMBERED
         if until > self._buffer.first:
-            self._buffer.let_go(until)
-            self._sums.let_go(until)
+            self._buffer.forget_below(until)
+            self._sums.forget_below(until)
 
     # Retirements -----------------------------------------------------------------------------------------------------
 
@@ -282,7 +282,7 @@ class Partition:
         killed: list[int] = []
         change = Statistics(self.definition.dimension)
         for retirement in retirements:
-            if not self.definition.ladder.keep_rows:
+            if not self.definition.nested_windows.keep_rows:
                 outcome = RetirementOutcome.UNKNOWN
             elif self._retirements.first(retirement.id) is not None:
                 outcome = RetirementOutcome.DUPLICATE
@@ -343,11 +343,11 @@ class Partition:
 
     def refill(self, samples: AdmittedSamples, retirements: Sequence[Retirement]) -> None:
         """Put rows and retirements from before the accepted position back; :meth:`finish_refill` makes them count."""
-        if self.definition.ladder.keep_rows:
+        if self.definition.nested_windows.keep_rows:
             earlier = [slot for i in samples.ids if (slot := self._buffer.slot_of(i)) is not None]
             self._buffer.set_dead(np.array(earlier, dtype=np.int64))
             first_new = self._buffer.append(
-                samples.ids, samples.placed, self._recode(samples), samples.event_times, samples.offsets
+                samples.ids, samples.quantized, self._recode(samples), samples.event_times, samples.offsets
             )
             self._kill_earlier_versions(samples.ids, first_new)
             for retirement in retirements:
@@ -367,11 +367,13 @@ class Partition:
         buffer = self._buffer
         self.watermark = watermark
         self._slots = slots_to
-        if not self.definition.ladder.keep_rows:
+        if not self.definition.nested_windows.keep_rows:
             self.statistics = accepted
             return
         buffer.renumber(slots_to - len(buffer))
-        self._edges = WindowEdges(self.definition.ladder, self.partition, self.definition.partitions, buffer.first)
+        self._edges = WindowEdges(
+            self.definition.nested_windows, self.partition, self.definition.partitions, buffer.first
+        )
         slots = np.arange(buffer.first, buffer.next, dtype=np.int64)
         self._sums = WindowSums(self.definition, self._labels, buffer, self._edges)
         self._edges.announce(buffer.first, buffer.times(slots))

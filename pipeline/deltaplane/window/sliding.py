@@ -22,7 +22,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Flags, Int32s, Int64s
-from deltaplane.stream.nested_windows import Window, WindowLadder
+from deltaplane.stream.nested_windows import NestedWindows, Window
 from deltaplane.stream.sample import AdmittedSamples
 from deltaplane.window.buffer import RowBuffer
 
@@ -57,7 +57,7 @@ class Arrivals:
 
     def same(self, a: int, b: int) -> bool:
         """Whether two rows have the same grid row, class and event time."""
-        times, rows = self.samples.event_times, self.samples.placed
+        times, rows = self.samples.event_times, self.samples.quantized
         return bool(self.codes[a] == self.codes[b] and times[a] == times[b] and np.array_equal(rows[a], rows[b]))
 
 
@@ -80,14 +80,14 @@ class WindowEdges:
     announced BEFORE that. ``longest`` is the index of the window that holds whatever any of them holds.
     """
 
-    def __init__(self, ladder: WindowLadder, partition: int, partitions: int, first: int = 0) -> None:
-        self._windows = ladder.windows
-        self._pane = ladder.pane_rows
-        self._shares = [window.share(partition, partitions) for window in ladder.windows]
-        self._starts = [first for _ in ladder.windows]
-        self._horizons = [NO_WATERMARK for _ in ladder.windows]
+    def __init__(self, nested_windows: NestedWindows, partition: int, partitions: int, first: int = 0) -> None:
+        self._windows = nested_windows.windows
+        self._pane = nested_windows.pane_rows
+        self._shares = [window.share(partition, partitions) for window in nested_windows.windows]
+        self._starts = [first for _ in nested_windows.windows]
+        self._horizons = [NO_WATERMARK for _ in nested_windows.windows]
         self._heaps: dict[int, list[_Entry]] = {
-            index: [] for index, window in enumerate(ladder.windows) if window.kind == "time"
+            index: [] for index, window in enumerate(nested_windows.windows) if window.kind == "time"
         }
         self._tail = first
         self.longest = max(range(len(self._windows)), key=lambda index: _length(self._windows[index]))

@@ -19,7 +19,7 @@ from deltaplane.exact.statistics import Statistics, added, moments_of_pieces
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import AdmittedSamples
 from deltaplane.window.buffer import RowBuffer
-from deltaplane.window.kept_sums import KnownSums, Sums
+from deltaplane.window.kept_sums import KeptSums, Sums
 from deltaplane.window.sliding import WindowEdges
 
 __all__ = ["WindowSums"]
@@ -36,15 +36,15 @@ class WindowSums:
         self._labels = labels
         self._buffer = buffer
         self._edges = edges
-        self._windows = range(len(definition.ladder.windows))
-        windows, beside = definition.ladder.windows, definition.feature_map.beside
+        self._windows = range(len(definition.nested_windows.windows))
+        windows, beside = definition.nested_windows.windows, definition.feature_map.beside
         # None stands for all that a map makes of a row.
         self._units = [window.units(definition.feature_map.units) if beside else None for window in windows]
         self._left_last: dict[int | None, int] = {}
-        self._known: dict[int | None, KnownSums] = {}
+        self._known: dict[int | None, KeptSums] = {}
         for units in dict.fromkeys(self._units):
             sliding = [w for w in self._windows if self._units[w] == units and not windows[w].endless]
-            self._known[units] = KnownSums(len(definition.features), len(sliding))
+            self._known[units] = KeptSums(len(definition.features), len(sliding))
             if sliding:
                 self._left_last[units] = max(sliding, key=lambda w: windows[w].length)
 
@@ -89,10 +89,10 @@ class WindowSums:
             sums.append(parts[at])
         return self._of_windows(sums)
 
-    def let_go(self, until: int) -> None:
+    def forget_below(self, until: int) -> None:
         """Forget the kept sums of slots below ``until``, which are no longer held."""
         for known in self._known.values():
-            known.let_go(until)
+            known.forget_below(until)
 
     def _leaving(
         self, statistics: Statistics, first_new: int, watermark: int, killed: Sequence[int], counts: Counter[str]

@@ -15,21 +15,21 @@ from deltaplane.errors import DefinitionError, WireError
 from deltaplane.log.model import Model
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.solve.score_histograms import BINS, EDGES, SCORE_BYTES, ScoreHistory
-from deltaplane.solve.trials import Trials
 from deltaplane.wire.frame import Fields, header, read_record, write_record
 from deltaplane.wire.parts import check_name
 
 __all__ = ["aimed_fields", "read_aimed", "read_tallied", "with_aim", "with_scores", "write_aimed", "write_tallied"]
 
 
-def write_tallied(trials: Trials | None, message: bytes) -> bytes:
+def write_tallied(prequential_counts: PrequentialCounts | None, message: bytes) -> bytes:
     """The message of a delta, in the company of the scores that its trials have."""
-    if trials is None or not trials.scores:
+    if prequential_counts is None or not prequential_counts.scores:
         return message
     targets = [
         {"target": target, "scores": scores.astype("<i8", copy=False).tobytes()}
-        for target, scores in trials.scores.items()
+        for target, scores in prequential_counts.scores.items()
     ]
     return write_record("tallied", {"targets": targets, "message": message})
 
@@ -42,15 +42,15 @@ def read_tallied(data: bytes | None) -> tuple[bytes | None, list[Fields] | None]
     return fields["message"], fields["targets"]
 
 
-def with_scores(trials: Trials | None, targets: list[Fields] | None) -> Trials | None:
+def with_scores(prequential_counts: PrequentialCounts | None, targets: list[Fields] | None) -> PrequentialCounts | None:
     """The trials of a delta with the scores that came with it. Raises :class:`WireError` for what cannot be."""
     if targets is None:
-        return trials
-    _check_targets("tallied", targets, [] if trials is None else list(trials.rows))
-    assert trials is not None, "scores of no trials are refused above"
+        return prequential_counts
+    _check_targets("tallied", targets, [] if prequential_counts is None else list(prequential_counts.rows))
+    assert prequential_counts is not None, "scores of no trials are refused above"
     scores = {}
     for part in targets:
-        windows, choices = trials.rows[part["target"]].shape[:2]
+        windows, choices = prequential_counts.rows[part["target"]].shape[:2]
         _check_bytes("tallied", part, "scores", (windows * choices + 1) * SCORE_BYTES)
         counts = np.frombuffer(part["scores"], dtype="<i8").reshape(-1, 2, BINS).astype(np.int64)
         if (counts < 0).any() or (counts > limits.COUNT).any():
@@ -58,7 +58,7 @@ def with_scores(trials: Trials | None, targets: list[Fields] | None) -> Trials |
                 f"tallied: expected scores of class {part['target']!r} with counts from 0 to {limits.COUNT}, got others"
             )
         scores[part["target"]] = counts
-    return replace(trials, scores=scores)
+    return replace(prequential_counts, scores=scores)
 
 
 def write_aimed(aim: Aim | None, message: bytes) -> bytes:

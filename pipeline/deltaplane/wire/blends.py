@@ -16,33 +16,33 @@ import numpy.typing as npt
 from deltaplane import limits
 from deltaplane.errors import WireError
 from deltaplane.solve.candidates import CUTS, Blend, Candidates
-from deltaplane.solve.trials import Choice, Trials
+from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.wire.frame import Fields
 
-__all__ = ["blend_fields", "blend_of", "trials_fields", "trials_of"]
+__all__ = ["blend_fields", "blend_of", "prequential_counts_fields", "prequential_counts_of"]
 
 
 _CURVED = ", curved"
 """What is behind the weighting of curved candidates beside flat ones. Streams of early versions have none."""
 
 
-def trials_fields(trials: Trials | None) -> Fields | None:
+def prequential_counts_fields(prequential_counts: PrequentialCounts | None) -> Fields | None:
     """The fields of a ``Trials`` record, or None."""
-    if trials is None:
+    if prequential_counts is None:
         return None
     targets = [
         {
             "target": target,
-            "hits": trials.hits[target].astype("<i8", copy=False).tobytes(),
-            "rows": trials.rows[target].astype("<i8", copy=False).tobytes(),
+            "hits": prequential_counts.hits[target].astype("<i8", copy=False).tobytes(),
+            "rows": prequential_counts.rows[target].astype("<i8", copy=False).tobytes(),
         }
-        for target in trials.rows
+        for target in prequential_counts.rows
     ]
-    return {"choices": _choice_fields(trials.choices), "targets": targets}
+    return {"choices": _choice_fields(prequential_counts.choices), "targets": targets}
 
 
-def trials_of(fields: Fields | None) -> Trials | None:
-    """The counts that :func:`trials_fields` wrote. Raises :class:`WireError` for counts that are impossible."""
+def prequential_counts_of(fields: Fields | None) -> PrequentialCounts | None:
+    """The counts that :func:`prequential_counts_fields` wrote. Raises :class:`WireError` for impossible ones."""
     if fields is None:
         return None
     choices, hits, rows = _choices("delta", fields), {}, {}
@@ -58,7 +58,7 @@ def trials_of(fields: Fields | None) -> Trials | None:
                 f"delta: expected trials of class {target!r} with at most {limits.COUNT} rows, got {rows[target].max()}"
             )
     _check_once("delta", fields["targets"])
-    return Trials(choices, hits, rows)
+    return PrequentialCounts(choices, hits, rows)
 
 
 def blend_fields(blend: Blend | None) -> Fields | None:

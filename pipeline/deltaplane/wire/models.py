@@ -111,7 +111,7 @@ def _position_fields(position: SourcePosition) -> Fields:
         "watermark": position.watermark,
         "owner": position.owner,
         "read_to": position.read_to,
-        "barred": position.barred,
+        "barred": position.removed,
     }
 
 

@@ -75,7 +75,7 @@ def rebuild_of(name: str, fields: Fields) -> Rebuild:
 def statistics_fields(statistics: Statistics) -> list[Fields]:
     """A list of ``ClassMoments``, with 8 bytes an entry if all entries of a class fit int64, else 16."""
     return [
-        {"window": window, "class": label, "entries": moments.to_narrow_bytes() or moments.to_bytes()}
+        {"window": window, "class": label, "entries": moments.to_int64_bytes() or moments.to_bytes()}
         for (window, label), moments in statistics.items()
     ]
 

@@ -9,7 +9,7 @@ from deltaplane.exact.statistics import Dimensions
 from deltaplane.log.delta import Claim, Delta, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.log.records import Checkpoint
 from deltaplane.wire.aims import read_tallied, with_scores, write_tallied
-from deltaplane.wire.blends import trials_fields, trials_of
+from deltaplane.wire.blends import prequential_counts_fields, prequential_counts_of
 from deltaplane.wire.frame import Fields, header, read_record, write_record
 from deltaplane.wire.parts import (
     check_name,
@@ -77,7 +77,7 @@ def write_claim(claim: Claim) -> bytes:
 
 def write_source_order(order: SourceOrder) -> bytes:
     """One ``SourceOrder`` message."""
-    fields = {"stream_fingerprint": order.stream_fingerprint, "barred": order.barred, "reason": order.reason}
+    fields = {"stream_fingerprint": order.stream_fingerprint, "barred": order.removed, "reason": order.reason}
     return write_record("source_order", fields | source_fields(order.source))
 
 
@@ -99,10 +99,10 @@ def write_delta(delta: Delta) -> bytes:
             "scored_by": delta.scored_by,
             "scores": score_fields(delta.scores),
             "counts": delta.counts,
-            "trials": trials_fields(delta.trials),
+            "trials": prequential_counts_fields(delta.prequential_counts),
         },
     )
-    return write_tallied(delta.trials, _write_labelled(delta.labels, message))
+    return write_tallied(delta.prequential_counts, _write_labelled(delta.labels, message))
 
 
 def read_claim_or_delta(data: bytes | None, dimensions: Dimensions) -> Claim | Delta | SourceOrder:
@@ -131,7 +131,7 @@ def read_claim_or_delta(data: bytes | None, dimensions: Dimensions) -> Claim | D
         scores=scores_of(name, fields),
         scored_by=fields["scored_by"],
         counts=counts_of(name, fields, "counts"),
-        trials=with_scores(trials_of(fields["trials"]), tallied),
+        prequential_counts=with_scores(prequential_counts_of(fields["trials"]), tallied),
         labels=labels,
     )
 
@@ -158,7 +158,7 @@ def write_checkpoint(checkpoint: Checkpoint) -> bytes:
             "scores": score_fields(state.scores),
             "counts": state.counts,
             "dropped": state.dropped,
-            "barred": state.barred,
+            "barred": state.removed,
             "next_offset": checkpoint.next_offset,
         },
     )
@@ -183,7 +183,7 @@ def read_checkpoint(data: bytes | None, dimensions: Dimensions) -> Checkpoint:
         scores=scores_of(name, fields),
         counts=counts_of(name, fields, "counts"),
         dropped=counts_of(name, fields, "dropped"),
-        barred=fields["barred"],
+        removed=fields["barred"],
         labels=labels,
         topics=topics or TopicIds(),
     )

@@ -217,9 +217,9 @@ def _why_not_comparable(old: StreamDefinition, new: StreamDefinition) -> str | N
         new.partitions,
         new.partitions > 1 and new.partitioner,
     )
-    if old.ladder != new.ladder or (new.ladder.counted and moved):
+    if old.nested_windows != new.nested_windows or (new.nested_windows.counted and moved):
         return "its windows hold other rows"
-    return "its panes begin at other rows" if old.ladder.pane_rows > 1 else None
+    return "its panes begin at other rows" if old.nested_windows.pane_rows > 1 else None
 
 
 def register(app: typer.Typer) -> None:

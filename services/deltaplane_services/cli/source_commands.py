@@ -45,7 +45,7 @@ def source_remove(
     force: Force = False,
 ) -> None:
     """Take out exactly what a source has put in, and accept nothing of it any more."""
-    _order(source, stream, reason, wait, force=force, barred=True)
+    _order(source, stream, reason, wait, force=force, removed=True)
 
 
 @source_app.command("admit")
@@ -58,10 +58,10 @@ def source_admit(
     force: Force = False,
 ) -> None:
     """Accept a removed source again, from the beginning of what its log still holds."""
-    _order(source, stream, reason, wait, force=force, barred=False)
+    _order(source, stream, reason, wait, force=force, removed=False)
 
 
-def _order(source: str, stream: StreamOptions, reason: str, wait_seconds: float, *, force: bool, barred: bool) -> None:
+def _order(source: str, stream: StreamOptions, reason: str, wait_seconds: float, *, force: bool, removed: bool) -> None:
     """Order sources out or in, and show what comes of it; refused for sources never heard of unless ``force``."""
     from deltaplane_services.operations.model_listing import model_if_any
     from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
@@ -71,12 +71,12 @@ def _order(source: str, stream: StreamOptions, reason: str, wait_seconds: float,
     check(settings, "operator")
     if not force:
         refuse_unheard_of(sources, model_if_any(settings), source)
-    _show(order_sources(settings, sources, barred=barred, reason=reason, wait_seconds=wait_seconds))
+    _show(order_sources(settings, sources, removed=removed, reason=reason, wait_seconds=wait_seconds))
 
 
 def _show(model: Model) -> None:
     for position in model.positions:
-        state = "removed" if position.barred else f"owner {position.owner or '–'}"
+        state = "removed" if position.removed else f"owner {position.owner or '–'}"
         echo(
             f"{position.source}: {state}, tile {position.sequence:,}, samples to {position.samples:,},"
             f" retirements to {position.retirements:,}"

@@ -80,12 +80,12 @@ def topics_trim(
     be filled from the log, and receipts of tiles before the margin no longer be verified.
     """
     from deltaplane.log.trimming import TrimMargin
-    from deltaplane_services.operations.trim import let_go, plan_trim
+    from deltaplane_services.operations.trim import apply_trims, plan_trim
 
     settings = stream.settings()
     check(settings, "trimmer")
     plan = plan_trim(settings, TrimMargin(margin_records, margin_share))
-    begins = {} if dry_run else let_go(settings, plan.trims)
+    begins = {} if dry_run else apply_trims(settings, plan.trims)
     if as_json:
         typer.echo(json_text(_as_json(plan, begins)))
     else:

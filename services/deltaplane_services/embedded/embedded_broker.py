@@ -41,8 +41,8 @@ class _Log:
         self._keys: set[bytes | None] = set()
         self._compacted_bytes = 0
 
-    def append(self, key: bytes | None, content: Content, log_time: int, meaning: object, headers: Headers) -> int:
-        record = Record(self.topic, self.partition, self.end, log_time, key, content, meaning, headers)
+    def append(self, key: bytes | None, content: Content, log_time: int, decoded: object, headers: Headers) -> int:
+        record = Record(self.topic, self.partition, self.end, log_time, key, content, decoded, headers)
         self._records.append(record)
         self.end += 1
         self.nbytes += record.nbytes
@@ -117,7 +117,7 @@ class EmbeddedBroker:
         """The offset of a record that is appended at ``log_time``, in milliseconds since the epoch."""
         log = self._logs[outgoing.topic, outgoing.partition]
         if self._keep_meaning:
-            return log.append(outgoing.key, outgoing.content, log_time, outgoing.meaning, outgoing.headers)
+            return log.append(outgoing.key, outgoing.content, log_time, outgoing.decoded, outgoing.headers)
         return log.append(outgoing.key, outgoing.value, log_time, None, outgoing.headers)
 
     def append_all(self, records: Iterable[Outgoing], log_time: int) -> None:

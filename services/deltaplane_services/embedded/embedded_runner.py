@@ -86,7 +86,7 @@ def take_source(
 ) -> WorkerProcessor:
     """A processor that has claimed a source, at time ``now``, and knows where to read on.
 
-    Raises :class:`SourceBarred`, :class:`DeltaGap`, :class:`LogReplaced` and :class:`OffsetOutOfRange`.
+    Raises :class:`SourceRemoved`, :class:`DeltaGap`, :class:`LogReplaced` and :class:`OffsetOutOfRange`.
     """
     processor = WorkerProcessor(definition, source, writer, topics)
     claimed_at = broker.append(processor.claim(), now)

@@ -12,7 +12,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.acceptance import Change, SourceHistory, judged, next_state, nothing_of
+from deltaplane_services.processors.acceptance import Change, SourceHistory, next_state, nothing_of, with_verdicts
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
 from deltaplane_services.processors.recovery import readable_checkpoint
@@ -41,7 +41,7 @@ WENT_BY_CONTENT = (
 
 def rows_went_by_content(definition: StreamDefinition, counts: Mapping[str, int]) -> bool:
     """Whether these counts of outcomes show retirements by content: without kept rows, no others take rows out."""
-    return not definition.ladder.keep_rows and counts.get(f"retirements {RetirementOutcome.RETIRED}", 0) > 0
+    return not definition.nested_windows.keep_rows and counts.get(f"retirements {RetirementOutcome.RETIRED}", 0) > 0
 
 
 def readable_checkpoints(settings: ServiceSettings, central: LogReader) -> list[Checkpoint]:
@@ -119,13 +119,15 @@ class AcceptedTiles:
                     sequence=position.sequence,
                     samples_position=position.samples,
                     retirements_position=position.retirements,
-                    barred=position.barred,
+                    removed=position.removed,
                 )
         log.follow([(DELTAS, partition, start) for partition, start in starts.items()])
 
     def poll(self) -> None:
         """Read what has come. Only positions are followed here, since the sum of the changes is not known."""
-        for _, change, verdict in judged(self._log.poll(POLL_RECORDS, 0.0), self._settings.definition, self._apply):
+        for _, change, verdict in with_verdicts(
+            self._log.poll(POLL_RECORDS, 0.0), self._settings.definition, self._apply
+        ):
             if verdict is Verdict.ACCEPTED and isinstance(change, Delta):
                 self._accepted.add((change.source, change.writer, change.tile.sequence))
 

@@ -11,7 +11,7 @@ from confluent_kafka import Message
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.log import record_of
 from deltaplane_services.kafka.log_errors import is_end, is_passing, raise_if_error
-from deltaplane_services.kafka.membership import NotAllowed, Party, refuse_fatal
+from deltaplane_services.kafka.membership import NotAllowed, Principal, refuse_fatal
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, once, stand_in
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 
@@ -45,7 +45,7 @@ class Poll:
     go_on: bool = False
     record_bytes: float | None = None
 
-    def add(self, message: Message, prefix: str, batch_ends: BatchEnds, party: Party) -> int:
+    def add(self, message: Message, prefix: str, batch_ends: BatchEnds, party: Principal) -> int:
         """The number of bytes of a message's value, after the message has been sorted in; 0 for an error.
 
         Raises an error that concerns the whole client.
@@ -75,7 +75,7 @@ class Poll:
         return 0
 
 
-def sorted_poll(messages: Sequence[Message], prefix: str, batch_ends: BatchEnds, party: Party) -> Poll:
+def sorted_poll(messages: Sequence[Message], prefix: str, batch_ends: BatchEnds, party: Principal) -> Poll:
     """The messages of one poll, by partition; ``prefix`` is the stream's name.
 
     Raises :class:`LogUnavailable` for an error that concerns more than one partition, and :class:`NotAllowed` and

@@ -14,7 +14,7 @@ from deltaplane.errors import DeltaGap, LogReplaced
 from deltaplane.log.delta import SourceState
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.assigned_source import AssignedSource
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
@@ -76,10 +76,10 @@ class Claims:
         before = accepted_state(self.definition, checkpoint, deltas, offset)
         return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
 
-    def take(self, processor: WorkerProcessor, model: Model | None) -> SourceAtWork:
+    def take(self, processor: WorkerProcessor, model: Model | None) -> AssignedSource:
         """A source that has been claimed for a new life, at the state that the log gives; its window is to be rebuilt.
 
-        ``model`` is the newest that is known. Raises :class:`SourceBarred` for a source that was removed,
+        ``model`` is the newest that is known. Raises :class:`SourceRemoved` for a source that was removed,
         :class:`LogReplaced` if its state is not of these logs, and :class:`DeltaGap` if they have lost what a rebuild
         needs.
         """
@@ -98,4 +98,4 @@ class Claims:
             *processor.position,
         )
         rebuild_to = accepted.samples_position, accepted.retirements_position
-        return SourceAtWork(processor, accepted.sequence, rebuild_to)
+        return AssignedSource(processor, accepted.sequence, rebuild_to)

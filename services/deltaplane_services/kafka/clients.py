@@ -22,9 +22,9 @@ from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.access import MERGERS, ROLES, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.kafka.membership import Party
+from deltaplane_services.kafka.membership import Principal
 from deltaplane_services.kafka.merger_loop import MergerClients
-from deltaplane_services.kafka.publishing import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, Publisher, nobody
+from deltaplane_services.kafka.publishing import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, Publisher, ignore_delivery
 from deltaplane_services.kafka.scorer_loop import ScorerClients
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients
@@ -62,7 +62,7 @@ def writer_name(settings: ServiceSettings) -> str:
     return f"{settings.knobs.instance or 'worker'}-{uuid.uuid4().hex[:12]}"
 
 
-def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Delivered = nobody) -> Publisher:
+def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Delivered = ignore_delivery) -> Publisher:
     """A publisher to one cluster. Raises :class:`DefinitionError` if librdkafka refuses its properties."""
     name, announced = settings.definition.name, announcement(settings.definition)
     properties = settings.producer_properties(cluster)
@@ -73,7 +73,7 @@ def sample_publisher(settings: ServiceSettings) -> Publisher:
     """A publisher of samples and retirements to the site's cluster. Raises as :func:`publisher` does."""
     name, announced = settings.definition.name, announcement(settings.definition)
     properties, most = settings.producer_properties("site"), MOST_UNACKNOWLEDGED_SAMPLES
-    return _made(lambda given: Publisher(given, name, nobody, most, announced), properties, "site")
+    return _made(lambda given: Publisher(given, name, ignore_delivery, most, announced), properties, "site")
 
 
 def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
@@ -94,7 +94,7 @@ def _unheard(error: KafkaError) -> None:
     """An error that is not logged."""
 
 
-def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> WorkerClients:
+def worker_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> WorkerClients:
     """The clients of a worker: samples and retirements come from the site's cluster, deltas go to the central one."""
     return WorkerClients(
         consumer=lambda: _member(settings, "site", WORKERS, settings.knobs.instance, {"enable.partition.eof": True}),
@@ -108,7 +108,7 @@ def worker_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
     )
 
 
-def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> MergerClients:
+def merger_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> MergerClients:
     """The clients of a merger, all on the central cluster.
 
     Its membership is never static, since a merger that is gone must not keep its place.
@@ -122,7 +122,7 @@ def merger_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) 
     )
 
 
-def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = nobody) -> ScorerClients:
+def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> ScorerClients:
     """The clients of a scorer, all on the central cluster."""
     return ScorerClients(
         consumer=lambda: _member(settings, "central", SCORERS, settings.knobs.instance, {"enable.partition.eof": True}),
@@ -140,8 +140,8 @@ def _member(
     return _made(Consumer, {**properties, **(more or {})}, cluster)
 
 
-def _party(settings: ServiceSettings, cluster: ClusterName, group: str) -> Party:
-    return Party.of(settings.consumer_properties(cluster, group_name(settings, group)))
+def _party(settings: ServiceSettings, cluster: ClusterName, group: str) -> Principal:
+    return Principal.of(settings.consumer_properties(cluster, group_name(settings, group)))
 
 
 def _made(make: Callable[[dict[str, Any]], Client], properties: Mapping[str, Any], cluster: ClusterName) -> Client:

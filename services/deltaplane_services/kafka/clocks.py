@@ -23,7 +23,7 @@ class ClockWarnings:
         self._clock = clock
         # Cause of a warning to (when it was last given, the count by then).
         self._said: dict[str, tuple[float, int]] = {}
-        shortest = definition.ladder.shortest_timed
+        shortest = definition.nested_windows.shortest_timed
         if shortest is not None and 2 * definition.max_skew_milliseconds > shortest.length:
             logger.warning(
                 "max_skew is %s and the shortest window %s: a single clock that is ahead ends that window early for all"
@@ -31,7 +31,7 @@ class ClockWarnings:
                 " deltaplane copy)",
                 span_text(definition.max_skew_milliseconds),
                 shortest,
-                span_text(definition.ladder.fitting_skew_milliseconds),
+                span_text(definition.nested_windows.fitting_skew_milliseconds),
             )
 
     def tell(self, sources: Iterable[WorkerProcessor]) -> None:

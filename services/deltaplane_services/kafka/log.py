@@ -22,7 +22,7 @@ from deltaplane_services.kafka.log_errors import (
     raise_if_error,
     text_of,
 )
-from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.kafka.silence import Listening, Silence
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, not_read, once, stand_in
 from deltaplane_services.processors.messages import Record
@@ -90,7 +90,7 @@ class LogReader:
         self._properties = {**properties, **own, "error_cb": self._note}
         self._consumer = Consumer(self._properties)
         self._prefix = prefix
-        self._party = Party.of(properties)
+        self._party = Principal.of(properties)
         self._begun: dict[tuple[str, int], int] = {}
         self._listening, self._looked_at = Listening(time.monotonic()), time.monotonic()
         self._alone_since: float | None = None
@@ -177,7 +177,7 @@ class LogReader:
             except KafkaException:
                 return
         if is_refusal(error):
-            raise self._party.may_not("Read", f"topic {topic}", error)
+            raise self._party.not_allowed("Read", f"topic {topic}", error)
 
     def read(self, topic: str, partition: int, start: int, stop: int) -> Iterator[Record]:
         """The records from ``start`` (or the beginning, if that is later) to before ``stop`` (or the end).

@@ -6,7 +6,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.client_errors import PASSING, Answer, codes
-from deltaplane_services.kafka.membership import ANYBODY, Party, is_refusal
+from deltaplane_services.kafka.membership import ANYBODY, Principal, is_refusal
 
 __all__ = [
     "REQUEST_TIMEOUT_SECONDS",
@@ -67,13 +67,15 @@ def is_passing(message: Message) -> bool:
     return error is not None and error.code() in PASSING
 
 
-def raise_if_error(message: Message, party: Party = ANYBODY) -> None:
+def raise_if_error(message: Message, party: Principal = ANYBODY) -> None:
     """Raise :class:`LogUnavailable` if a message is an error, and :class:`NotAllowed` if it is about missing rights."""
     error = message.error()
     if error is None:
         return
     if is_refusal(error):
-        raise party.may_not("Read", f"topic {message.topic()}" if message.topic() else f"group {party.group}", error)
+        raise party.not_allowed(
+            "Read", f"topic {message.topic()}" if message.topic() else f"group {party.group}", error
+        )
     raise LogUnavailable(
         f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); where the offset is out of range,"
         " retention has eaten records that are still needed"

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.client_errors import Answer, codes
 
-__all__ = ["ANYBODY", "REFUSALS", "MembershipLost", "NotAllowed", "Party", "is_refusal", "refuse_fatal"]
+__all__ = ["ANYBODY", "REFUSALS", "MembershipLost", "NotAllowed", "Principal", "is_refusal", "refuse_fatal"]
 
 REFUSALS = codes(Answer.ENDS_REFUSED)
 """The codes of the errors that say that a client has no right to something. The last of them is what a client gets that
@@ -30,14 +30,14 @@ class NotAllowed(DeltaplaneError):
 
 
 @dataclass(frozen=True)
-class Party:
+class Principal:
     """The principal of a client, as far as the client knows it, and its consumer group."""
 
     who: str = "this client"
     group: str = "(its own)"
 
     @classmethod
-    def of(cls, properties: Mapping[str, object]) -> Party:
+    def of(cls, properties: Mapping[str, object]) -> Principal:
         """The party of a client with these properties; only names are read from them, and no password."""
         group = str(properties.get("group.id", "(none)"))
         if user := properties.get("sasl.username"):
@@ -47,7 +47,7 @@ class Party:
                 return cls(f"the holder of {properties[name]}", group)
         return cls("this client, which gave no name,", group)
 
-    def may_not(self, operation: str, what: str, error: object = None) -> NotAllowed:
+    def not_allowed(self, operation: str, what: str, error: object = None) -> NotAllowed:
         """The error to raise if the brokers refuse an operation on ``what``."""
         said = f" ({error.name()})" if isinstance(error, KafkaError) else ""
         return NotAllowed(
@@ -56,7 +56,7 @@ class Party:
         )
 
 
-ANYBODY = Party()
+ANYBODY = Principal()
 
 
 def is_refusal(error: object) -> bool:
@@ -64,7 +64,7 @@ def is_refusal(error: object) -> bool:
     return isinstance(error, KafkaError) and error.code() in REFUSALS
 
 
-def refuse_fatal(errors: Iterable[object], party: Party = ANYBODY) -> None:
+def refuse_fatal(errors: Iterable[object], party: Principal = ANYBODY) -> None:
     """Raise :class:`MembershipLost` if after one of these errors the client can do nothing more.
 
     In a poll such an error comes once, is not marked as fatal, and may stand behind others. Raises :class:`NotAllowed`
@@ -74,7 +74,7 @@ def refuse_fatal(errors: Iterable[object], party: Party = ANYBODY) -> None:
         if not isinstance(error, KafkaError):
             continue
         if error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-            raise party.may_not("Read", f"group {party.group}", error)
+            raise party.not_allowed("Read", f"group {party.group}", error)
         if error.fatal() or error.name() == "_FATAL":
             raise MembershipLost(
                 f"kafka: {error.str()} ({error.name()}); this member cannot go on. If another process runs under the"

@@ -24,7 +24,7 @@ from deltaplane_services.kafka.following import ModelFollower, last_models, read
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.membership import ANYBODY, Principal
 from deltaplane_services.kafka.publishing import Publisher, Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
 from deltaplane_services.kafka.service_loop import ServiceLoop
@@ -52,7 +52,7 @@ class MergerClients:
     publisher: Callable[[], Publisher]
     reader: Callable[[], LogReader]
     watch: Callable[[], TopicWatch]
-    party: Party = ANYBODY
+    party: Principal = ANYBODY
 
 
 @dataclass(frozen=True)
@@ -230,7 +230,7 @@ class MergerService(ServiceLoop):
         self._publishers.then.publish(output.then, partial(self._checkpoint_answered, processor))
 
     def _checkpoint_answered(self, processor: MergerProcessor, record: Outgoing, *, fits: bool) -> None:
-        source, now = record.meaning, time.monotonic()
+        source, now = record.decoded, time.monotonic()
         assert isinstance(source, Source), "a checkpoint is of a source"
         if fits:
             self._aside.take(source, now)
@@ -298,7 +298,7 @@ class MergerService(ServiceLoop):
             joined=self._election.joined,
             has_place=self._has_place,
             caught_up=not self._ahead,
-            void_trials=0 if processor is None else processor.void_trials,
+            void_prequential_counts=0 if processor is None else processor.void_prequential_counts,
             ignored_watermarks=0 if processor is None else processor.ignored_watermarks,
         )
         self._watch.checkpoints(refused=len(self._aside.reasons))

@@ -18,7 +18,7 @@ from deltaplane_services.kafka.announcing import Announcements
 from deltaplane_services.kafka.log_errors import (
     REQUEST_TIMEOUT_SECONDS,
 )
-from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.processors.messages import Outgoing, Output
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "DeliveryFailed",
     "Publisher",
     "Publishers",
-    "nobody",
+    "ignore_delivery",
 ]
 
 Delivered = Callable[[str, float], None]
@@ -47,7 +47,7 @@ class Answered(Protocol):
         """Take note of the answer; called from the thread that publishes."""
 
 
-def nobody(topic: str, seconds: float) -> None:
+def ignore_delivery(topic: str, seconds: float) -> None:
     """Ignore an acknowledgement: the topic of a record, and the seconds since it was handed over."""
 
 
@@ -67,7 +67,7 @@ class Publisher:
         self,
         properties: Mapping[str, object],
         prefix: str,
-        on_delivered: Delivered = nobody,
+        on_delivered: Delivered = ignore_delivery,
         most_unacknowledged: int = MOST_UNACKNOWLEDGED,
         announcement: bytes = b"",
     ) -> None:
@@ -75,7 +75,7 @@ class Publisher:
         self._on_delivered = on_delivered
         self._prefix = prefix
         self._most_unacknowledged = most_unacknowledged
-        self._party = Party.of(properties)
+        self._party = Principal.of(properties)
         self._failure: DeltaplaneError | None = None
         self._names: dict[str, str] = {}
         self._announcements = Announcements(announcement)
@@ -132,7 +132,7 @@ class Publisher:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
-            if self._on_delivered is nobody:
+            if self._on_delivered is ignore_delivery:
                 return
             latency, topic = message.latency(), message.topic()
             if latency is not None and topic is not None:
@@ -142,7 +142,7 @@ class Publisher:
 
     def _fault(self, error: object, topic: str, partition: str) -> DeltaplaneError:
         if is_refusal(error):
-            return self._party.may_not("Write", f"topic {topic}", error)
+            return self._party.not_allowed("Write", f"topic {topic}", error)
         return DeliveryFailed(f"publish to {topic}-{partition}: {error}")
 
     def publish_and_wait(self, record: Outgoing) -> int:

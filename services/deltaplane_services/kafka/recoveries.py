@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.log_errors import LogUnavailable
-from deltaplane_services.kafka.membership import Party, refuse_fatal
+from deltaplane_services.kafka.membership import Principal, refuse_fatal
 from deltaplane_services.kafka.publishing import DeliveryFailed
 
 MAY_PASS = (DeliveryFailed, LogUnavailable, KafkaException)
@@ -36,7 +36,7 @@ class Recoveries:
 
     def __init__(
         self,
-        party: Party,
+        party: Principal,
         most: int = FAILURES_IN_A_ROW,
         *,
         shortest_seconds: float = 0.4,
@@ -48,7 +48,7 @@ class Recoveries:
         self._pauses, self._failed_at = (shortest_seconds, longest_seconds), -math.inf
 
     @classmethod
-    def of_worker(cls, party: Party) -> Recoveries:
+    def of_worker(cls, party: Principal) -> Recoveries:
         """The recoveries that a worker is allowed."""
         return cls(party, RECOVERIES_IN_A_ROW, shortest_seconds=0.2, longest_seconds=10.0, calm_seconds=CALM_SECONDS)
 

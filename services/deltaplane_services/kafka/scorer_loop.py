@@ -20,7 +20,7 @@ from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import ATTEMPT_SECONDS, LogReader, known_lags, record_of
 from deltaplane_services.kafka.log_errors import is_passing, raise_if_error
 from deltaplane_services.kafka.member import Member
-from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.membership import ANYBODY, Principal
 from deltaplane_services.kafka.publishing import Publisher, Publishers
 from deltaplane_services.kafka.recoveries import Recoveries
 from deltaplane_services.kafka.service_loop import ServiceLoop
@@ -48,7 +48,7 @@ class ScorerClients:
     publisher: Callable[[], Publisher]
     reader: Callable[[], LogReader]
     watch: Callable[[], TopicWatch]
-    party: Party = ANYBODY
+    party: Principal = ANYBODY
 
 
 class ScorerService(ServiceLoop):

@@ -21,7 +21,7 @@ from deltaplane_services.kafka.client_errors import PASSING
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log_errors import LogUnavailable
-from deltaplane_services.kafka.membership import NotAllowed, Party, is_refusal
+from deltaplane_services.kafka.membership import NotAllowed, Principal, is_refusal
 from deltaplane_services.kafka.topic_plans import topic_name
 from deltaplane_services.processors.messages import MODELS, TOPICS
 
@@ -60,7 +60,7 @@ def check_topics(
     if not wanted:
         return
     missing: list[str] = []
-    party = Party.of(settings.admin_properties(cluster))
+    party = Principal.of(settings.admin_properties(cluster))
     for topic, described in _Described(settings, cluster, wanted).topics.items():
         name = topic_name(settings.definition, topic)
         if described is None:

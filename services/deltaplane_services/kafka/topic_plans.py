@@ -246,7 +246,7 @@ def _rules(settings: ServiceSettings, topic: Topic) -> dict[str, Rule]:
             "LogAppendTime",
             risk="what is kept, and which dates are believed, would go by the clocks of clients",
             # Nothing is deleted by time if a topic is compacted, or kept without limit.
-            vital=vital and (topic.kept == "lag" or (topic.kept == "window" and definition.ladder.timed)),
+            vital=vital and (topic.kept == "lag" or (topic.kept == "window" and definition.nested_windows.timed)),
         ),
         "unclean.leader.election.enable": Rule(
             "false", risk="a broker without the newest records may lead, and what was counted be gone", vital=vital
@@ -294,9 +294,9 @@ def _enough_bytes(definition: StreamDefinition, topic: Topic) -> int:
 
 def _sample_segment_bytes(definition: StreamDefinition) -> int | None:
     """Bytes of one file of samples: an eighth of a partition's share of a count window; None for other windows."""
-    ladder = definition.ladder
-    rows = [window.length for window in ladder.windows if window.counted]
-    if len(rows) < len(ladder.windows):
+    nested_windows = definition.nested_windows
+    rows = [window.length for window in nested_windows.windows if window.counted]
+    if len(rows) < len(nested_windows.windows):
         return None
     row_bytes = 8 * len(definition.features) + ROW_BYTES_BESIDE
     share = max(rows) * row_bytes // definition.partitions // 8
@@ -310,7 +310,7 @@ def _retention_milliseconds(settings: ServiceSettings, topic: Topic) -> int | No
         return None
     if topic.kept != "window":
         return lag
-    longest = settings.definition.ladder.longest_milliseconds
+    longest = settings.definition.nested_windows.longest_milliseconds
     retention = None if longest is None else longest + settings.definition.max_skew_milliseconds + lag
     # To a log that counts milliseconds in int64, so many years are for ever.
     return None if retention is None or retention >= 2**62 else retention

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from confluent_kafka import Consumer
 
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.kafka.membership import ANYBODY, Party
+from deltaplane_services.kafka.membership import ANYBODY, Principal
 from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.kafka.topic_watch import TopicWatch
 
@@ -29,4 +29,4 @@ class WorkerClients:
     central_reader: Callable[[], LogReader]
     site_watch: Callable[[], TopicWatch]
     central_watch: Callable[[], TopicWatch]
-    party: Party = ANYBODY
+    party: Principal = ANYBODY

@@ -19,12 +19,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from deltaplane.errors import DeltaplaneError, LogReplaced, SourceBarred
+from deltaplane.errors import DeltaplaneError, LogReplaced, SourceRemoved
 from deltaplane.log.delta import Source
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.kafka.arrivals import Arrivals, sorted_poll
-from deltaplane_services.kafka.at_work import SourceAtWork
+from deltaplane_services.kafka.assigned_source import AssignedSource
 from deltaplane_services.kafka.claiming import Claims
 from deltaplane_services.kafka.clocks import ClockWarnings
 from deltaplane_services.kafka.following import ModelFollower
@@ -43,7 +43,7 @@ from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.observe.metrics import WorkerMetrics
 from deltaplane_services.processors.messages import DELTAS, RETIREMENTS, SAMPLES
 from deltaplane_services.processors.worker_processor import WorkerProcessor
-from deltaplane_services.system.arenas import give_back_what_is_free
+from deltaplane_services.system.arenas import trim_memory
 
 __all__ = ["BYTES_AT_ONCE", "REVOCATION_FLUSH_SECONDS", "SLEPT_SECONDS", "Worker"]
 
@@ -86,9 +86,9 @@ class Worker(ServiceLoop):
         self._clocks = ClockWarnings(definition)
         self._site, self._name, self._clients = site, name, clients
         self._lives = 0
-        self._sources: dict[int, SourceAtWork] = {}
+        self._sources: dict[int, AssignedSource] = {}
         self._waiting: list[int] = []
-        self._kept: dict[int, SourceAtWork] = {}
+        self._kept: dict[int, AssignedSource] = {}
         self._aside = SetAside[int]()
         self._central_watch = clients.central_watch()
         watches = clients.site_watch(), self._central_watch
@@ -169,7 +169,7 @@ class Worker(ServiceLoop):
         for partition in others:
             del self._kept[partition]
         if others:
-            give_back_what_is_free()
+            trim_memory()
 
     # Taking a source over --------------------------------------------------------------------------------------------
 
@@ -190,7 +190,7 @@ class Worker(ServiceLoop):
         processor = WorkerProcessor(self.definition, source, writer, self._topics.ids)
         self._work_on(partition, self._claims.take(processor, self._model))
 
-    def _work_on(self, partition: int, source: SourceAtWork) -> None:
+    def _work_on(self, partition: int, source: AssignedSource) -> None:
         self._show_model([source])
         self._sources[partition] = source
         self._waiting.remove(partition)
@@ -202,14 +202,14 @@ class Worker(ServiceLoop):
         self._sources.pop(partition, None)
         self._kept.pop(partition, None)
         self._waiting = sorted({*self._waiting, partition})
-        removed, passing = isinstance(fault, SourceBarred), isinstance(fault, LogUnavailable)
+        removed, passing = isinstance(fault, SourceRemoved), isinstance(fault, LogUnavailable)
         again = partition in self._aside.reasons
         pause = self._aside.put(partition, str(fault), time.monotonic(), passing=passing, removed=removed)
         log = logger.info if removed or again else logger.error
         source = Source(self._site, partition)
         log("source %s is set aside, the others go on; next try in %.0f s: %s", source, pause, fault)
         self._read_on()
-        give_back_what_is_free()
+        trim_memory()
 
     # Work ------------------------------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Worker(ServiceLoop):
             logger.exception("source %s/%d: this should not have happened; please report it", self._site, partition)
             self._put_aside(partition, fault)
 
-    def _work(self, source: SourceAtWork, came: Arrivals) -> None:
+    def _work(self, source: AssignedSource, came: Arrivals) -> None:
         """Process what came for a source, and publish its output. Raises errors of the source."""
         if came.fault is not None:
             raise came.fault
@@ -280,7 +280,7 @@ class Worker(ServiceLoop):
         if source.hold(samples, retirements):
             self._read_on()
 
-    def _end(self, source: SourceAtWork, topic: str) -> int | None:
+    def _end(self, source: AssignedSource, topic: str) -> int | None:
         """The end of a log, as far as the client knows it without asking; None if it does not."""
         place = TopicPartition(self._topic(topic), source.processor.source.partition)
         return end if (end := self._member.client.get_watermark_offsets(place, cached=True)[1]) >= 0 else None
@@ -312,7 +312,7 @@ class Worker(ServiceLoop):
                 places.append(place)
         self._member.client.assign(places)
 
-    def _places(self, source: SourceAtWork) -> dict[str, TopicPartition]:
+    def _places(self, source: AssignedSource) -> dict[str, TopicPartition]:
         """Topic to the place to read on from, without the topics that are held back."""
         partition, (samples, retirements) = source.processor.source.partition, source.processor.position
         return {
@@ -367,7 +367,7 @@ class Worker(ServiceLoop):
             logger.warning("partitions %s: another writer has claimed them after this one; claiming again", stolen)
             self._wait_for_claim(stolen)
 
-    def _show_model(self, sources: Iterable[SourceAtWork]) -> None:
+    def _show_model(self, sources: Iterable[AssignedSource]) -> None:
         """Show some sources the newest model, if there is one."""
         if self._models is not None and self._models.model is not None and self._models.newest is not None:
             for source in sources:

@@ -26,7 +26,7 @@ def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[
     shares = leaning.shares
     by_choice = shares.sum(axis=(0, 2)).tolist()
     by = {
-        "windows": ([str(window) for window in definition.ladder.windows], shares.sum(axis=(1, 2))),
+        "windows": ([str(window) for window in definition.nested_windows.windows], shares.sum(axis=(1, 2))),
         "cuts": (list(CUTS), shares.sum(axis=(0, 1))),
     }
     table = {name: dict(zip(names, values.tolist(), strict=True)) for name, (names, values) in by.items()}
@@ -67,7 +67,7 @@ def candidates_table(model: Model, definition: StreamDefinition) -> list[dict[st
                 rows.append(
                     {
                         "class": target,
-                        "window": str(definition.ladder.windows[window]),
+                        "window": str(definition.nested_windows.windows[window]),
                         **model.blend.choices[choice]._asdict(),
                         "cut": CUTS[cut],
                         "gmean": float(gmeans[window, choice, cut]),

@@ -25,10 +25,10 @@ from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, dated_checkpoint
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
-from deltaplane_services.processors.account import Account, Bygone, account_of_site
+from deltaplane_services.processors.account import LostRows, RecomputedSource, account_of_site
 from deltaplane_services.processors.messages import DELTAS, Record
 from deltaplane_services.processors.model_account import NothingToAudit, account_of_model
-from deltaplane_services.system.printable import sayable
+from deltaplane_services.system.printable import json_value
 
 __all__ = ["NOT_CHECKED", "Audit", "SourceAudit", "audit", "unprovable"]
 
@@ -49,7 +49,7 @@ class SourceAudit:
 
     position: SourcePosition
     rows: int
-    account: Account | None
+    account: RecomputedSource | None
     disagreements: tuple[str, ...] = ()
 
     @property
@@ -62,7 +62,7 @@ class SourceAudit:
         """In a few words."""
         if self.faults:
             return "; ".join(self.faults)
-        if self.position.barred:
+        if self.position.removed:
             return "removed"
         if self.account is None:
             return "of another site, taken from its deltas; run the audit there"
@@ -82,14 +82,14 @@ class SourceAudit:
     def as_json(self) -> dict[str, Any]:
         """In plain values."""
         account, position = self.account, self.position
-        tables: dict[str, Any] = sayable(
+        tables: dict[str, Any] = json_value(
             {
                 "source": str(position.source),
                 "rows": self.rows,
                 "samples": position.samples,
                 "retirements": position.retirements,
                 "tile": position.sequence,
-                "removed": position.barred,
+                "removed": position.removed,
                 "equal": None if account is None and not self.faults else not self.faults,
                 "faults": list(self.faults),
                 "proved_from": None
@@ -141,7 +141,7 @@ class Audit:
             "model": {"version": self.model.version, "digest": self.model.digest},
             "log_digest": self.digest,
             "sources": [source.as_json() for source in self.sources],
-            "planes": sayable(
+            "planes": json_value(
                 {
                     "equal": not self.proof.faults,
                     "faults": list(self.proof.faults),
@@ -149,7 +149,7 @@ class Audit:
                     "not_checked": list(self.not_checked),
                 }
             ),
-            "notes": sayable(list(self.notes)),
+            "notes": json_value(list(self.notes)),
         }
 
 
@@ -180,14 +180,14 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
             raise NothingToAudit(f"{definition.name}.models holds no model; has a merger run?")
         told = account_of_model(definition, model, newest, central, dated_checkpoints(settings, central))
         states = [told.states[position.source] for position in model.positions]
-        bygone = Bygone(newest.log_time, lambda: _any_orders(settings, central))
+        bygone = LostRows(newest.log_time, lambda: _any_orders(settings, central))
         accounts = account_of_site(definition, settings.site, states, _ClusterLog(site), bygone, asked)
         total = Statistics(definition.dimension)
         sources = []
         for position, state in zip(model.positions, states, strict=True):
             account = accounts.get(position.source)
             statistics = state.statistics if account is None else account.statistics
-            rows = sum(statistics.counts(definition.ladder.longest).values())
+            rows = sum(statistics.counts(definition.nested_windows.longest).values())
             faults = (*told.faults[position.source], *unprovable(definition, state, account))
             sources.append(SourceAudit(position, rows, account, faults))
             total = total + statistics
@@ -198,7 +198,7 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
         site.close()
 
 
-def unprovable(definition: StreamDefinition, state: SourceState, account: Account | None) -> tuple[str, ...]:
+def unprovable(definition: StreamDefinition, state: SourceState, account: RecomputedSource | None) -> tuple[str, ...]:
     """Why an account that has faults says nothing of its source, if that is so."""
     has_faults = account is not None and bool(account.faults)
     return (WENT_BY_CONTENT,) if has_faults and rows_went_by_content(definition, state.counts) else ()

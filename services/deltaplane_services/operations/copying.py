@@ -130,14 +130,14 @@ def _starts(
     for position in follower.model.positions:
         if position.source.site != settings.site:
             continue
-        if position.barred:
+        if position.removed:
             for topic in (SAMPLES, RETIREMENTS):
                 del starts[topic, position.source.partition]
             continue
         state = state_at(settings, central, checkpoints, position)
         _check_log_says_all(settings, state)
         rebuild, labels[position.source.partition] = state.rebuild, state.labels
-        if settings.definition.ladder.keep_rows:
+        if settings.definition.nested_windows.keep_rows:
             starts[SAMPLES, position.source.partition] = rebuild.window_from
         starts[RETIREMENTS, position.source.partition] = rebuild.retirements_window_from
     if whole_log:
@@ -166,7 +166,7 @@ def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place
         model = follower.model
         behind = False
         for position in () if model is None else model.positions:
-            if position.source.site == settings.site and not position.barred:
+            if position.source.site == settings.site and not position.removed:
                 at, partition = (position.samples, position.retirements), position.source.partition
                 if (SAMPLES, partition) not in ends:
                     # It had been removed, and was let in again meanwhile.

@@ -24,7 +24,7 @@ def facts_of(definition: StreamDefinition) -> dict[str, Any]:
     """Fingerprints, features, the first bytes of messages, topics and keys, and where ids go; as JSON has it."""
     data = definition.data_fingerprint.hex()
     written = _WRITTEN if definition.columns is None else {**_WRITTEN, **_WRITTEN_BY_NAME}
-    placed = {one: definition.partition_of(one) for one in EXAMPLE_IDS}
+    quantized = {one: definition.partition_of(one) for one in EXAMPLE_IDS}
     return {
         "stream": definition.name,
         "data_fingerprint": data,
@@ -35,7 +35,7 @@ def facts_of(definition: StreamDefinition) -> dict[str, Any]:
         "topics": {f"{definition.name}.{topic}": f"key: {_KEYS[topic]}, in UTF-8" for topic in _KEYS},
         "partitions": definition.partitions,
         "partitioner": definition.partitioner,
-        "partition_of_id": placed,
+        "partition_of_id": quantized,
         "settings": settings_of(definition),
         "data_fingerprint_text": canonical_json(definition.data_settings()),
     }

@@ -17,7 +17,7 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log import confusion
 from deltaplane.log.exported_model import model_tables
 from deltaplane.log.headline import headline, headline_name
-from deltaplane.log.merger import told_apart
+from deltaplane.log.merger import of_modelled_classes
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.settings import ServiceSettings
@@ -26,7 +26,7 @@ from deltaplane_services.kafka.clients import reader, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.processors.messages import MODELS
-from deltaplane_services.system.printable import plain, sayable
+from deltaplane_services.system.printable import json_value, plain
 
 __all__ = [
     "POLL_SECONDS",
@@ -79,7 +79,7 @@ def live_deviations(settings: ServiceSettings, model: Model) -> Floats:
     try:
         checkpoints, live = readable_checkpoints(settings, central), Statistics(definition.dimension)
         for position in model.positions:
-            if not position.barred:
+            if not position.removed:
                 live = live + state_at(settings, central, checkpoints, position).statistics
     finally:
         central.close()
@@ -88,7 +88,7 @@ def live_deviations(settings: ServiceSettings, model: Model) -> Floats:
             f"model {model.version}: checkpoints and deltas add up to other statistics than the model was made from;"
             " run deltaplane audit to learn why"
         )
-    grams = told_apart(live, definition).grams(definition.ladder.longest)
+    grams = of_modelled_classes(live, definition).grams(definition.nested_windows.longest)
     return deviations(grams.values(), definition.plane_grid)
 
 
@@ -123,7 +123,7 @@ def model_line(model: Model) -> str:
 def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
     """A model in plain values: all that it takes to predict with it elsewhere, and how it came about."""
     plane = model.plane
-    tables: dict[str, Any] = sayable(
+    tables: dict[str, Any] = json_value(
         {
             **model_tables(model, definition),
             "counts": dict(model.counts),

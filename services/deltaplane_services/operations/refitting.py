@@ -35,7 +35,7 @@ class RowsSeen:
 
     def add(self, rows: Floats) -> None:
         """Raw rows float64[n, d]."""
-        _, fits = self._definition.grid.place(np.where(np.isnan(rows), self._definition.grid.offsets, rows))
+        _, fits = self._definition.grid.quantize(np.where(np.isnan(rows), self._definition.grid.offsets, rows))
         inside, outside = rows[fits], rows[~fits]
         self.fit += len(inside)
         self.refused += len(outside)
@@ -77,10 +77,10 @@ def refitted_tables(tables: dict[str, Any], old: StreamDefinition, found: Refit,
         ratio = old.grid.steps / found.grid.steps
         centers = old.grid.offsets + old.grid.steps * np.array(old.feature_map.centers, dtype=np.float64)
         scales = np.clip(np.array(old.feature_map.scales) * ratio, SCALE_SMALLEST, SCALE_LARGEST)
-        placed = np.rint((centers - found.grid.offsets) / found.grid.steps)
+        quantized = np.rint((centers - found.grid.offsets) / found.grid.steps)
         changed["feature_map"] = {
             **tables["feature_map"],
-            "centers": [int(center) for center in placed.tolist()],
+            "centers": [int(center) for center in quantized.tolist()],
             "scales": scales.tolist(),
         }
     StreamDefinition.from_tables({key: value for key, value in changed.items() if key not in ("service", "kafka")})

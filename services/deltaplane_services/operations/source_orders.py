@@ -52,9 +52,9 @@ def refuse_unheard_of(sources: Sequence[Source], model: Model | None, named: str
 
 
 def order_sources(
-    settings: ServiceSettings, sources: Sequence[Source], *, barred: bool, reason: str, wait_seconds: float
+    settings: ServiceSettings, sources: Sequence[Source], *, removed: bool, reason: str, wait_seconds: float
 ) -> Model:
-    """Remove sources (``barred``) or admit them again; the first model that shows it.
+    """Remove sources (``removed``) or admit them again; the first model that shows it.
 
     Raises :class:`NotInModel` where none does in time.
     """
@@ -62,7 +62,7 @@ def order_sources(
     definition = settings.definition
     offsets = {}
     for source in sources:
-        value = write_source_order(SourceOrder(source, barred, reason, definition.stream_fingerprint))
+        value = write_source_order(SourceOrder(source, removed, reason, definition.stream_fingerprint))
         record = Outgoing(DELTAS, source.partition % definition.partitions, source_key(source), value)
         offsets[source] = out.publish_and_wait(record)
     for model in follow_models(settings, deadline_seconds=wait_seconds):

@@ -25,7 +25,7 @@ from confluent_kafka.admin import (
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.client_errors import PASSING
-from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.kafka.topic_plans import TopicPlan
 from deltaplane_services.operations.topic_administration import Administration, Finding, error_of
 
@@ -168,7 +168,7 @@ class TopicMaking:
         said = error.str()
         remedy = "mend that and repeat"
         if is_refusal(error):
-            who = Party.of(self._administration.properties).who
+            who = Principal.of(self._administration.properties).who
             remedy = (
                 f"{who} may not Create it: deltaplane topics acls --principal administrator=User:NAME prints what to"
                 " allow"

@@ -23,12 +23,22 @@ from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.accepted import readable_checkpoints
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.kafka.membership import Party, is_refusal
+from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.kafka.topic_plans import topic_name
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
-from deltaplane_services.system.background import again_and_again
+from deltaplane_services.system.background import repeat_in_background
 
-__all__ = ["ANSWER_SECONDS", "CannotTrim", "LogTrim", "Place", "TrimPlan", "Trimming", "let_go", "plan_trim", "trimmed"]
+__all__ = [
+    "ANSWER_SECONDS",
+    "CannotTrim",
+    "LogTrim",
+    "Place",
+    "TrimPlan",
+    "Trimming",
+    "apply_trims",
+    "plan_trim",
+    "trimmed",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +118,7 @@ def _trims(point: TrimPoint, spans: LogSpans) -> list[LogTrim]:
     ]
 
 
-def let_go(settings: ServiceSettings, trims: Sequence[LogTrim]) -> dict[Place, int]:
+def apply_trims(settings: ServiceSettings, trims: Sequence[LogTrim]) -> dict[Place, int]:
     """Have the brokers delete what can go; where each of these logs begins then.
 
     Raises :class:`NotAllowed` where that is not allowed, :class:`CannotTrim` for any other refusal; logs that come
@@ -133,7 +143,7 @@ def let_go(settings: ServiceSettings, trims: Sequence[LogTrim]) -> dict[Place, i
         except KafkaException as fault:
             error = fault.args[0] if fault.args else None
             if is_refusal(error):
-                raise Party.of(properties).may_not("Delete", f"records of topic {at.topic}", error) from None
+                raise Principal.of(properties).not_allowed("Delete", f"records of topic {at.topic}", error) from None
             said = error.str() if isinstance(error, KafkaError) else str(fault)
             raise CannotTrim(f"kafka: {at.topic}-{at.partition} cannot be trimmed to {at.offset}: {said}") from None
     return begins
@@ -149,10 +159,10 @@ def trimmed(
     ``tell`` hears what went, and where each log begins. A merger whose site has a cluster of its own leaves it to
     ``deltaplane topics trim`` there: it may not even reach it.
     """
-    knobs, ladder = settings.knobs, settings.definition.ladder
-    if not knobs.trim_seconds or ladder.endless or not settings.one_cluster:
+    knobs, nested_windows = settings.knobs, settings.definition.nested_windows
+    if not knobs.trim_seconds or nested_windows.endless or not settings.one_cluster:
         return contextlib.nullcontext()
-    return again_and_again("trim", knobs.trim_seconds, Trimming(settings, is_elected, tell).turn)
+    return repeat_in_background("trim", knobs.trim_seconds, Trimming(settings, is_elected, tell).turn)
 
 
 class Trimming:
@@ -190,7 +200,7 @@ class Trimming:
                 self._said[untouched.source] = untouched.reason
                 logger.info("source %s keeps its log: %s", untouched.source, untouched.reason)
         # An election that was lost meanwhile does no harm: what is needed no more is the same for whoever has it now.
-        begins = let_go(self._settings, trims)
+        begins = apply_trims(self._settings, trims)
         gone = {trim.place: trim.records for trim in trims if trim.place in begins}
         for (topic, partition), records in gone.items():
             begin = begins[topic, partition]

@@ -14,7 +14,7 @@ from deltaplane_services.definition_file.settings import Cluster, ServiceSetting
 from deltaplane_services.kafka.access import ROLES
 from deltaplane_services.kafka.topic_plans import TopicPlan, plan_topics, topic_name
 from deltaplane_services.operations.topic_administration import Administration, Finding, NotTold
-from deltaplane_services.system.background import again_and_again
+from deltaplane_services.system.background import repeat_in_background
 
 __all__ = ["ANSWER_SECONDS", "WATCH_SECONDS", "UnsafeSettings", "topics_watched"]
 
@@ -31,7 +31,7 @@ def topics_watched(
     settings: ServiceSettings, role: str, tell: Callable[[UnsafeSettings], None], seconds: float = WATCH_SECONDS
 ) -> contextlib.AbstractContextManager[None]:
     """Watch the topics that a role uses while a block runs, and ``tell`` what was found each time."""
-    return again_and_again("topics", seconds, _UnsafeTopics(settings, role, tell).look)
+    return repeat_in_background("topics", seconds, _UnsafeTopics(settings, role, tell).look)
 
 
 class _UnsafeTopics:

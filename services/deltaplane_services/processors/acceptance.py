@@ -16,13 +16,13 @@ from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState,
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.messages import Record, read_change
 
-__all__ = ["Change", "Fault", "Judged", "SourceHistory", "judged", "next_state", "nothing_of"]
+__all__ = ["Change", "Fault", "JudgedChange", "SourceHistory", "next_state", "nothing_of", "with_verdicts"]
 
 Change = Claim | Delta | SourceOrder
 Fault = WireError | DefinitionMismatch | StateMismatch
 
 
-class Judged(NamedTuple):
+class JudgedChange(NamedTuple):
     """A record of the deltas topic, the change decoded from it, and the verdict of the rule on that change."""
 
     record: Record
@@ -30,12 +30,12 @@ class Judged(NamedTuple):
     verdict: Verdict
 
 
-def judged(
+def with_verdicts(
     records: Iterable[Record],
     definition: StreamDefinition,
     rule: Callable[[Record, Change], Verdict | None],
     skipped: Callable[[Record, Fault], None] = lambda _record, _fault: None,
-) -> Iterator[Judged]:
+) -> Iterator[JudgedChange]:
     """The records that a reader takes, in order, each with the verdict of ``rule`` on it.
 
     ``rule`` returns None for a record that does not concern this reader. ``skipped`` is called with each record that no
@@ -49,7 +49,7 @@ def judged(
             skipped(record, fault)
             continue
         if verdict is not None:
-            yield Judged(record, change, verdict)
+            yield JudgedChange(record, change, verdict)
 
 
 def next_state(
@@ -79,9 +79,9 @@ class SourceHistory:
         self.state = state
         self._definition = definition
 
-    def follow(self, records: Iterable[Record]) -> Iterator[Judged]:
+    def follow(self, records: Iterable[Record]) -> Iterator[JudgedChange]:
         """The records of this source with their verdicts, each after ``state`` has moved on; others are left out."""
-        return judged(records, self._definition, self._apply)
+        return with_verdicts(records, self._definition, self._apply)
 
     def _apply(self, _record: Record, change: Change) -> Verdict | None:
         if change.source != self.state.source:

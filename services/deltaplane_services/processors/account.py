@@ -27,7 +27,7 @@ from deltaplane_services.processors.intake import Intake
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
-__all__ = ["Account", "Bygone", "SiteLog", "account_of", "account_of_site"]
+__all__ = ["LostRows", "RecomputedSource", "SiteLog", "account_of", "account_of_site"]
 
 
 class SiteLog(Protocol):
@@ -41,7 +41,7 @@ class SiteLog(Protocol):
 
 
 @dataclass(frozen=True)
-class Account:
+class RecomputedSource:
     """The state of a source as its logs give it, which begin at ``samples_from`` and ``retirements_from``.
 
     - ``newest``: the largest event time of its own rows, in milliseconds.
@@ -65,7 +65,7 @@ def account_of(
     log: SiteLog,
     asked: Collection[str] = (),
     most_watermark: int = limits.POSITION,
-) -> Account:
+) -> RecomputedSource:
     """The account of one source at the position of its ``accepted`` state.
 
     ``asked``: ids of which the account says whether they are live. ``most_watermark``: the largest event time that any
@@ -79,7 +79,7 @@ def account_of(
     else:
         reading.compare()
     partition = reading.processor.partition
-    return Account(
+    return RecomputedSource(
         statistics=partition.statistics,
         newest=reading.newest,
         samples_from=reading.begins[0],
@@ -112,8 +112,8 @@ class _Reading:
         self._labels: list[str] = []
         # The labels that a reading gave that began without labels from the deltas.
         self._labels_found: set[str] = set()
-        self._longest = definition.ladder.windows[definition.ladder.longest]
-        self._counts = definition.ladder.counted
+        self._longest = definition.nested_windows.windows[definition.nested_windows.longest]
+        self._counts = definition.nested_windows.counted
         share = self._longest.share(accepted.source.partition, definition.partitions)
         self._share = limits.POSITION if self._longest.endless else share
 
@@ -127,7 +127,7 @@ class _Reading:
         while self._must_begin_otherwise():
             self._read_samples(retirements_from)
         claimed = self.accepted.rebuild.watermark
-        if self.definition.ladder.timed:
+        if self.definition.nested_windows.timed:
             if claimed < self.newest:
                 self._fault("watermark", claimed, f"{self.newest}, the largest event time of its own rows")
             self.processor.hear(min(claimed, self.most_watermark))
@@ -151,8 +151,8 @@ class _Reading:
             self._gapless = self._gapless and batch[-1].offset + 1 == expected + len(batch)
             expected = batch[-1].offset + 1
             for made in self.processor.process(batch, []).then:
-                if isinstance(made.meaning, Delta):
-                    self._labels.extend(made.meaning.labels)
+                if isinstance(made.decoded, Delta):
+                    self._labels.extend(made.decoded.labels)
         self._gapless = self._gapless and expected >= self.accepted.samples_position
         self._whole = self._gapless and self.begins[0] == 0
         self.newest = self.processor.partition.watermark
@@ -168,7 +168,7 @@ class _Reading:
         if self.definition.classes.are_open and self._told_labels != told.labels != tuple(self._labels):
             self._told_labels, self._labels_found = told.labels, set(self._labels)
             return True
-        before = (told.rebuild.slots_to - self.processor.partition.slots) % self.definition.ladder.pane_rows
+        before = (told.rebuild.slots_to - self.processor.partition.slots) % self.definition.nested_windows.pane_rows
         if before and not self._slot:
             self._slot = before
             return True
@@ -179,7 +179,7 @@ class _Reading:
     def _check_bounds(self) -> None:
         """Add a fault unless the logs reach from where a rebuild must begin to where the deltas have read."""
         state, rebuild = self.accepted, self.accepted.rebuild
-        keeps = self.definition.ladder.keep_rows
+        keeps = self.definition.nested_windows.keep_rows
         if not keeps and max(self.begins):
             self.faults.append(
                 f"the log begins at samples {self.begins[0]} and retirements {self.begins[1]}, and a window over"
@@ -204,7 +204,7 @@ class _Reading:
     def _retirements_from(self) -> int:
         """The offset from which to read retirements: that of their log's beginning, unless a worker forgets some."""
         begin, end = self.begins[1], self.accepted.retirements_position
-        if end - begin <= limits.RETIRED_IDS or not self.definition.ladder.keep_rows:
+        if end - begin <= limits.RETIRED_IDS or not self.definition.nested_windows.keep_rows:
             return begin
         last: dict[str, int] = {}
         forgotten, since, told = 0, 0, self.accepted.rebuild.retirements_window_from
@@ -234,7 +234,7 @@ class _Reading:
         self._compare_sums()
         self._compare_slots()
         self._compare_labels()
-        if self.definition.ladder.keep_rows:
+        if self.definition.nested_windows.keep_rows:
             self._compare_window()
             self._compare_retirements()
 
@@ -260,7 +260,7 @@ class _Reading:
 
     def _in_rows(self) -> str:
         """The number of rows that the model has too many or too few in the longest window, by class, in words."""
-        longest = self.definition.ladder.longest
+        longest = self.definition.nested_windows.longest
         there, here = self.accepted.statistics.counts(longest), self.processor.partition.statistics.counts(longest)
         apart = {label: there.get(label, 0) - here.get(label, 0) for label in sorted(there.keys() | here.keys())}
         said = [f"{rows:+,} of {label!r}" for label, rows in apart.items() if rows]
@@ -276,7 +276,7 @@ class _Reading:
                 f"slots_to: deltas say {told} samples, of which the log has the last {found} only, and the window holds"
                 " more; its beginning is gone"
             )
-        elif self._counts and told > found and self.definition.ladder.pane_rows > 1:
+        elif self._counts and told > found and self.definition.nested_windows.pane_rows > 1:
             self.believed.append(f"that {told - found:,} samples are in the log no more (slots_to): panes end by that")
 
     def _compare_labels(self) -> None:
@@ -321,7 +321,7 @@ class _Reading:
 
 
 @dataclass(frozen=True)
-class Bygone:
+class LostRows:
     """What is known of rows that no log has any more, and that may have set a watermark.
 
     ``latest`` is when the newest model was appended, in milliseconds. ``any_orders`` returns whether sources have ever
@@ -337,9 +337,9 @@ def account_of_site(
     site: str,
     states: Sequence[SourceState],
     log: SiteLog,
-    bygone: Bygone,
+    bygone: LostRows,
     asked: Collection[str] = (),
-) -> dict[Source, Account]:
+) -> dict[Source, RecomputedSource]:
     """The accounts of all sources of one site that are not removed, at the positions of ``states``, those of all sites.
 
     Every watermark was set by a row of some source, and workers learn it from the models. So a watermark is a fault if
@@ -349,9 +349,9 @@ def account_of_site(
     have been removed or admitted, a watermark is believed if a row could have set it by the time of the newest model;
     the account says so.
     """
-    ours = [state for state in states if state.source.site == site and not state.barred]
+    ours = [state for state in states if state.source.site == site and not state.removed]
     accounts = {state.source: account_of(definition, state, log, asked) for state in ours}
-    if not definition.ladder.timed:
+    if not definition.nested_windows.timed:
         return accounts
     known = max((account.newest for account in accounts.values()), default=NO_WATERMARK)
     elsewhere = (state.rebuild.watermark for state in states if state.source.site != site)

@@ -140,7 +140,7 @@ class Intake:
                 refused.append(_refused(record, WRONG_PARTITION, reason, counts))
             else:
                 asked.append(one)
-                if not definition.ladder.keep_rows:
+                if not definition.nested_windows.keep_rows:
                     refused.append(_refused(record, NO_ROWS, f"retirement of {one.id!r}: {_WHY_NOT}", counts))
         return asked
 
@@ -156,7 +156,7 @@ class Intake:
         if len(rows):
             clock.log_time = int(rows.log_times[-1])
             # Rows are checked one by one only if the oldest is from so long ago, which is rare.
-            if self.definition.ladder.timed and int(rows.event_times.min()) < limits.PLAUSIBLE_AGE_MILLISECONDS:
+            if self.definition.nested_windows.timed and int(rows.event_times.min()) < limits.PLAUSIBLE_AGE_MILLISECONDS:
                 clock.like_seconds += int(np.count_nonzero(look_like_seconds(rows.event_times, rows.log_times)))
         if len(admitted):
             newest = int(admitted.event_times.max())
@@ -168,14 +168,14 @@ class Intake:
         by_name = self.definition.columns is not None
         for record in records:
             # Messages of single samples are gathered as long as the next has the same form. Only one form waits.
-            if record.meaning is None and singles.take(record.value, record.offset, record.log_time):
+            if record.decoded is None and singles.take(record.value, record.offset, record.log_time):
                 if by_name and len(named):
                     parts.append(named.samples())
                 continue
             if len(singles):
                 parts.append(singles.samples())
             try:
-                if record.meaning is None and named.take(record.value, record.offset, record.log_time):
+                if record.decoded is None and named.take(record.value, record.offset, record.log_time):
                     continue
                 if len(named):
                     parts.append(named.samples())

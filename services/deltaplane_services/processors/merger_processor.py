@@ -18,7 +18,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
-from deltaplane_services.processors.acceptance import Change, Fault, judged
+from deltaplane_services.processors.acceptance import Change, Fault, with_verdicts
 from deltaplane_services.processors.announced import OtherDefinitions
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
@@ -114,7 +114,7 @@ class MergerProcessor:
             kind = "impossible change" if isinstance(fault, StateMismatch) else kind
             letters.append(dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES))
 
-        for one in judged(self._unread(deltas), self.definition, self._apply, refuse):
+        for one in with_verdicts(self._unread(deltas), self.definition, self._apply, refuse):
             self.verdicts[one.verdict] += 1
         return Output(first=tuple(letters))
 
@@ -152,14 +152,14 @@ class MergerProcessor:
         return self.merger.ignored_watermarks
 
     @property
-    def void_trials(self) -> int:
+    def void_prequential_counts(self) -> int:
         """The number of deltas whose prequential counts were of candidates that this merger does not have."""
-        return self.merger.void_trials
+        return self.merger.void_prequential_counts
 
     @property
     def classes_left_out(self) -> int:
         """The number of live classes that are not modelled, since the model takes those with the most rows."""
-        live = self.merger.statistics.counts(self.definition.ladder.longest)
+        live = self.merger.statistics.counts(self.definition.nested_windows.longest)
         return 0 if self.model is None else max(0, len(live) - len(self.model.counts))
 
     def not_checkpointed(self, source: Source) -> None:

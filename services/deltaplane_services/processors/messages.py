@@ -111,7 +111,7 @@ class Record(NamedTuple):
 
     - ``topic``: without the stream's prefix.
     - ``log_time``: when it was appended, in milliseconds since the epoch.
-    - ``meaning``: what decoding ``value`` would give, if a broker in the same process has passed it on; else None.
+    - ``decoded``: what decoding ``value`` would give, if a broker in the same process has passed it on; else None.
     - ``headers``: those of a query; they are not read from other records.
     - ``announced``: the announcement of its writer's definition beside the record; None if there is none.
     """
@@ -122,7 +122,7 @@ class Record(NamedTuple):
     log_time: int
     key: bytes | None
     content: Content
-    meaning: object = None
+    decoded: object = None
     headers: Headers = ()
     announced: bytes | None = None
 
@@ -138,13 +138,13 @@ class Record(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """A record to be published; ``meaning`` is what ``value`` encodes, for readers in the same process."""
+    """A record to be published; ``decoded`` is what ``value`` encodes, for readers in the same process."""
 
     topic: str
     partition: int
     key: bytes | None
     content: Content
-    meaning: object = None
+    decoded: object = None
     headers: Headers = ()
 
     @property
@@ -163,20 +163,20 @@ class Output:
 
 def read_change(record: Record, dimensions: Dimensions) -> Claim | Delta | SourceOrder:
     """The change in a record of the deltas topic, with statistics of such dimensions. Raises :class:`WireError`."""
-    if isinstance(record.meaning, Delta):
-        return record.meaning
+    if isinstance(record.decoded, Delta):
+        return record.decoded
     return read_claim_or_delta(record.value, dimensions)
 
 
 def read_published_model(record: Record) -> Model:
     """The model in a record of the models topic. Raises :class:`WireError`."""
-    return record.meaning if isinstance(record.meaning, Model) else read_model(record.value)
+    return record.decoded if isinstance(record.decoded, Model) else read_model(record.value)
 
 
 def read_published_samples(record: Record, definition: StreamDefinition) -> Samples:
     """The rows in a record of the samples topic. Raises :class:`WireError` and :class:`DefinitionMismatch`."""
-    if isinstance(record.meaning, Samples):
-        return record.meaning.at(record.offset, record.log_time)
+    if isinstance(record.decoded, Samples):
+        return record.decoded.at(record.offset, record.log_time)
     features, fingerprint = len(definition.features), definition.data_fingerprint
     return read_samples(record.value, features, fingerprint, record.offset, record.log_time, columns=definition.columns)
 

@@ -15,12 +15,12 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.merger import Merger
 from deltaplane.log.model import Model, SourcePosition
-from deltaplane.log.model_proof import ModelProof, SourceTrials, position_faults, prove_model
+from deltaplane.log.model_proof import ModelProof, SourcePrequentialCounts, position_faults, prove_model
 from deltaplane.log.records import Checkpoint
-from deltaplane.solve.trials import Trials
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model
-from deltaplane_services.processors.acceptance import Change, judged, next_state
+from deltaplane_services.processors.acceptance import Change, next_state, with_verdicts
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 
 __all__ = [
@@ -73,7 +73,7 @@ class ModelAccount:
     - ``unproved``: what is taken from checkpoints unchecked, in words.
     - ``earlier``: the models before this one.
     - ``merger``: the audit's merger, at the positions of the model.
-    - ``trials``: the prequential counts of each source's deltas.
+    - ``prequential_counts``: the prequential counts of each source's deltas.
     """
 
     states: Mapping[Source, SourceState]
@@ -83,7 +83,7 @@ class ModelAccount:
     unproved: tuple[str, ...]
     earlier: tuple[Model, ...]
     merger: Merger
-    trials: Mapping[Source, SourceTrials]
+    prequential_counts: Mapping[Source, SourcePrequentialCounts]
 
     def prove(self, model: Model, rebuilt: Statistics, definition: StreamDefinition) -> ModelProof:
         """The comparison of a model with one solved anew.
@@ -92,7 +92,7 @@ class ModelAccount:
         """
         fits = rebuilt.digest(definition.data_fingerprint) == model.digest
         statistics = rebuilt if fits else self.merger.statistics
-        proof = prove_model(model, self.earlier, self.merger, self.trials, statistics, definition)
+        proof = prove_model(model, self.earlier, self.merger, self.prequential_counts, statistics, definition)
         return replace(proof, faults=(*self.left_out, *proof.faults), unproved=(*self.unproved, *proof.unproved))
 
 
@@ -159,9 +159,9 @@ class _Source:
     start: int = 0
     exact: bool = True
     state: SourceState | None = None
-    trials_from: int = 0
+    prequential_counts_from: int = 0
     begins: int = 0
-    trials: dict[int, tuple[Trials, int]] = field(default_factory=dict)
+    prequential_counts: dict[int, tuple[PrequentialCounts, int]] = field(default_factory=dict)
     # Tiles that the model does not contain; when and where the first of them was appended.
     behind: int = 0
     behind_from: int = 0
@@ -188,7 +188,7 @@ class _Reading:
         self._believed: dict[Source, DatedCheckpoint] = {}
         for source, one in self.of.items():
             told = [position.sequence for other in earlier for position in other.positions if position.source == source]
-            one.trials_from = min(told) if len(told) == len(earlier) > 0 else 0
+            one.prequential_counts_from = min(told) if len(told) == len(earlier) > 0 else 0
 
     # Where to begin --------------------------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class _Reading:
 
     def take(self, records: Iterable[Record]) -> None:
         """Put records of the deltas topic through the rule; what no reader takes is skipped."""
-        for _ in judged(records, self.definition, self._apply):
+        for _ in with_verdicts(records, self.definition, self._apply):
             pass
 
     def _apply(self, record: Record, change: Change) -> Verdict | None:
@@ -249,15 +249,15 @@ class _Reading:
             return None
         if one.contains(record.offset, self.merger.state(change.source).sequence):
             verdict = self.merger.apply(change, record.offset, record.log_time)
-            self._note_trials(one, change, verdict)
+            self._note_prequential_counts(one, change, verdict)
             return verdict
         return self._apply_behind(one, change, record)
 
-    def _note_trials(self, one: _Source, change: Change, verdict: Verdict) -> None:
-        if verdict is not Verdict.ACCEPTED or not isinstance(change, Delta) or change.trials is None:
+    def _note_prequential_counts(self, one: _Source, change: Change, verdict: Verdict) -> None:
+        if verdict is not Verdict.ACCEPTED or not isinstance(change, Delta) or change.prequential_counts is None:
             return
-        if change.tile.sequence >= one.trials_from:
-            one.trials[change.tile.sequence] = change.trials, change.scored_by
+        if change.tile.sequence >= one.prequential_counts_from:
+            one.prequential_counts[change.tile.sequence] = change.prequential_counts, change.scored_by
 
     def _apply_behind(self, one: _Source, change: Change, record: Record) -> Verdict:
         """The verdict on a record that the model does not contain, of which only positions are followed."""
@@ -298,8 +298,9 @@ class _Reading:
             unproved=tuple(unproved),
             earlier=self.earlier,
             merger=self.merger,
-            trials={
-                source: SourceTrials(max(one.begins, one.trials_from), one.trials) for source, one in contained.items()
+            prequential_counts={
+                source: SourcePrequentialCounts(max(one.begins, one.prequential_counts_from), one.prequential_counts)
+                for source, one in contained.items()
             },
         )
 

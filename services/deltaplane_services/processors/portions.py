@@ -27,7 +27,7 @@ def in_portions(
     begin, features = 0, 0
     for at, record in enumerate(samples if definition.columns is not None else ()):
         # Records passed on within this process have no bytes yet, and are not encoded only to be measured.
-        features += 0 if record.meaning is not None else named_features(record.value, definition.columns)
+        features += 0 if record.decoded is not None else named_features(record.value, definition.columns)
         if features >= limits.NAMED_FEATURES and at + 1 < len(samples):
             yield samples[begin : at + 1], ()
             begin, features = at + 1, 0

@@ -157,7 +157,7 @@ def admission_rules(definition: StreamDefinition) -> object:
     A ``max_skew`` that follows from the windows counts as one rule, whatever the windows are: a copy with another
     window is meant to have the same rows.
     """
-    classes, timed, skew = definition.classes, definition.ladder.timed, definition.max_skew_milliseconds
-    own_skew = skew if timed and skew != definition.ladder.fitting_skew_milliseconds else None
+    classes, timed, skew = definition.classes, definition.nested_windows.timed, definition.max_skew_milliseconds
+    own_skew = skew if timed and skew != definition.nested_windows.fitting_skew_milliseconds else None
     reach = definition.grid.range_bits
     return definition.data_fingerprint, classes.names, classes.positive, timed, own_skew, reach

@@ -162,9 +162,9 @@ class ScorerProcessor:
         )
         return self._outgoing(record, write_unanswered(unanswered), unanswered)
 
-    def _outgoing(self, record: Record, value: bytes, meaning: Prediction | Unanswered) -> Outgoing:
+    def _outgoing(self, record: Record, value: bytes, decoded: Prediction | Unanswered) -> Outgoing:
         key = answer_key(self.definition.name, record)
-        return Outgoing(PREDICTIONS, record.partition, key, value, meaning, _returned(record.headers))
+        return Outgoing(PREDICTIONS, record.partition, key, value, decoded, _returned(record.headers))
 
 
 def _text(key: bytes | None) -> str:

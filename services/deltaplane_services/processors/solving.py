@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from deltaplane.log.model import Model
 from deltaplane.solve.objectives import GMEAN, Objective
+from deltaplane.solve.prequential_counts import Choice
 from deltaplane.solve.solver_options import SolverOptions
-from deltaplane.solve.trials import Choice
 from deltaplane.stream.definition import StreamDefinition
 
 __all__ = ["DIGEST_CHARACTERS", "solver_changed", "solver_digest"]

@@ -15,14 +15,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deltaplane.arrays import Floats
-from deltaplane.errors import DeltaGap, LogReplaced, SourceBarred
+from deltaplane.errors import DeltaGap, LogReplaced, SourceRemoved
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import UNKNOWN_TOPICS, Claim, Delta, Rebuild, Source, SourceState, Tile, TopicIds
 from deltaplane.log.model import Model
 from deltaplane.log.record_order import check_order
 from deltaplane.log.records import Receipt
 from deltaplane.log.scoring import NoteScored, score
-from deltaplane.solve.trials import Trials
+from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
 from deltaplane.stream.sample import Refusal
@@ -110,11 +110,11 @@ class WorkerProcessor:
     def restore(self, accepted: SourceState, claimed_at: int = 0) -> ResumeFrom:
         """The offsets to read from, after beginning at the ``accepted`` state, that of the claim at ``claimed_at``.
 
-        Raises :class:`SourceBarred` if the source was removed from the stream, and :class:`LogReplaced` if the state
+        Raises :class:`SourceRemoved` if the source was removed from the stream, and :class:`LogReplaced` if the state
         was read from other topics than this life reads.
         """
-        if accepted.barred:
-            raise SourceBarred(
+        if accepted.removed:
+            raise SourceRemoved(
                 f"source {self.source}: it was removed from stream {self.definition.name!r}, nothing of it is accepted;"
                 f" stop this worker, or let the source in again with: deltaplane source admit {self.source}"
             )
@@ -136,7 +136,7 @@ class WorkerProcessor:
         rebuild = accepted.rebuild
         if accepted.sequence == 0:
             rebuild = Rebuild()
-        keeps = self.definition.ladder.keep_rows
+        keeps = self.definition.nested_windows.keep_rows
         samples = rebuild.memory_from if keeps else accepted.samples_position
         self._samples_position = samples
         self._retirements_position = rebuild.retirements_window_from
@@ -149,7 +149,7 @@ class WorkerProcessor:
         if self._refilling:
             return self.position
         samples, retirements = self._samples_covered, self._retirements_covered
-        if self.definition.ladder.keep_rows:
+        if self.definition.nested_windows.keep_rows:
             samples = min(self.partition.memory_from(samples), self.partition.window_from(samples))
         return samples, self.partition.retirements_window_from(retirements)
 
@@ -196,7 +196,7 @@ class WorkerProcessor:
         Raises :class:`DeltaGap` if rows inside the window, or retirements that must be remembered, are lost.
         """
         accepted = self._state()
-        needed = accepted.rebuild.window_from if self.definition.ladder.keep_rows else accepted.samples_position
+        needed = accepted.rebuild.window_from if self.definition.nested_windows.keep_rows else accepted.samples_position
         if accepted.begun and (samples > needed or retirements > accepted.rebuild.retirements_window_from):
             eaten = "live rows" if samples > needed else "retirements of ids that stay retired"
             raise DeltaGap(
@@ -241,7 +241,7 @@ class WorkerProcessor:
         if not newest and not model.replaces(self._model):
             return
         self._model = model
-        if not self.definition.ladder.timed:
+        if not self.definition.nested_windows.timed:
             self.hear(model.watermark)
             return
         watermark, ignored = model.believable_watermark(log_time, self.definition.max_skew_milliseconds)
@@ -278,7 +278,7 @@ class WorkerProcessor:
             yield self._step(*portion)
 
     def _step(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
-        expires = self.definition.ladder.timed and self._watermark > self._delta_watermark
+        expires = self.definition.nested_windows.timed and self._watermark > self._delta_watermark
         if not samples and not retirements and not expires:
             return Output()
         batch = self._intake.take(samples, retirements)
@@ -356,11 +356,11 @@ class WorkerProcessor:
         self,
         batch: Batch,
         step: Step,
-        quality: tuple[Confusion, Trials | None],
+        quality: tuple[Confusion, PrequentialCounts | None],
         samples: Sequence[Record],
         retirements: Sequence[Record],
     ) -> Output:
-        scores, trials = self._with_room(quality[0]), quality[1]
+        scores, prequential_counts = self._with_room(quality[0]), quality[1]
         samples_to = samples[-1].offset + 1 if samples else self._samples_covered
         retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_covered
         tile = Tile(self._sequence, self._samples_covered, samples_to, self._retirements_covered, retirements_to)
@@ -382,7 +382,7 @@ class WorkerProcessor:
             scores=scores,
             scored_by=self._model.version if self._model is not None and scores.counts else 0,
             counts=dict(batch.counts),
-            trials=trials,
+            prequential_counts=prequential_counts,
             labels=tuple(self._intake.labels)[self._labels_named :],
         )
         first = (*batch.letters, *late, *self._receipts(step, tile))

@@ -12,7 +12,7 @@ from deltaplane.columns.encoder import Cells, CodedCells, Encoder, read_column
 from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
 from deltaplane.columns.rules import NumberRule
 from deltaplane.errors import DefinitionError
-from deltaplane.exact.ordinary import Mark, likely_marks
+from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane_services.definition_file.definition_tables import lay_over, missing_values_of
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
@@ -31,7 +31,7 @@ class ColumnChoice:
     def __init__(self, options: ReplayOptions) -> None:
         self._options = options
         self.inferred: Inferred | None = None
-        self.marks: list[Mark] = []
+        self.marks: list[FillValue] = []
 
     @property
     def reader_options(self) -> ReaderOptions:
@@ -73,15 +73,15 @@ class ColumnChoice:
         return replace(options, tables=lay_over(options.tables, "columns", **encoder_table(self.inferred.encoder)))
 
 
-def _marks(encoder: Encoder, table: Mapping[str, Cells]) -> list[Mark]:
+def _marks(encoder: Encoder, table: Mapping[str, Cells]) -> list[FillValue]:
     """Likely marks of what is missing, looked for among numbers as the file has them, before a logarithm is taken."""
-    words, found = MissingWords(encoder.missing), list[Mark]()
+    words, found = MissingWords(encoder.missing), list[FillValue]()
     for rule in encoder.rules:
         if isinstance(rule, NumberRule):
             numbers, missing, faults = read_column(rule, table[rule.column], words)
             known = ~missing
             known[list(faults)] = False
-            found += likely_marks((rule.column,), numbers[known][:, None])
+            found += likely_fill_values((rule.column,), numbers[known][:, None])
     return found
 
 

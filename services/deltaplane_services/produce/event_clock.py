@@ -32,7 +32,7 @@ WITNESSES = 10
 def longest_step(definition: StreamDefinition) -> int:
     """How far ahead of all rows before it a row is believed without witnesses, in milliseconds."""
     skew = definition.max_skew_milliseconds
-    return limits.LONGEST_SKEW_MILLISECONDS if skew == definition.ladder.fitting_skew_milliseconds else skew
+    return limits.LONGEST_SKEW_MILLISECONDS if skew == definition.nested_windows.fitting_skew_milliseconds else skew
 
 
 def refuse_bogus_times(

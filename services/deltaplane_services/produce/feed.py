@@ -66,9 +66,9 @@ class Feed:
         self.line_offset = 0
         """The lines of earlier files, added to line numbers that serve as ids."""
         self._due: list[tuple[int, int, str]] = []
-        longest = definition.ladder.windows[definition.ladder.longest]
+        longest = definition.nested_windows.windows[definition.nested_windows.longest]
         latest = longest.length if longest.counted else LATEST_RETIREMENT_ROWS
-        self._latest = latest if len(definition.ladder.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
+        self._latest = latest if len(definition.nested_windows.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
 
     def publish(self, block: RowBlock) -> tuple[list[Outgoing], Published]:
         """(records of one chunk, what was published); retirements that are due come first."""

@@ -12,7 +12,7 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
 from deltaplane.stream.column_tables import encoder_of
-from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, ladder_of
+from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, nested_windows_of
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import strings, whole
 from deltaplane_services.definition_file.definition_tables import Tables, lay_over, missing_values_of
@@ -217,8 +217,8 @@ def _fitted(tables: Tables, first: Floats) -> Tables:
     if table.get("kind") != "auto":
         return lay_over(tables, "feature_map", **fit_feature_map(table, grid, first))
     partitions = whole(tables.get("partitions", 1), "partitions")
-    ladder = ladder_of(tables.get("window", {}), partitions, limits.WINDOWS)
-    return {**tables, "feature_map": fit_feature_map(table, grid, first, ladder)}
+    nested_windows = nested_windows_of(tables.get("window", {}), partitions, limits.WINDOWS)
+    return {**tables, "feature_map": fit_feature_map(table, grid, first, nested_windows)}
 
 
 def complete_definition(options: ReplayOptions, features: tuple[str, ...], first: Floats | None) -> StreamDefinition:
@@ -238,10 +238,10 @@ def complete_definition(options: ReplayOptions, features: tuple[str, ...], first
         needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
         tables = lay_over(tables, "window", keep_rows=needs_rows)
     definition = StreamDefinition.from_tables(tables)
-    span = definition.ladder.shortest_timed
+    span = definition.nested_windows.shortest_timed
     if span is not None and not options.input.get("time"):
         raise DefinitionError(f"window: {span} is a span of event time; say which column holds it with --time")
-    if options.retire_fraction and not definition.ladder.keep_rows:
+    if options.retire_fraction and not definition.nested_windows.keep_rows:
         raise DefinitionError(
             "retire-fraction: this definition keeps no rows (keep_rows = false); rows are retired by id"
         )

@@ -59,7 +59,7 @@ def produce(settings: ServiceSettings, options: ReplayOptions, within_seconds: f
         ahead = ReadAhead(_read(pipe, options), leave_seconds=None if pipe is None else LEAVE_SECONDS)
         arriving = _Arriving(ahead, pipe, lambda: interrupts.heard, rows.out.check)
         blocks: Iterator[RowBlock | None] = arriving.blocks(math.inf if pipe is None else within_seconds)
-        if settings.definition.ladder.timed and pipe is None:
+        if settings.definition.nested_windows.timed and pipe is None:
             # Rows of a pipe are new, and workers compare their times with the time of the log.
             of_file = (block for block in blocks if block is not None)
             blocks = refuse_bogus_times(of_file, longest_step(settings.definition))

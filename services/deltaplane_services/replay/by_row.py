@@ -44,7 +44,7 @@ def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str
     Ids of the file's own may come twice, and a retirement comes between two rows: then each row is a record. So it is
     where somebody watches the stream go by at a speed of its own.
     """
-    windows, automatic = definition.ladder.windows, definition.automatic
+    windows, automatic = definition.nested_windows.windows, definition.automatic
     several_c = automatic and len(windows) == 1
     found = {
         "ids of the file's own (leave out --id: line numbers are taken)": bool(options.input.get("id")),
@@ -53,8 +53,8 @@ def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str
         f"{definition.partitions} partitions (--partitions 1)": definition.partitions > 1,
         f"{len(windows)} windows (one, as in --window 20000 --C 1)": len(windows) > 1,
         "several choices of C or weighting (one of each, as in --C 1 --weighting inverse)": several_c,
-        "a window of time (--window with a number of rows, or all)": definition.ladder.timed,
-        "a window that slides by panes (pane 1)": len(windows) == 1 and definition.ladder.pane_rows > 1,
+        "a window of time (--window with a number of rows, or all)": definition.nested_windows.timed,
+        "a window that slides by panes (pane 1)": len(windows) == 1 and definition.nested_windows.pane_rows > 1,
         "a feature map (--feature-map none)": definition.feature_map.kind != "none",
     }
     return [what for what, there in found.items() if there]
@@ -117,8 +117,8 @@ class ByRowPipeline(EmbeddedPipeline):
         super().publish(records, now)
         for record in records:
             if record.topic == SAMPLES:
-                assert isinstance(record.meaning, Samples), "the feed says what its records mean"
-                admitted, _ = admit(record.meaning, self._definition, self._known)
+                assert isinstance(record.decoded, Samples), "the feed says what its records mean"
+                admitted, _ = admit(record.decoded, self._definition, self._known)
                 self._known += admitted.new_labels
                 alone = self._scores.rows_alone
                 self._scores.add(admitted)

@@ -131,7 +131,7 @@ def _overview(result: ReplayResult) -> Table:
     table.add_row("imbalance ratio", plain(f"{number(confusion.imbalance_ratio(model.counts), 2)}   ({classes})"))
     if behind := _behind_the_rest(result):
         table.add_row(plain(definition.classes.rest), plain(behind))
-    windows = ", ".join(map(str, definition.ladder.windows))
+    windows = ", ".join(map(str, definition.nested_windows.windows))
     table.add_row(
         "window", f"{windows}, {sum(model.counts.values()):,} rows live, {definition.partitions} partition(s)"
     )

@@ -128,7 +128,7 @@ class KafkaPipeline:
             position = reached.get(partition)
             if position is None or (position.samples if topic == SAMPLES else position.retirements) < end:
                 return False
-        timed = drained and self.definition.ladder.timed
+        timed = drained and self.definition.nested_windows.timed
         return not timed or all(position.watermark == model.watermark for position in reached.values())
 
     def dead_letters(self) -> list[DeadLetter]:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from deltaplane.arrays import Floats
 from deltaplane.exact.deviations import deviations
-from deltaplane.log.merger import told_apart
+from deltaplane.log.merger import of_modelled_classes
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
 from deltaplane.log.scoring import ScoredRows
@@ -87,8 +87,8 @@ class EmbeddedPipeline:
 
     def deviations(self) -> Floats | None:
         """From the statistics behind the newest model."""
-        live = told_apart(self._runner.merger.merger.statistics, self._definition)
-        return deviations(live.grams(self._definition.ladder.longest).values(), self._definition.plane_grid)
+        live = of_modelled_classes(self._runner.merger.merger.statistics, self._definition)
+        return deviations(live.grams(self._definition.nested_windows.longest).values(), self._definition.plane_grid)
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Append to the embedded broker's logs."""

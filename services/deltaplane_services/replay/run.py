@@ -22,7 +22,7 @@ from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.inference import Decision
 from deltaplane.errors import DeltaplaneError
-from deltaplane.exact.ordinary import Mark, likely_marks
+from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
 from deltaplane.log.prequential import Point, PrequentialSeries
@@ -89,7 +89,7 @@ class ReplayResult:
     refusals: Refusals
     thinned: int
     rounding_error: Floats | None
-    marks: list[Mark]
+    marks: list[FillValue]
     verification: Verification | None
     ended_early: str | None
     verdict: Verdict
@@ -166,7 +166,7 @@ def replay(
         blocks = chain(first, blocks)
         if saved is not None:
             saved.check(definition)
-        if definition.ladder.longest_milliseconds is not None:
+        if definition.nested_windows.longest_milliseconds is not None:
             clock = None if saved is None else saved.now
             blocks = refuse_bogus_times(blocks, longest_step(definition), clock)
         output = OutputFile(options.retired_ids, "retired-ids", PRIVATE) if options.retired_ids else None
@@ -220,9 +220,9 @@ def _first_labels(first: list[RowBlock]) -> list[str]:
     return [label for block in first for label in block.labels][: limits.GRID_FIT_ROWS]
 
 
-def _marks(definition: StreamDefinition, rows: Floats | None) -> list[Mark]:
+def _marks(definition: StreamDefinition, rows: Floats | None) -> list[FillValue]:
     """Likely marks of what is missing among the first rows float64[n, d]; of rows that rules have made, none."""
-    return [] if rows is None or definition.columns is not None else likely_marks(definition.features, rows)
+    return [] if rows is None or definition.columns is not None else likely_fill_values(definition.features, rows)
 
 
 def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
@@ -250,7 +250,7 @@ class _Run:
         self.options = options
         self.definition = feed.definition
         self.ended_early: str | None = None
-        self.marks: list[Mark] = []
+        self.marks: list[FillValue] = []
         self.chose_positive = False
         self._reader = reader
         self._on_progress = on_progress

@@ -19,7 +19,7 @@ from deltaplane_services.observe.blend_tables import blend_shares, candidates_ta
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.replay.run import ReplayResult
 from deltaplane_services.system.output_files import write_text
-from deltaplane_services.system.printable import json_text, sayable
+from deltaplane_services.system.printable import json_text, json_value
 
 __all__ = ["LABELS_TOLD", "SPANS_LATELY", "as_json", "definition_text", "plain_summary", "positive_class", "write_json"]
 
@@ -49,7 +49,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "positive": positive,
         "positive_chosen": positive is not None and definition.classes.positive is None,
         "labels": dict(list(result.labels.items())[:LABELS_TOLD]),
-        "window": [str(window) for window in definition.ladder.windows],
+        "window": [str(window) for window in definition.nested_windows.windows],
         "window_rows": sum(model.counts.values()),
         "scored": result.verdict.scored,
         "not_scored": dict(result.verdict.not_scored),
@@ -224,7 +224,7 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
 
 def plain_summary(result: ReplayResult) -> dict[str, Any]:
     """The summary as it stands in JSON: numbers that JSON cannot say are null."""
-    return {key: sayable(value) for key, value in as_json(result).items()}
+    return {key: json_value(value) for key, value in as_json(result).items()}
 
 
 def write_json(result: ReplayResult, to: str) -> None:

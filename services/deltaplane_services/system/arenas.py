@@ -12,7 +12,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 
-__all__ = ["ARENAS", "give_back_what_is_free", "keep_few_arenas"]
+__all__ = ["ARENAS", "keep_few_arenas", "trim_memory"]
 
 _M_ARENA_MAX = -8
 """The option's number in glibc's malloc.h."""
@@ -29,7 +29,7 @@ def keep_few_arenas() -> bool:
     return mallopt is not None and bool(mallopt(_M_ARENA_MAX, ARENAS))
 
 
-def give_back_what_is_free() -> bool:
+def trim_memory() -> bool:
     """Whether all unused pages have been given back to the system; False if the C library cannot do that."""
     malloc_trim = _of_glibc("malloc_trim")
     if malloc_trim is None:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 
 from deltaplane.errors import DeltaplaneError
 
-__all__ = ["LEAVE_SECONDS", "again_and_again"]
+__all__ = ["LEAVE_SECONDS", "repeat_in_background"]
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ LEAVE_SECONDS = 2.0
 
 
 @contextlib.contextmanager
-def again_and_again(name: str, seconds: float, job: Callable[[], None]) -> Iterator[None]:
+def repeat_in_background(name: str, seconds: float, job: Callable[[], None]) -> Iterator[None]:
     """Run a job at once, and again ``seconds`` after each end of it, until the block ends.
 
     Errors of the job are logged, and it is run again all the same; the same message is logged only once in a row.

@@ -17,7 +17,7 @@ from typing import Any
 
 import typer
 
-__all__ = ["STRANGE", "PlainFormatter", "echo", "json_text", "plain", "sayable"]
+__all__ = ["STRANGE", "PlainFormatter", "echo", "json_text", "json_value", "plain"]
 
 STRANGE = "\N{REPLACEMENT CHARACTER}"
 
@@ -34,13 +34,13 @@ def echo(line: str, color: str | None = None, *, err: bool = False) -> None:
     typer.secho(plain(line), fg=color, err=err)
 
 
-def sayable(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """The value with None for numbers that JSON does not have (NaN, infinite), as readers of JSON expect."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): sayable(item) for key, item in value.items()}
-    return [sayable(item) for item in value] if isinstance(value, list | tuple) else value
+        return {str(key): json_value(item) for key, item in value.items()}
+    return [json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def json_text(value: Any) -> str:

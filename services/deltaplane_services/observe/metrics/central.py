@@ -43,7 +43,7 @@ class MergerMetrics(ServiceMetrics):
         self._elected = False
         self._faults: list[str] = []
         self._verdicts: Mapping[Verdict, int] = {}
-        self._void_trials = self._refused_checkpoints = 0
+        self._void_prequential_counts = self._refused_checkpoints = 0
         self._solver = solver_digest(definition)
         self._solving = histogram(metric_names.SOLVE_SECONDS)
         self._solving.labels(self._stream)
@@ -55,7 +55,7 @@ class MergerMetrics(ServiceMetrics):
         joined: bool,
         has_place: bool,
         caught_up: bool = True,
-        void_trials: int = 0,
+        void_prequential_counts: int = 0,
         ignored_watermarks: int = 0,
     ) -> None:
         """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
@@ -63,7 +63,7 @@ class MergerMetrics(ServiceMetrics):
         # One that is elected anew counts from the beginning.
         self.took(max(0, sum((verdicts or {}).values()) - sum(self._verdicts.values())))
         self._verdicts = dict(verdicts or {})
-        self._void_trials = void_trials
+        self._void_prequential_counts = void_prequential_counts
         self._ignored_watermarks = max(self._ignored_watermarks, ignored_watermarks)
         self.stream.hidden = not self._elected
         readiness = self._readiness(joined=joined, has_place=has_place, caught_up=caught_up)
@@ -118,7 +118,7 @@ class MergerMetrics(ServiceMetrics):
         yield single(metric_names.ELECTED, self._stream, float(self._elected))
         counts = {metric_names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
         yield family(metric_names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))
-        yield single(metric_names.VOID_TRIALS, self._stream, float(self._void_trials))
+        yield single(metric_names.VOID_TRIALS, self._stream, float(self._void_prequential_counts))
         yield single(metric_names.REFUSED_CHECKPOINTS, self._stream, float(self._refused_checkpoints))
         yield family(metric_names.SOLVER, self._stream, [((self._solver,), 1.0)])
         yield from self._solving.collect()
@@ -157,7 +157,7 @@ class ScorerMetrics(ServiceMetrics):
 
     def answered(self, output: Output) -> None:
         """Queries were answered."""
-        answered = sum(isinstance(one.meaning, Prediction) for one in output.then)
+        answered = sum(isinstance(one.decoded, Prediction) for one in output.then)
         self._predictions += answered
         self.took(answered)
         self.published(output.first)

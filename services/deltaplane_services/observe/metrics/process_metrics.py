@@ -188,8 +188,8 @@ class ServiceMetrics:
 
 def _letter(record: Outgoing) -> DeadLetter | None:
     """The dead letter that a record is, or None where it is none."""
-    if isinstance(record.meaning, DeadLetter):
-        return record.meaning
+    if isinstance(record.decoded, DeadLetter):
+        return record.decoded
     try:
         return read_dead_letter(record.value)
     except DeltaplaneError:

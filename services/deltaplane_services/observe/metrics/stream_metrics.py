@@ -149,7 +149,7 @@ class StreamView:
         yield family(metric_names.WINDOW_SAMPLES, stream, (((label,), float(count)) for label, count in live.items()))
         yield single(metric_names.IMBALANCE, stream, imbalance_ratio(model.counts))
         yield single(metric_names.RETIREMENTS_WAITING, stream, max(0, still_waiting(model.totals)))
-        sources = [((p.source.site, str(p.source.partition)), float(p.barred)) for p in model.positions]
+        sources = [((p.source.site, str(p.source.partition)), float(p.removed)) for p in model.positions]
         yield family(metric_names.BARRED, stream, sources)
 
     def _plane(self, seen: _Seen) -> Iterator[Family]:

@@ -130,10 +130,10 @@ class WorkerMetrics(ServiceMetrics):
         """A source made this output of these samples; its delta, if there is one, has this number."""
         self.published(output.first)
         deltas = [record for record in output.then if record.topic == DELTAS]
-        self.took(sum(_taken(record.meaning) for record in deltas))
+        self.took(sum(_taken(record.decoded) for record in deltas))
         for record in deltas:
-            if isinstance(record.meaning, Delta):
-                self.without_letter(without_letter(record.meaning.counts))
+            if isinstance(record.decoded, Delta):
+                self.without_letter(without_letter(record.decoded.counts))
             self._delta_bytes.labels(self._stream).observe(len(record.value or b""))
         if deltas and samples:
             published = self._published.get(processor.source)
@@ -167,7 +167,7 @@ class WorkerMetrics(ServiceMetrics):
         yield family(metric_names.ROWS_HELD, stream, rows)
         ahead = [((self._site, str(partition)), seconds) for partition, seconds in held.ahead.items()]
         yield family(metric_names.EVENT_TIME_AHEAD, stream, ahead)
-        timed = self._definition.ladder.timed
+        timed = self._definition.nested_windows.timed
         yield single(
             metric_names.MAX_SKEW, stream, self._definition.max_skew_milliseconds / 1000.0 if timed else math.inf
         )

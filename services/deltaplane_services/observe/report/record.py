@@ -265,7 +265,7 @@ class _Fields:
 
     def __init__(self, name: str, place: str, value: Any) -> None:
         self.name = name
-        self.place = place
+        self.quantize = place
         if not isinstance(value, dict):
             raise ReportError(
                 f"{name}: {place or 'top'}: expected an object, got {_shown(value)};"
@@ -276,7 +276,7 @@ class _Fields:
     def wrong(self, key: str, expected: str, got: Any) -> ReportError:
         """What to raise where a value is not what was expected."""
         return ReportError(
-            f"{self.name}: {self.place}{key}: expected {expected}, got {_shown(got)};"
+            f"{self.name}: {self.quantize}{key}: expected {expected}, got {_shown(got)};"
             " give a file that replay --json of this version has written"
         )
 
@@ -312,11 +312,11 @@ class _Fields:
     def part(self, key: str) -> _Fields:
         """An object; null is an empty one."""
         value = self._get(key, "an object", lambda value: value is None or isinstance(value, dict))
-        return _Fields(self.name, f"{self.place}{key}.", value or {})
+        return _Fields(self.name, f"{self.quantize}{key}.", value or {})
 
     def parts(self, key: str) -> list[_Fields]:
         """A list of objects."""
-        return [_Fields(self.name, f"{self.place}{key}[{at}].", item) for at, item in enumerate(self.items(key))]
+        return [_Fields(self.name, f"{self.quantize}{key}[{at}].", item) for at, item in enumerate(self.items(key))]
 
     def table(self, key: str, take: Callable[[_Fields, str], V]) -> dict[str, V]:
         """An object whose values are all of one type; null is an empty one."""

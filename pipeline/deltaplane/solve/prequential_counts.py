@@ -11,7 +11,7 @@ import numpy as np
 from deltaplane.arrays import Int64s
 from deltaplane.solve.solver_options import SolverOptions
 
-__all__ = ["Choice", "Trials"]
+__all__ = ["Choice", "PrequentialCounts"]
 
 
 class Choice(NamedTuple):
@@ -31,7 +31,7 @@ class Choice(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Trials:
+class PrequentialCounts:
     """What every candidate made of some samples that it had not learned. A value that adds.
 
     Class label to counts: of the candidates for that class against the rest, ``hits`` int64[w, c, 2 cuts, 2 sides] and
@@ -54,14 +54,14 @@ class Trials:
             and all(len(scores) == planes for scores in self.scores.values())
         )
 
-    def __add__(self, other: Trials) -> Trials:
+    def __add__(self, other: PrequentialCounts) -> PrequentialCounts:
         assert self.choices == other.choices, "trials of other candidates were added"
-        return Trials(
+        return PrequentialCounts(
             self.choices, _sum(self.hits, other.hits), _sum(self.rows, other.rows), _sum(self.scores, other.scores)
         )
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Trials):
+        if not isinstance(other, PrequentialCounts):
             return NotImplemented
         return self.choices == other.choices and all(
             mine.keys() == theirs.keys() and all(np.array_equal(mine[label], theirs[label]) for label in mine)

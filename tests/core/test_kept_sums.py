@@ -11,7 +11,7 @@ from deltaplane import limits
 from deltaplane.exact.statistics import moments_by_class
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement
-from deltaplane.window.kept_sums import KnownSums, Sums
+from deltaplane.window.kept_sums import KeptSums, Sums
 from deltaplane.window.partition import Partition
 from strategies_streams import Row, admitted, definition_of
 
@@ -38,8 +38,8 @@ class Rows:
     def product(self, first: int, until: int) -> Sums:
         slots = [slot for slot in range(first, until) if slot not in self.dead]
         self.multiplied += len(slots)
-        placed = np.array([[self.values[slot]] for slot in slots], dtype=np.int32).reshape(len(slots), 1)
-        return moments_by_class(placed, np.array([self.codes[slot] for slot in slots], dtype=np.int32), LABELS)
+        quantized = np.array([[self.values[slot]] for slot in slots], dtype=np.int32).reshape(len(slots), 1)
+        return moments_by_class(quantized, np.array([self.codes[slot] for slot in slots], dtype=np.int32), LABELS)
 
 
 @given(st.data(), st.sampled_from([0.0, 30.0, 100.0, ROOMY]), st.integers(1, 5))
@@ -47,8 +47,8 @@ def test_whatever_is_asked_and_forgotten_on_the_way_the_sums_are_those_formed_an
     data: st.DataObject, share: float, windows: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "KNOWN_SUMS_SHARE", share)
-        rows, known, held = Rows(), KnownSums(1, windows), 0
+        patch.setattr(limits, "KEPT_SUMS_SHARE", share)
+        rows, known, held = Rows(), KeptSums(1, windows), 0
         for _ in range(data.draw(st.integers(1, 12))):
             codes = data.draw(st.lists(st.integers(0, 1), max_size=12))
             span = rows.add(codes)
@@ -64,11 +64,11 @@ def test_whatever_is_asked_and_forgotten_on_the_way_the_sums_are_those_formed_an
             last = data.draw(slots)
             assert known.between(held, last, rows.product, last=True) == rows.product(held, last)
             held = last
-            known.let_go(held)
+            known.forget_below(held)
 
 
 def test_what_leaves_in_the_batches_in_which_it_came_is_multiplied_no_more() -> None:
-    rows, known = Rows(), KnownSums(100, 1)
+    rows, known = Rows(), KeptSums(100, 1)
     for _ in range(10):
         first, until = rows.add([0, 1] * 50)
         known.keep(first, until, rows.product(first, until))
@@ -80,7 +80,7 @@ def test_what_leaves_in_the_batches_in_which_it_came_is_multiplied_no_more() -> 
 
 
 def test_of_a_batch_that_leaves_in_parts_less_is_multiplied_than_leaves_and_the_rest_is_the_difference() -> None:
-    rows, known = Rows(), KnownSums(100, 1)
+    rows, known = Rows(), KeptSums(100, 1)
     known.keep(*rows.add([0, 1] * 500), rows.product(0, 1000))
     spans = ((0, 300), (300, 900), (900, 1000))
     anew = [rows.product(first, until) for first, until in spans]
@@ -91,7 +91,7 @@ def test_of_a_batch_that_leaves_in_parts_less_is_multiplied_than_leaves_and_the_
 
 
 def test_windows_that_cut_batches_at_the_same_places_share_the_pieces() -> None:
-    rows, known = Rows(), KnownSums(100, 3)
+    rows, known = Rows(), KeptSums(100, 3)
     known.keep(*rows.add([0, 1] * 500), rows.product(0, 1000))
     known.keep(*rows.add([0, 1] * 500), rows.product(1000, 2000))
     rows.multiplied = 0
@@ -102,7 +102,7 @@ def test_windows_that_cut_batches_at_the_same_places_share_the_pieces() -> None:
 
 
 def test_sums_that_take_much_beside_their_rows_are_not_kept() -> None:
-    rows, known = Rows(), KnownSums(1, 1)
+    rows, known = Rows(), KeptSums(1, 1)
     known.keep(*rows.add([0, 1] * 50), rows.product(0, 100))
     assert len(known) == 0
 
@@ -112,7 +112,7 @@ def test_a_partition_forgets_the_sums_of_rows_that_it_holds_no_more(
     window: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "EXPIRED_ROWS_REMEMBERED", 10)
-    monkeypatch.setattr(limits, "KNOWN_SUMS_SHARE", ROOMY)
+    monkeypatch.setattr(limits, "KEPT_SUMS_SHARE", ROOMY)
     definition = definition_of(window)
     partition = Partition(definition, 0)
     for batch in range(30):

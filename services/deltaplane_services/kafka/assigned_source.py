@@ -23,11 +23,11 @@ from deltaplane_services.kafka.unpacking import not_read
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
-__all__ = ["SourceAtWork"]
+__all__ = ["AssignedSource"]
 
 
 @dataclass
-class SourceAtWork:
+class AssignedSource:
     """The state of one source that a worker works on.
 
     - ``next_tile``: the sequence of the delta that it publishes next.
