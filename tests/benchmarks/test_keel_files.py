@@ -95,7 +95,7 @@ def test_a_class_that_no_shuffle_tests_leaves_a_reason_and_no_figure() -> None:
     assert math.isnan(silent.ours)
     assert math.isnan(silent.difference)
     assert silent.shuffles == 0
-    assert f"seed {seeds[0]}: some class was in no row that both predicted" in silent.said
+    assert f"seed {seeds[0]}: the figures say nothing of the class 'one'" in silent.said
 
 
 def test_the_table_ends_with_means_and_with_how_many_are_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
