@@ -110,6 +110,10 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             ", ".join(KINDS_OF_OBJECTIVE.values()),
             "What planes are weighed and cut for, with your numbers ([how](../how-to/choose-what-to-optimise.md)).",
         ),
+        "calibrate": (
+            "true, false",
+            "Whether scores are counted, so that answers have probabilities ([how](../how-to/scores.md)).",
+        ),
     },
     "input": {
         "label": ("text", "Column with the class."),
@@ -168,6 +172,7 @@ _CHOSEN = {
     ("window", "length"): "auto",
     ("solver", "C"): "auto",
     ("solver", "objective"): "gmean",
+    ("solver", "calibrate"): True,
     ("window", "max"): 102_400,
 }
 _NOT_GIVEN = {("features", "names"), ("grid", "steps"), ("grid", "offsets"), ("", "max_skew"), ("solver", "weighting")}

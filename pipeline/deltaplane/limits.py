@@ -113,6 +113,10 @@ CLASSES = 1024
 """Classes of a stream. Each has its own Gram matrix, in every window. Where classes are open, a partition admits so
 many labels or, if that is fewer, as many as fit a message."""
 
+CALIBRATED_CLASSES = 128
+"""Up to so many classes, answers have probabilities: what a model carries for them fits the megabyte that the topics of
+every stream have to spare, those that were made by earlier versions as well."""
+
 WINDOWS = 16
 """Nested windows of one stream."""
 

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 from deltaplane.public_names import PublicNames
 
 if TYPE_CHECKING:
-    from deltaplane_services.client import LiveModel, NoPlane, SampleProducer
+    from deltaplane_services.client import LiveModel, NoPlane, NoProbabilities, SampleProducer
     from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
     from deltaplane_services.replay.in_python import Replayed
 
-__all__ = ["LiveModel", "NoPlane", "Replayed", "SampleProducer", "ServiceSettings", "resolve_settings"]
+__all__ = [
+    "LiveModel",
+    "NoPlane",
+    "NoProbabilities",
+    "Replayed",
+    "SampleProducer",
+    "ServiceSettings",
+    "resolve_settings",
+]
 
 _MODULES = {
-    "deltaplane_services.client": "LiveModel NoPlane SampleProducer",
+    "deltaplane_services.client": "LiveModel NoPlane NoProbabilities SampleProducer",
     "deltaplane_services.definition_file.settings": "ServiceSettings resolve_settings",
     "deltaplane_services.replay.in_python": "Replayed",
 }

@@ -20,6 +20,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import islice
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -32,6 +33,8 @@ from deltaplane.columns.encoder import Cells, Encoder, chosen_cells
 from deltaplane.errors import DefinitionError, DeltaplaneError, RowsRefused
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
+from deltaplane.log.reasons import LARGEST, Reasons, reasons
+from deltaplane.solve.solver import Plane
 from deltaplane.stream.rows_by_name import features_by_name, is_by_name, table_by_name
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
@@ -47,7 +50,7 @@ from deltaplane_services.kafka.clients import reader, sample_publisher, topic_wa
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.messages import MODELS, RETIREMENTS, SAMPLES, Outgoing
 
-__all__ = ["LiveModel", "NoPlane", "SampleProducer"]
+__all__ = ["LiveModel", "NoPlane", "NoProbabilities", "SampleProducer"]
 
 logger = logging.getLogger(__name__)
 
@@ -56,12 +59,20 @@ _SHOWN = 3
 
 
 _NO_ANSWER = "have no answer", "leave them out, or ask answer(), which answers the others"
+_OR_NEVER = (
+    "wait for more; or the definition says solver.calibrate = false, has very many classes, or its merger is of an"
+    " earlier version"
+)
 _OR_BY_NAME = ", encoded; or a dictionary of the cells of columns.rules"
 _NONE_SENT = "cannot be sent, and none was", "correct them, or leave them out"
 
 
 class NoPlane(DeltaplaneError):
     """There is no model with a plane yet."""
+
+
+class NoProbabilities(DeltaplaneError):
+    """The model has a plane, and does not say what it takes for probabilities or reasons."""
 
 
 class SampleProducer:
@@ -275,26 +286,82 @@ class LiveModel:
         a scorer would refuse: with values outside the grid, or not finite (a missing value, which is NaN, is filled in
         if the definition says so). :meth:`answer` answers the others.
         """
-        answers = self.answer(rows)
-        if refusals := answers.refusals:
-            raise _refused(refusals, len(answers), _NO_ANSWER)
+        answers = self._all_answered(rows)
         return [answers.plane.classes[index] for index in answers.chosen.tolist()]
 
     def answer(self, rows: Any) -> Answers:
-        """What a scorer would answer for each row: classes, decision values, reasons of refusals.
+        """What a scorer would answer for each row: classes, decision values, probabilities, reasons of refusals.
 
         ``rows``: as :meth:`predict` takes them. Raises :class:`NoPlane` before there is a plane, and what
         :meth:`predict` raises for what are no such rows.
         """
+        return self._answered(rows)[0]
+
+    def _answered(self, rows: Any, *, why: bool = False) -> tuple[Answers, Reasons | None]:
+        model, plane = self._with_plane()
+        features, unread = features_by_name(self._definition, rows) if is_by_name(rows) else (rows, {})
+        mapped = self._definition.feature_map.kind != "none"
+        # The map is a product of matrices, in a process that is not ours.
+        with blas_threads() if mapped else nullcontext():
+            answers = answer(plane, self._definition, features, unread).of_model(model)
+            if not why:
+                return answers, None
+            asked = np.asarray(features, dtype=np.float64)
+            return answers, reasons(plane, self._definition, asked, answers.chosen)
+
+    def _with_plane(self) -> tuple[Model, Plane]:
         model = self.model
         if model is None or model.plane is None:
             raise NoPlane("no model with a plane yet; call wait() first")
-        features, unread = features_by_name(self._definition, rows) if is_by_name(rows) else (rows, {})
-        if self._definition.feature_map.kind == "none":
-            return answer(model.plane, self._definition, features, unread)
-        # The map is a product of matrices, in a process that is not ours.
-        with blas_threads():
-            return answer(model.plane, self._definition, features, unread)
+        return model, model.plane
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The classes that the newest plane tells apart, in the order of :meth:`predict_proba`.
+
+        Raises :class:`NoPlane` before there is one.
+        """
+        return self._with_plane()[1].classes
+
+    def decision_function(self, rows: Any) -> Floats:
+        """Decision values: float64[n] of two classes, above 0 for the positive one; float64[n, k] of more.
+
+        ``rows``, and what is raised: as of :meth:`predict`.
+        """
+        answers = self._all_answered(rows)
+        return answers.values if answers.plane.positive is None else answers.values[:, 0]
+
+    def predict_proba(self, rows: Any) -> Floats:
+        """The probability float64[n, k] of each of :attr:`classes`, calibrated on rows scored before they were learned.
+
+        Those of a row add to 1. The class that is predicted is that of the decision value, which is cut for what is
+        asked for (:attr:`Model.objective`), and need not be the likeliest. ``rows``: as of :meth:`predict`; raises what
+        it raises, and :class:`NoProbabilities` where the model has none.
+        """
+        answers = self._all_answered(rows)
+        if answers.probabilities is None:
+            raise NoProbabilities(
+                f"probabilities: the model has none: no row of some class was scored yet; {_OR_NEVER}"
+            )
+        return answers.probabilities
+
+    def reasons(self, rows: Any, most: int = LARGEST) -> list[list[tuple[str, float]]]:
+        """For each row the columns that contribute most to the decision value of its class, with what they contribute.
+
+        A contribution is measured against the mean of the live rows: all of them together (``most`` large enough) are
+        the decision value less that of this mean. See :mod:`deltaplane.log.reasons` for feature maps. ``rows``: as of
+        :meth:`predict`; raises what it raises, and :class:`NoProbabilities` where the model has no such mean.
+        """
+        answers, why = self._answered(rows, why=True)
+        _check_all(answers)
+        if why is None:
+            raise NoProbabilities(f"reasons: the model does not say where the live rows lie; {_OR_NEVER}")
+        return [why.largest(row, most) for row in range(len(answers))]
+
+    def _all_answered(self, rows: Any) -> Answers:
+        answers = self.answer(rows)
+        _check_all(answers)
+        return answers
 
     def close(self) -> None:
         """Stop following."""
@@ -309,6 +376,11 @@ class LiveModel:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_all(answers: Answers) -> None:
+    if refusals := answers.refusals:
+        raise _refused(refusals, len(answers), _NO_ANSWER)
 
 
 def _refused(refusals: Mapping[int, str], rows: int, words: tuple[str, str]) -> RowsRefused:

@@ -123,7 +123,7 @@ def test_tables_bring_back_the_same_definition(stream: StreamDefinition) -> None
         ("features__name", "unknown key 'features.name'; did you mean 'names'?"),
         ("grid__step", "unknown key 'grid.step'; did you mean 'steps'?"),
         ("window__lenght", "unknown key 'window.lenght'; did you mean 'length'?"),
-        ("solver__c", "unknown key 'solver.c'; known are C, bias, kind, objective, standardize, weighting"),
+        ("solver__c", "unknown key 'solver.c'; known are C, bias, calibrate, kind, objective, standardize, weighting"),
         ("classes__positve", "did you mean 'positive'?"),
     ],
 )

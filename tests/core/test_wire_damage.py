@@ -21,11 +21,13 @@ Bytes = bytes | None
 READERS: dict[str, Callable[[Bytes], Any]] = {
     "sample or sample_batch": EXAMPLES["sample"].read,
     "retirement": EXAMPLES["retirement"].read,
-    "claim or delta or source_order or delta_labelled or delta_tallied or claim_anchored": EXAMPLES["claim"].read,
+    "claim or delta or source_order or delta_labelled or delta_tallied or delta_binned or claim_anchored": EXAMPLES[
+        "claim"
+    ].read,
     "checkpoint or checkpoint_labelled or checkpoint_anchored": EXAMPLES["checkpoint"].read,
-    "model or model_aimed": EXAMPLES["model"].read,
+    "model or model_aimed or model_calibrated": EXAMPLES["model"].read,
     "query": EXAMPLES["query"].read,
-    "prediction": EXAMPLES["prediction"].read,
+    "prediction or prediction_in_full": EXAMPLES["prediction"].read,
     "receipt": EXAMPLES["receipt"].read,
     "dead_letter": EXAMPLES["dead_letter"].read,
 }

@@ -20,6 +20,7 @@ from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, Sou
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, DeadLetter, NamedQuery, Prediction, Query, Receipt, Unanswered
 from deltaplane.solve.aims import Aim
+from deltaplane.solve.calibration import MEMORIES, Calibration, Tallies
 from deltaplane.solve.candidates import Blend, Candidates
 from deltaplane.solve.objectives import Objective
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
@@ -194,6 +195,7 @@ DELTA_TALLIED = replace(
         {"UP": _SCORED},
     ),
 )
+DELTA_BINNED = replace(DELTA_TALLIED, tallies=Tallies({"UP": _SCORED[0], "DOWN": _SCORED[1]}))
 DELTA_LABELLED = replace(DELTA, labels=("UP", "DOWN"))
 CHECKPOINT = Checkpoint(
     SourceState(
@@ -296,6 +298,11 @@ MODEL_AIMED = replace(
         ),
     ),
 )
+MODEL_CALIBRATED = replace(
+    MODEL_AIMED,
+    plane=replace(PLANE, units=np.array([[-0.5, 1.75]]), means=np.array([0.25, -1e6])),
+    calibration=Calibration({"UP": np.stack([_SCORED[at] / 3 for at in range(len(MEMORIES))])}),
+)
 MODEL_REFUSED = _model(None, "expected two classes with rows, got 'UP' alone", SolverOptions(kind="lssvm", bias="free"))
 MODEL_OF_THREE = _model(THREE_PLANES, None, SolverOptions(weighting={"a": 1.0, "b": 0.5, "c": 2.0}, standardize=False))
 
@@ -313,6 +320,9 @@ def by_content(sample_id: str, label: str | None, features: Sequence[float] | No
 NAMED_QUERY = NamedQuery("query-1", {"amount": 0.5, "country": "FR", "known": False, "begun": 86_400}, DATA)
 QUERY = Query("query-1", np.array([0.5, -3.0]), DATA)
 PREDICTION = Prediction("query-1", "UP", {"DOWN": -0.75, "UP": 0.75}, 18, "queries", 2, 77)
+PREDICTION_IN_FULL = replace(
+    PREDICTION, probabilities={"DOWN": 0.125, "UP": 0.875}, reasons=(("price", 0.5), ("prix en €", -1e-9))
+)
 UNANSWERED = Unanswered("query-1", 18, "queries", 2, 78, "bad value", "feature 'price' is not a number", b"query-1")
 UNANSWERED_UNREAD = Unanswered("", 18, "queries", 0, 0, "bad record", "a null value", None)
 RECEIPT = Receipt(STREAM, "id-1", "retired", SOURCE, OFFSET, "worker-0.1.3", 5, 140, 42, DIGEST, DIGEST[::-1])
@@ -373,6 +383,7 @@ EXAMPLES = {
                 ("delta_tried", "delta", DELTA_TRIED),
                 ("delta_labelled", "labelled", DELTA_LABELLED),
                 ("delta_tallied", "tallied", DELTA_TALLIED),
+                ("delta_binned", "binned", DELTA_BINNED),
             )
         ),
         *(
@@ -397,6 +408,7 @@ EXAMPLES = {
                 ("model_of_three_classes", "model", MODEL_OF_THREE),
                 ("model_blended", "model", MODEL_BLENDED),
                 ("model_aimed", "aimed", MODEL_AIMED),
+                ("model_calibrated", "calibrated", MODEL_CALIBRATED),
             )
         ),
         Example("query", "query", QUERY, lambda: write_query(QUERY), lambda data: read_query(data, FEATURES, DATA)),
@@ -408,6 +420,13 @@ EXAMPLES = {
             lambda data: read_query(data, FEATURES, DATA, by_name=True),
         ),
         Example("prediction", "prediction", PREDICTION, lambda: write_prediction(PREDICTION), read_prediction),
+        Example(
+            "prediction_in_full",
+            "full_prediction",
+            PREDICTION_IN_FULL,
+            lambda: write_prediction(PREDICTION_IN_FULL),
+            read_prediction,
+        ),
         *(
             Example(name, "unanswered", value, partial(write_unanswered, value), read_unanswered)
             for name, value in (("unanswered", UNANSWERED), ("unanswered_unread", UNANSWERED_UNREAD))
@@ -426,6 +445,12 @@ EXAMPLES = {
 """Every example by its name; each record has at least one."""
 
 
+_COMPARED_BY_FIELD = (
+    *(Samples, Query, NamedQuery, Model, Plane, Retirement),
+    *(Blend, Candidates, Aim, ScoreHistory, Calibration),
+)
+
+
 def same(a: Any, b: Any) -> bool:
     """Whether two decoded values are the same, bit for bit: arrays by type, shape and bytes, NaN equal to itself."""
     if isinstance(a, np.ndarray):
@@ -434,11 +459,9 @@ def same(a: Any, b: Any) -> bool:
         return isinstance(b, float) and np.float64(a).tobytes() == np.float64(b).tobytes()
     if isinstance(a, tuple | list):
         return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict) and any(isinstance(value, Candidates | ScoreHistory) for value in a.values()):
+    if isinstance(a, dict) and any(isinstance(value, Candidates | ScoreHistory | np.ndarray) for value in a.values()):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(
-        a, Samples | Query | NamedQuery | Model | Plane | Retirement | Blend | Candidates | Aim | ScoreHistory
-    ):
+    if isinstance(a, _COMPARED_BY_FIELD):
         return type(a) is type(b) and all(same(vars(a)[key], vars(b)[key]) for key in vars(a))
     # Of what is worked out when it is asked for, what comes of it.
     return bool(a() == b() if callable(a) else a == b)

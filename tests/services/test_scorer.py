@@ -12,14 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane import limits
+from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter, Prediction, Query, Unanswered
+from deltaplane.solve.calibration import MEMORIES, Calibration
+from deltaplane.solve.score_histograms import BINS
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_answer, read_dead_letter, write_query
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.kafka.scorer_loop import UNREADABLE, headers_of
-from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, Outgoing, Record
-from deltaplane_services.processors.scorer_processor import ScorerProcessor
-from golden.wire_examples import MODEL
+from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, Headers, Outgoing, Record
+from deltaplane_services.processors.scorer_processor import WITH, ScorerProcessor
+from golden.wire_examples import MODEL, PLANE
 from strategies_streams import definition_of
 
 STREAM = definition_of("all", features=2)
@@ -152,3 +155,44 @@ def test_however_often_a_scorer_dies_before_it_commits_every_query_has_one_answe
     assert list(table) == [f"stream.queries-0-{at}".encode() for at in range(12)]
     told = [read_answer(value) for value in table.values()]
     assert [isinstance(one, Unanswered) for one in told] == [at % 3 > 0 for at in range(12)]
+
+
+ASKS = (("correlation-id", b"abc"), (WITH, b"probabilities, reasons"))
+CALIBRATED = replace(
+    MODEL,
+    plane=replace(PLANE, units=np.array([[0.0, 1.0]]), means=np.array([0.5, -1.0])),
+    calibration=Calibration({"UP": np.ones((len(MEMORIES), 2, BINS))}),
+)
+
+
+def answered(model: Model, headers: Headers) -> Prediction | Unanswered:
+    scorer = ScorerProcessor(STREAM)
+    scorer.see_model(model)
+    output = scorer.process([Record(QUERIES, 0, 0, 0, None, query((1.0, 2.0)), headers=headers)])
+    assert output.then[0].headers == headers
+    return read_answer(output.then[0].value)
+
+
+def test_a_query_that_asks_for_them_gets_probabilities_and_reasons() -> None:
+    plain = answered(CALIBRATED, ASKS[:1])
+    full = answered(CALIBRATED, ASKS)
+    assert isinstance(plain, Prediction)
+    assert isinstance(full, Prediction)
+    assert replace(full, probabilities={}, reasons=()) == plain
+    assert full.probabilities == pytest.approx({"DOWN": 0.5, "UP": 0.5})
+    assert [column for column, _ in full.reasons] == ["f0", "f1"]
+    sign = 1.0 if full.predicted == "UP" else -1.0
+    assert dict(full.reasons) == pytest.approx({"f0": sign * 0.1 * 0.5, "f1": sign * -2.5e-7 * 3.0})
+    only = answered(CALIBRATED, ((WITH, b"reasons"),))
+    assert only == replace(full, probabilities={})
+
+
+def test_a_model_that_has_neither_answers_as_ever() -> None:
+    assert answered(MODEL, ASKS) == answered(MODEL, ())
+
+
+def test_a_query_that_asks_for_something_else_is_told_what_there_is() -> None:
+    told = answered(CALIBRATED, ((WITH, b"probability"),))
+    assert isinstance(told, Unanswered)
+    assert told.kind == "bad header"
+    assert "expected probabilities, reasons, or both with a comma, got 'probability'" in told.reason

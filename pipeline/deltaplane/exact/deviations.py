@@ -1,4 +1,4 @@
-"""How far features spread over live rows: standard deviations, exact from Gram matrices until the last step.
+"""Where features lie over live rows, and how far they spread: exact from Gram matrices until the last step.
 
 A weight in raw units says how steep the decision is, not how much the feature decides: a feature of deviation 20,000
 with a weight of 0.001 moves decisions two hundred times as far as one of deviation 0.01 with a weight of 10. Times the
@@ -16,7 +16,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
 
-__all__ = ["deviations", "ranked", "standardized"]
+__all__ = ["deviations", "means", "ranked", "standardized"]
 
 
 def deviations(grams: Iterable[Moments], grid: Grid) -> Floats:
@@ -37,6 +37,22 @@ def deviations(grams: Iterable[Moments], grid: Grid) -> Floats:
     # Python divides integers of any size with one rounding.
     variances = [(rows * square - part * part) / (rows * rows) for square, part in zip(squares, sums, strict=True)]
     return np.asarray(grid.steps * np.sqrt(variances), dtype=np.float64)
+
+
+def means(grams: Iterable[Moments], grid: Grid) -> Floats:
+    """Means float64[d], in raw units, of the features over the rows of all these Gram matrices.
+
+    Without rows they are the offsets. The mean in grid steps is a quotient of exact integers and is rounded once.
+    """
+    total = Moments.zero(grid.features + 1)
+    for gram in grams:
+        total = total + gram
+    rows = total.count
+    if not rows:
+        return np.array(grid.offsets, dtype=np.float64)
+    # A row is [q, -1], so the last column has the sums with the other sign.
+    sums = total.integers(layout_of(total.dimension).last).tolist()[:-1]
+    return np.asarray(grid.offsets + grid.steps * np.array([-part / rows for part in sums]), dtype=np.float64)
 
 
 def standardized(weights: Floats, spread: Floats) -> Floats:

@@ -9,7 +9,7 @@ something. A row that is refused costs the others nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.errors import DefinitionError
+from deltaplane.log.model import Model
 from deltaplane.solve.decision_values import ENTRIES
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
@@ -29,13 +30,27 @@ class Answers:
     """What a plane says of n rows.
 
     ``chosen`` int64[n] are indices into the plane's classes, -1 where a row is refused; ``values`` float64[n, p] the
-    decision values, NaN where it is; ``refusals`` has the reason for each row that is refused, by its place.
+    decision values, NaN where it is; ``refusals`` has the reason for each row that is refused, by its place. Where a
+    model was asked, ``version`` is its version, and ``probabilities`` float64[n, k] are those of the plane's classes,
+    NaN where a row is refused; None where the model knows none yet, or is not to.
     """
 
     plane: Plane
     chosen: Int64s
     values: Floats
     refusals: Mapping[int, str]
+    version: int | None = None
+    probabilities: Floats | None = None
+
+    def of_model(self, model: Model) -> Answers:
+        """The same answers as those of a model that has the plane: with its version, and probabilities."""
+        return replace(self, version=model.version, probabilities=model.probabilities(self.values))
+
+    def probabilities_of(self, row: int) -> dict[str, float]:
+        """Class label to probability of one row; they add to 1. Empty where the row is refused, or none are known."""
+        if row in self.refusals or self.probabilities is None:
+            return {}
+        return dict(zip(self.plane.classes, self.probabilities[row].tolist(), strict=True))
 
     def __len__(self) -> int:
         return len(self.chosen)

@@ -25,6 +25,7 @@ from deltaplane import limits
 from deltaplane.errors import DefinitionMismatch, StateMismatch
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
+from deltaplane.solve.calibration import Tallies
 from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
@@ -129,8 +130,9 @@ class Delta:
 
     ``scores`` compares the truth of the tile's new samples with the predictions of ``scored_by``, the version of the
     model that existed before the tile (0: none, and nothing was scored). ``prequential_counts``: in the automatic mode,
-    what each candidate of that model made of the same samples. ``labels``: where classes are open, those that the tile
-    was the first to admit, in order.
+    what each candidate of that model made of the same samples. ``tallies``: where that model is calibrated, how the
+    scores of its plane are spread. ``labels``: where classes are open, those that the tile was the
+    first to admit, in order.
     """
 
     source: Source
@@ -144,6 +146,7 @@ class Delta:
     counts: Mapping[str, int] = field(default_factory=dict)
     prequential_counts: PrequentialCounts | None = None
     labels: tuple[str, ...] = ()
+    tallies: Tallies = field(default_factory=Tallies)
 
 
 @dataclass(frozen=True)

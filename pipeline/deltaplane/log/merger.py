@@ -14,11 +14,14 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import SolveRefused, StateMismatch
+from deltaplane.exact.deviations import means
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_declared
 from deltaplane.log.model import Model, SourcePosition
+from deltaplane.solve.calibration import Calibration, Tallies
 from deltaplane.solve.candidates import Blend, Fitted, blended, fit, weigh
 from deltaplane.solve.flat_and_curved import Options, Windows, fit_flat_and_curved
 from deltaplane.solve.prequential_counts import PrequentialCounts
@@ -126,6 +129,8 @@ class Merger:
         self._plane_version = 0
         self._blend: Blend | None = None
         self._prequential_counts: PrequentialCounts | None = None
+        self._calibration = Calibration({})
+        self._tallies = Tallies()
         self._weighed: dict[Source, int] = {}
         # Of models before this version, the candidates were solved with other options.
         self._candidates_from = 0
@@ -160,6 +165,7 @@ class Merger:
             # Checkpoints are older than this model: the trials of deltas that are read again are in its candidates.
             chosen = weighed_by or last
             self._blend = chosen.blend
+            self._calibration = chosen.calibration or self._calibration
             self._weighed = {position.source: position.sequence for position in chosen.positions}
             if last.options != self.definition.solver:
                 self._blend, self._candidates_from = None, last.version + 1
@@ -220,9 +226,12 @@ class Merger:
             self._watermarks[source] = watermark
 
     def _note_prequential_counts(self, delta: Delta) -> None:
-        """Hold the trials of a delta until the next model weighs its candidates; those of other candidates are void."""
+        """Hold the trials and tallies of a delta until the next model; trials of other candidates are void."""
         prequential_counts = delta.prequential_counts
-        if prequential_counts is None or delta.tile.sequence < self._weighed.get(delta.source, 0):
+        if delta.tile.sequence < self._weighed.get(delta.source, 0):
+            return
+        self._tallies = self._tallies + delta.tallies
+        if prequential_counts is None:
             return
         fits = prequential_counts.fits(len(self.definition.nested_windows.windows), self.definition.choices_tried)
         if not fits or delta.scored_by < self._candidates_from:
@@ -272,9 +281,11 @@ class Merger:
         refusal = None
         try:
             self._plane = self._blended() if self.definition.automatic else plane_of(self.statistics, self.definition)
+            self._plane = replace(self._plane, means=self._live_means())
             self._plane_version = self.version
         except SolveRefused as refused:
             refusal = str(refused)
+        calibration = self._calibrated()
         return Model(
             version=self.version,
             stream_fingerprint=self.definition.stream_fingerprint,
@@ -291,7 +302,20 @@ class Merger:
             totals=self.outcomes(),
             watermark=self.watermark,
             blend=self._blend if self.definition.automatic else None,
+            calibration=calibration,
         )
+
+    def _live_means(self) -> Floats:
+        live, definition = of_modelled_classes(self.statistics, self.definition), self.definition
+        return means(live.grams(definition.nested_windows.longest).values(), definition.plane_grid)
+
+    def _calibrated(self) -> Calibration | None:
+        """What is known of the scores of the plane, with what was scored since; None where that is not wanted."""
+        plane = self._plane
+        if plane is None or plane.units is None or len(plane.classes) > self.definition.most_calibrated:
+            return None
+        self._calibration, self._tallies = self._calibration.remembers(plane.targets, self._tallies), Tallies()
+        return self._calibration
 
     def outcomes(self) -> dict[str, int]:
         """The totals that count something; of more than there are, which workers cannot have, the largest."""

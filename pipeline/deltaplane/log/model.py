@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Source
+from deltaplane.solve.calibration import Calibration
 from deltaplane.solve.candidates import Blend, Leaning
 from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.solver import Plane
@@ -51,6 +53,8 @@ class Model:
     outcomes of all samples and retirements so far. ``created`` and ``watermark`` are milliseconds since the epoch.
     ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included. ``digest_of``
     works out the digest of the statistics, which takes time, and in a replay nobody looks at most of them.
+    ``calibration``: what is known of the scores of ``plane``; None where probabilities are not wanted, or there are too
+    many classes for them.
     """
 
     version: int
@@ -68,11 +72,22 @@ class Model:
     totals: Mapping[str, int]
     watermark: int = NO_WATERMARK
     blend: Blend | None = None
+    calibration: Calibration | None = None
 
     @property
     def digest(self) -> str:
         """The digest of the statistics that the model was made from: see :meth:`Statistics.digest`."""
         return self.digest_of()
+
+    def probabilities(self, decisions: Floats) -> Floats | None:
+        """float64[n, k]: the probability of each class of the plane, by decision values float64[n, p]; None without.
+
+        See :meth:`deltaplane.solve.calibration.Calibration.probabilities`.
+        """
+        if self.plane is None or self.calibration is None:
+            return None
+        found = self.calibration.probabilities(self.plane, decisions)
+        return found if self.calibration.curves else None
 
     @property
     def objective(self) -> Objective:

@@ -44,7 +44,11 @@ class NamedQuery:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The answer to the query at (topic, partition, offset)."""
+    """The answer to the query at (topic, partition, offset).
+
+    ``probabilities`` of the classes, and ``reasons``, the columns that contribute most to the decision value of the
+    predicted class with what they contribute, are there if the query asked for them, and there are any.
+    """
 
     id: str
     predicted: str
@@ -53,6 +57,8 @@ class Prediction:
     topic: str
     partition: int
     offset: int
+    probabilities: Mapping[str, float] = field(default_factory=dict)
+    reasons: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True)

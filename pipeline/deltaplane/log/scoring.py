@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
+from deltaplane.solve.calibration import Tallies, tally_plane
 from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.sample import AdmittedSamples
 
-__all__ = ["NoteScored", "ScoredRows", "score"]
+__all__ = ["NoteScored", "Quality", "ScoredRows", "score"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,15 +40,26 @@ NoteScored: TypeAlias = Callable[[ScoredRows], None]
 """Is told of each piece of rows that is scored. The scores are the same whether or not there is one."""
 
 
+class Quality(NamedTuple):
+    """What came of some rows: truth against prediction, the same by each candidate of a blend, and the plane's scores.
+
+    ``tallies``: where the model is calibrated, how many rows have their score in each bin; else empty.
+    """
+
+    scores: Confusion
+    prequential_counts: PrequentialCounts | None
+    tallies: Tallies
+
+
 def score(
     model: Model | None, samples: AdmittedSamples, left_out: Sequence[int], note: NoteScored | None = None
-) -> tuple[Confusion, PrequentialCounts | None]:
-    """Truth against prediction of all rows but those ``left_out``, by the plane, and by each candidate of a blend."""
+) -> Quality:
+    """What a model makes of all rows but those ``left_out``."""
     kept = np.ones(len(samples), dtype=np.bool_)
     kept[list(left_out)] = False
-    scores, prequential_counts = Confusion(), None
+    scores, prequential_counts, tallies = Confusion(), None, Tallies()
     if model is None or model.plane is None or not kept.any():
-        return scores, prequential_counts
+        return Quality(scores, prequential_counts, tallies)
     plane, whole = model.plane, bool(kept.all())
     every = tuple(sorted({*plane.classes, *samples.labels}))
     place = {label: at for at, label in enumerate(every)}
@@ -60,8 +72,10 @@ def score(
         values = plane.decide(rows)
         chosen = plane.choose(values)
         scores = scores + Confusion.of(truths, guess[chosen], every)
+        if model.calibration is not None:
+            tallies = tallies + tally_plane(plane, values, truths, place)
         if note is not None:
             note(ScoredRows(samples.rows[piece][kept[piece]], plane.classes, chosen, values))
         tried = None if model.blend is None else model.blend.try_out(rows, codes, samples.labels)
         prequential_counts = tried if prequential_counts is None or tried is None else prequential_counts + tried
-    return scores, prequential_counts
+    return Quality(scores, prequential_counts, tallies)

@@ -33,6 +33,7 @@ from deltaplane.exact.grid import Grid
 from deltaplane.solve.aims import NO_TIME, Aim, Quantized, shares_by, take_aim
 from deltaplane.solve.objectives import GMEAN, Objective
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
+from deltaplane.solve.score_histograms import known_units, score_units
 from deltaplane.solve.solver import Grams, Plane, Problem, contest, live_counts
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.together import by_penalty, solved_together
@@ -386,7 +387,7 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
             f"solve: expected {CLASS_ROWS} rows and a plane of at least two classes, got {fitted.counts}; wait for more"
         )
     counts = fitted.counts if fitted.positive is not None else {target: fitted.counts[target] for target in targets}
-    weights, biases, logarithms, sigmas = [], [], [], {}
+    weights, biases, logarithms, sigmas, units = [], [], [], {}, []
     logs = np.log([choice.C for choice in blend.choices])
     for target in targets:
         candidates = blend.of[target]
@@ -396,6 +397,10 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
             biases.append(float(_weighted(candidates.shares, candidates.biases).sum()))
         else:
             biases.append(blend.aim.of[target].bias_of_blend(by_plane))
+        of_candidates = score_units(candidates.biases[..., 0], fitted.sides[target])
+        # A spread of a sum is at most the sum of spreads; candidates are so alike that it is about it.
+        zero, one = _weighted(by_plane[..., None], of_candidates).tolist()
+        units.append([zero - biases[-1], one])
         logarithms.append(float((by_plane.sum(axis=0) * logs).sum()))
         for label in counts if fitted.positive is not None else (target,):
             sigma = float(_weighted(by_plane, fitted.sigmas[label]).sum())
@@ -409,6 +414,7 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
         C=math.exp(math.fsum(logarithms) / len(logarithms)),
         condition=fitted.condition,
         counts=counts,
+        units=known_units(np.array(units)),
     )
 
 

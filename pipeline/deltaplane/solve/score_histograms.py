@@ -29,7 +29,9 @@ __all__ = [
     "REACH",
     "SCORE_BYTES",
     "ScoreHistory",
+    "bins_of",
     "faded",
+    "known_units",
     "normal_histograms",
     "score_units",
     "tally",
@@ -97,6 +99,11 @@ def score_units(biases: Floats, sides: Floats) -> Floats:
     return np.stack([biases + means.mean(axis=-1), np.where(unit == 0.0, 1.0, unit)], axis=-1)
 
 
+def known_units(units: Floats) -> Floats | None:
+    """The units float64[p, 2] of planes, or None where scores in them would say nothing: they are not finite."""
+    return units if bool(np.isfinite(units).all()) and bool((units[:, 1] > 0.0).all()) else None
+
+
 def normal_histograms(biases: Floats, sides: Floats) -> Floats:
     """float64[m, 2 sides, BINS]: how the scores of m planes would be spread were decision values normal, adding to 1.
 
@@ -113,18 +120,25 @@ def normal_histograms(biases: Floats, sides: Floats) -> Floats:
     return np.asarray(np.diff(np.concatenate([ends, below, ends + 1.0], axis=-1), axis=-1), dtype=np.float64)
 
 
+def bins_of(scores: Floats) -> tuple[Int64s, Flags]:
+    """The bin of each score, int64 of its shape, and whether it is a number: what is none has no bin."""
+    with np.errstate(all="ignore"):
+        places = np.floor(scores * (BINS / (2.0 * REACH)) + BINS / 2.0)
+    counted = ~np.isnan(places)
+    return np.clip(np.where(counted, places, 0.0), 0, BINS - 1).astype(np.int64), counted
+
+
 def tally(decisions: Floats, units: Floats, own: Flags) -> Int64s:
     """int64[m, 2 sides, BINS]: rows by the bin of their score, for m planes.
 
     ``decisions`` float64[n, m] are values ``x·w``, ``units`` float64[m, 2] what they are counted from and in; ``own``
-    bool[n]: which rows are of the class itself. What is no number is not counted.
+    bool[n] or bool[n, m]: which rows are of the class itself. What is no number is not counted.
     """
     planes = decisions.shape[1]
     with np.errstate(all="ignore"):
-        places = np.floor((decisions - units[:, 0]) / units[:, 1] * (BINS / (2.0 * REACH)) + BINS / 2.0)
-    counted = ~np.isnan(places)
-    bins = np.clip(np.where(counted, places, 0.0), 0, BINS - 1).astype(np.int64)
-    cells = (2 * np.arange(planes) + np.where(own, 0, 1)[:, None]) * BINS + bins
+        bins, counted = bins_of((decisions - units[:, 0]) / units[:, 1])
+    sides = np.where(own, 0, 1)
+    cells = (2 * np.arange(planes) + (sides if own.ndim == 2 else sides[:, None])) * BINS + bins
     return np.bincount(cells[counted], minlength=planes * 2 * BINS).reshape(planes, 2, BINS).astype(np.int64)
 
 

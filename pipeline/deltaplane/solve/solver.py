@@ -31,6 +31,7 @@ from deltaplane.exact.moments import Moments
 from deltaplane.exact.triangle import layout_of
 from deltaplane.solve import raw_units
 from deltaplane.solve.decision_values import decision_values
+from deltaplane.solve.score_histograms import known_units, score_units
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.solve.systems import Method, System, Units, at_mean, solve_system
 
@@ -47,7 +48,10 @@ class Plane:
     None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
     float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
     estimated condition number (1-norm) of the scaled matrices; its logarithm is about the digits lost. If the
-    penalty is in raw units, it is at least that of the decision values (``raw_units.conditions``).
+    penalty is in raw units, it is at least that of the decision values (``raw_units.conditions``). ``units``
+    float64[p, 2]: the decision value of each plane that has the score 0, and by how much it grows to the score 1 (see
+    ``score_histograms``); None where that is not known, as of planes that came without. ``means`` float64[d]: of the
+    features over the live rows that the plane was solved from, or None likewise.
     """
 
     classes: tuple[str, ...]
@@ -58,6 +62,13 @@ class Plane:
     C: float
     condition: float
     counts: dict[str, int]
+    units: Floats | None = None
+    means: Floats | None = None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """The classes on the positive side of the p planes."""
+        return self.classes if self.positive is None else (self.positive,)
 
     def decide(self, rows: Floats) -> Floats:
         """Decision values float64[n, p] of raw rows float64[n, d] (paper 1, eq. 14), added in a fixed order."""
@@ -122,15 +133,21 @@ def solve(
     if solved.refusals:
         raise SolveRefused(solved.refusals[0, 0])
     counts = problem.counts(0)
+    weights, biases = solved.weights[0, 0], solved.biases[0, 0]
+    sides = []
+    for at, target in enumerate(problem.targets):
+        means, deviations = problem.projections(target, weights[None, at : at + 1], biases[None, at : at + 1])
+        sides.append(np.stack([means, deviations], axis=-1)[0, 0])
     return Plane(
         classes=tuple(counts),
         positive=problem.positive,
-        weights=solved.weights[0, 0],
-        biases=solved.biases[0, 0],
+        weights=weights,
+        biases=biases,
         sigmas={label: float(sigmas[0]) for label, sigmas in solved.sigmas.items()},
         C=options.C,
         condition=float(solved.conditions[0, 0]),
         counts=counts,
+        units=known_units(score_units(np.zeros(len(biases)), np.array(sides))),
     )
 
 

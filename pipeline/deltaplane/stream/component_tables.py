@@ -51,7 +51,7 @@ KEYS: dict[str, frozenset[str]] = {
     "prior": frozenset({"classes", "positive", "features", "weights", "biases"}),
     "classes": frozenset({"names", "positive", "most"}),
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
-    "solver": frozenset({"kind", "weighting", "C", "standardize", "bias", "objective"}),
+    "solver": frozenset({"kind", "weighting", "C", "standardize", "bias", "objective", "calibrate"}),
 }
 """Keys that each table may have. ``input`` says how files are read and belongs to the services."""
 

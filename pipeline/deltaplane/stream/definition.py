@@ -24,6 +24,7 @@ from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid
 from deltaplane.maps.feature_maps import NO_MAP, FeatureMap
+from deltaplane.solve.calibration import CALIBRATION_BYTES
 from deltaplane.solve.candidates import AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.flat_and_curved import curved_among
 from deltaplane.solve.objectives import GMEAN, Objective
@@ -54,6 +55,7 @@ from deltaplane.table_values import (
     canonical_json,
     check_keys,
     check_text,
+    flag,
     label,
     span,
     span_text,
@@ -74,9 +76,10 @@ class StreamDefinition:
 
     ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
     weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``objective``: what candidates
-    are weighed, and thresholds cut, for. ``partitioner``: the rule by which ids have their partitions; it is part of
-    the stream's fingerprint where it is not that of earlier versions. ``columns``: how rows of a table become the
-    features; None where rows come as numbers. It is part of the data fingerprint where there is one.
+    are weighed, and thresholds cut, for. ``calibrate``: whether scores are counted, so that answers have probabilities.
+    ``partitioner``: the rule by which ids have their partitions; it is part of the stream's fingerprint where it is not
+    that of earlier versions. ``columns``: how rows of a table become the features; None where rows come as numbers. It
+    is part of the data fingerprint where there is one.
     """
 
     name: str
@@ -94,6 +97,7 @@ class StreamDefinition:
     feature_map: FeatureMap = NO_MAP
     prior: Plane | None = None
     objective: Objective = GMEAN
+    calibrate: bool = True
     columns: Encoder | None = None
     data_fingerprint: bytes = field(init=False, repr=False)
     stream_fingerprint: bytes = field(init=False, repr=False)
@@ -194,6 +198,11 @@ class StreamDefinition:
         return self.classes.most or MessageSize.most_classes(len(self.nested_windows.windows), self.dimension)
 
     @functools.cached_property
+    def most_calibrated(self) -> int:
+        """Up to how many classes scores are counted, and answers have probabilities: 0 where that is not wanted."""
+        return self.message_size.most_with(limits.CALIBRATED_CLASSES, CALIBRATION_BYTES) if self.calibrate else 0
+
+    @functools.cached_property
     def automatic(self) -> bool:
         """Whether the plane is a blend of candidates: of several windows or several C, or of one that is cut anew."""
         return len(self.nested_windows.windows) > 1 or len(self.choices_tried) > 1 or self.objective != GMEAN
@@ -279,9 +288,7 @@ class StreamDefinition:
         """What the largest messages of this stream may take."""
         choices = len(self.choices_tried) if self.automatic else 0
         size = MessageSize.of(self.classes.modelled_classes, len(self.nested_windows.windows), self.dimension, choices)
-        if self.objective == GMEAN:
-            return size
-        return replace(size, score_bytes=SCORE_BYTES)
+        return size if self.objective == GMEAN else replace(size, score_bytes=SCORE_BYTES)
 
     def data_settings(self) -> dict[str, Any]:
         """What the data fingerprint is the hash of: see :func:`canonical_json`."""
@@ -322,10 +329,9 @@ class StreamDefinition:
         if not names:
             raise DefinitionError("features: expected names = [...], got none")
         grid = grid_of(tables.get("grid", {}), len(names))
-        classes = tables.get("classes", {})
-        positive = classes.get("positive")
-        partitions = whole(tables.get("partitions", 1), "partitions")
-        choices = choices_of(tables.get("solver", {}))
+        classes, solver = tables.get("classes", {}), tables.get("solver", {})
+        positive, partitions = classes.get("positive"), whole(tables.get("partitions", 1), "partitions")
+        choices = choices_of(solver)
         named = ClassDefinition(
             tuple(strings(classes.get("names", ()), "classes.names")),
             None if positive is None else label(positive, "classes.positive"),
@@ -333,18 +339,14 @@ class StreamDefinition:
         )
         feature_map = feature_map_of(tables.get("feature_map", {}), len(names))
         dimension = feature_map.width(len(names)) + 1
-        nested_windows = nested_windows_of(
-            tables.get("window", {}),
-            partitions,
-            MessageSize.most_windows(named.modelled_classes, dimension, named.most or 2),
-        )
-        several = len(nested_windows.windows) > 1 or len(choices) > 1
+        fitting = MessageSize.most_windows(named.modelled_classes, dimension, named.most or 2)
+        nested_windows = nested_windows_of(tables.get("window", {}), partitions, fitting)
         return cls(
             name=text(tables.get("name", "stream"), "name"),
             features=names,
             grid=grid,
             nested_windows=nested_windows,
-            solver=solver_of(tables.get("solver", {}), choices),
+            solver=solver_of(solver, choices),
             classes=named,
             missing=features.get("missing", "refuse"),
             partitions=partitions,
@@ -353,10 +355,11 @@ class StreamDefinition:
                 tables.get("max_skew", span_text(nested_windows.fitting_skew_milliseconds)), "max_skew"
             ),
             choices=choices,
-            weightings=weightings_of(tables.get("solver", {}), several=several),
+            weightings=weightings_of(solver, several=len(nested_windows.windows) > 1 or len(choices) > 1),
             feature_map=feature_map,
             prior=prior_of(tables.get("prior", {}), feature_map.names(names)),
-            objective=Objective.parse(text(tables.get("solver", {}).get("objective", "gmean"), "solver.objective")),
+            objective=Objective.parse(text(solver.get("objective", "gmean"), "solver.objective")),
+            calibrate=flag(solver.get("calibrate", True), "solver.calibrate"),
             columns=columns,
         )
 
@@ -391,6 +394,7 @@ class StreamDefinition:
                 "standardize": solver.standardize,
                 "bias": solver.bias,
                 **({} if self.objective == GMEAN else {"objective": str(self.objective)}),
+                **({} if self.calibrate else {"calibrate": False}),
             },
             "prior": {} if self.prior is None else prior_table(self.prior, self.plane_features),
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
@@ -91,6 +91,14 @@ class MessageSize:
     @property
     def _candidates(self) -> int:
         return self.classes * self.windows * self.choices
+
+    def most_with(self, most: int, bytes_each: int) -> int:
+        """Up to ``most`` classes: as many as messages have room for, or this stream's own, with so many bytes more."""
+        for classes in range(most, 0, -1):
+            size = replace(self, classes=max(2, min(classes, self.classes)))
+            if max(size.delta, size.model) + classes * bytes_each <= limits.MESSAGE_BYTES:
+                return classes
+        return 0
 
     def check(self) -> None:
         """Raise :class:`DefinitionError` with the sum where one does not fit a message."""

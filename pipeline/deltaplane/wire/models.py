@@ -15,6 +15,7 @@ from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.wire.aims import read_aimed, with_aim, write_aimed
 from deltaplane.wire.blends import blend_fields, blend_of
+from deltaplane.wire.calibrations import read_calibrated, with_calibration, write_calibrated
 from deltaplane.wire.frame import Fields, read_record, write_record
 from deltaplane.wire.parts import check_positions, score_fields, scores_of, source_fields, source_of
 
@@ -22,7 +23,10 @@ __all__ = ["read_model", "write_model"]
 
 
 def write_model(model: Model) -> bytes:
-    """One ``Model`` message, in an ``Aimed`` where something else than the G-mean is asked for."""
+    """One ``Model`` message, in an ``Aimed`` where something else than the G-mean is asked for.
+
+    That is in a ``Calibrated`` where the model has a calibration.
+    """
     weighting = model.options.weighting
     message = write_record(
         "model",
@@ -48,11 +52,12 @@ def write_model(model: Model) -> bytes:
             "blend": blend_fields(model.blend),
         },
     )
-    return write_aimed(None if model.blend is None else model.blend.aim, message)
+    return write_calibrated(model, write_aimed(None if model.blend is None else model.blend.aim, message))
 
 
 def read_model(data: bytes | None) -> Model:
     """The ``Model`` of a message. Raises :class:`WireError`."""
+    data, calibrated = read_calibrated(data)
     data, aimed = read_aimed(data)
     name, fields = read_record(data, ("model",))
     check_positions(name, fields, ("plane_version", "version"))
@@ -76,7 +81,7 @@ def read_model(data: bytes | None) -> Model:
         watermark=fields["watermark"],
         blend=blend,
     )
-    return with_aim(model, aimed)
+    return with_calibration(with_aim(model, aimed), calibrated)
 
 
 def _check_features(plane: Plane | None, blend: Blend | None) -> None:

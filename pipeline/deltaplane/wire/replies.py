@@ -19,21 +19,28 @@ __all__ = [
     "write_unanswered",
 ]
 
+_PREDICTIONS = ("prediction", "full_prediction")
+
 
 def write_prediction(prediction: Prediction) -> bytes:
-    """One ``Prediction`` message."""
+    """One ``Prediction`` message, or a ``FullPrediction`` if it has probabilities or reasons."""
     fields = dict(vars(prediction))
     fields["class"] = fields.pop("predicted")
-    return write_record("prediction", fields)
+    if not prediction.probabilities and not prediction.reasons:
+        return write_record("prediction", fields)
+    fields["reasons"] = [{"column": column, "contribution": part} for column, part in prediction.reasons]
+    return write_record("full_prediction", fields)
 
 
 def read_prediction(data: bytes | None) -> Prediction:
     """The ``Prediction`` of a message. Raises :class:`WireError`."""
-    return _prediction(read_record(data, ("prediction",))[1])
+    return _prediction(read_record(data, _PREDICTIONS)[1])
 
 
 def _prediction(fields: Fields) -> Prediction:
     fields["predicted"] = fields.pop("class")
+    if "reasons" in fields:
+        fields["reasons"] = tuple((part["column"], part["contribution"]) for part in fields["reasons"])
     return Prediction(**fields)
 
 
@@ -55,8 +62,8 @@ def _unanswered(fields: Fields) -> Unanswered:
 
 def read_answer(data: bytes | None) -> Prediction | Unanswered:
     """The prediction, or the reason for none, in a message of the predictions topic. Raises :class:`WireError`."""
-    name, fields = read_record(data, ("prediction", "unanswered"))
-    return _prediction(fields) if name == "prediction" else _unanswered(fields)
+    name, fields = read_record(data, (*_PREDICTIONS, "unanswered"))
+    return _prediction(fields) if name in _PREDICTIONS else _unanswered(fields)
 
 
 def write_receipt(receipt: Receipt) -> bytes:

@@ -10,6 +10,7 @@ from deltaplane.log.delta import Claim, Delta, SourceOrder, SourceState, Tile, T
 from deltaplane.log.records import Checkpoint
 from deltaplane.wire.aims import read_tallied, with_scores, write_tallied
 from deltaplane.wire.blends import prequential_counts_fields, prequential_counts_of
+from deltaplane.wire.calibrations import read_binned, tallies_of, write_binned
 from deltaplane.wire.frame import Fields, header, read_record, write_record
 from deltaplane.wire.parts import (
     check_name,
@@ -84,7 +85,8 @@ def write_source_order(order: SourceOrder) -> bytes:
 def write_delta(delta: Delta) -> bytes:
     """One ``Delta`` message, in a ``Labelled`` if it is the first of its source to admit some labels.
 
-    That is in a ``Tallied`` if its trials have the scores of candidates.
+    That is in a ``Tallied`` if its trials have the scores of candidates, and all of it in a ``Binned`` if it counts the
+    scores of the plane.
     """
     message = write_record(
         "delta",
@@ -102,15 +104,16 @@ def write_delta(delta: Delta) -> bytes:
             "trials": prequential_counts_fields(delta.prequential_counts),
         },
     )
-    return write_tallied(delta.prequential_counts, _write_labelled(delta.labels, message))
+    return write_binned(delta.tallies, write_tallied(delta.prequential_counts, _write_labelled(delta.labels, message)))
 
 
 def read_claim_or_delta(data: bytes | None, dimensions: Dimensions) -> Claim | Delta | SourceOrder:
     """The record in a message of the deltas topic, with statistics of such dimensions. Raises :class:`WireError`."""
     data, topics = _read_anchored(data)
+    data, binned = read_binned(data) if topics is None else (data, None)
     data, tallied = read_tallied(data) if topics is None else (data, None)
     if topics is None:
-        others = ("claim", "source_order") if tallied is None else ()
+        others = ("claim", "source_order") if tallied is None and binned is None else ()
         name, fields, labels = _read_labelled(data, "delta", others)
     else:
         (name, fields), labels = read_record(data, ("claim",)), ()
@@ -133,6 +136,7 @@ def read_claim_or_delta(data: bytes | None, dimensions: Dimensions) -> Claim | D
         counts=counts_of(name, fields, "counts"),
         prequential_counts=with_scores(prequential_counts_of(fields["trials"]), tallied),
         labels=labels,
+        tallies=tallies_of(binned),
     )
 
 

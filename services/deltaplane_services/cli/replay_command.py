@@ -177,6 +177,13 @@ class RunOptions:
     retired_ids: Annotated[
         Path | None, typer.Option(help="Write the retired ids to a file, a line each; in JSON what is no line.")
     ] = None
+    predictions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write what was predicted of each row before it was learned to a file that ends in .csv or .parquet:"
+            " id, time, truth, predicted, score, probability, model_version. Not on Kafka."
+        ),
+    ] = None
     write_definition: Annotated[
         Path | None, typer.Option(help="Write down the definition that was used, fitted grid included.")
     ] = None
@@ -228,6 +235,7 @@ def replay(
     from deltaplane_services.observe.report.report_outputs import check_outputs, draw
     from deltaplane_services.replay.console import Console
     from deltaplane_services.replay.keywords import replay_options, tables_of
+    from deltaplane_services.replay.prediction_file import check_kind
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
     from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
@@ -236,6 +244,10 @@ def replay(
     check_outputs(run.report, run.plots)
     check_output(None if run.json_to in {None, "-"} else Path(str(run.json_to)), "json")
     check_output(run.retired_ids, "retired-ids")
+    check_kind(run.predictions)
+    check_output(run.predictions, "predictions")
+    if run.predictions is not None and on.broker is not None:
+        raise DefinitionError("predictions: on Kafka each worker scores its own rows; leave --broker out")
     check_output(run.write_definition, "write-definition")
     check_output(run.save, "save")
     saved = _resumed(run, definition, on.broker)
@@ -253,6 +265,7 @@ def replay(
         save=run.save,
         continues=saved is not None,
         retired_ids=run.retired_ids,
+        predictions=run.predictions,
     )
     console = Console(to_error=run.json_to == "-")
     pipeline = embedded(options, console.warn, saved)

@@ -18,6 +18,7 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
+from deltaplane.log.reasons import Reasons, reasons
 from deltaplane.log.records import NamedQuery, Prediction, Query, Unanswered
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import query_id, read_query, write_prediction, write_unanswered
@@ -33,9 +34,14 @@ from deltaplane_services.processors.messages import (
     shortened,
 )
 
-__all__ = ["BAD_ID", "BAD_VALUE", "LEFT_OUT", "ScorerProcessor"]
+__all__ = ["BAD_HEADER", "BAD_ID", "BAD_VALUE", "EXTRAS", "LEFT_OUT", "WITH", "ScorerProcessor"]
 
-BAD_ID, BAD_VALUE = "bad id", "bad value"
+BAD_ID, BAD_VALUE, BAD_HEADER = "bad id", "bad value", "bad header"
+
+WITH = "deltaplane-with"
+"""The header of a query that says what its answer is to have beside the class, with commas: of :data:`EXTRAS`."""
+
+EXTRAS = frozenset({"probabilities", "reasons"})
 
 LEFT_OUT = "deltaplane-headers-left-out"
 """The header of an answer that says how many of the query's headers did not fit."""
@@ -50,6 +56,16 @@ class _Refused:
     id: str
     kind: str
     reason: str
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """The answer at a place of several, what it is to have beside the class, and why it is what it is, if known."""
+
+    answers: Answers
+    at: int
+    extras: frozenset[str]
+    why: Reasons | None
 
 
 class ScorerProcessor:
@@ -80,7 +96,14 @@ class ScorerProcessor:
             raise RuntimeError("process() before there is a plane; hold queries back while the scorer is not ready")
         asked = [self._asked(record) for record in queries]
         good = [one for one in asked if not isinstance(one, _Refused)]
-        answers, place = answer(model.plane, self.definition, *self._rows(good)), 0
+        rows, unread = self._rows(good)
+        answers, place = answer(model.plane, self.definition, rows, unread), 0
+        wanted = [_extras(record) for record, one in zip(queries, asked, strict=True) if not isinstance(one, _Refused)]
+        # Nobody pays for what nobody asked for.
+        answers = answers.of_model(model) if any("probabilities" in extras for extras in wanted) else answers
+        why = None
+        if any("reasons" in extras for extras in wanted):
+            why = reasons(model.plane, self.definition, rows, answers.chosen)
         first: list[Outgoing] = []
         then: list[Outgoing] = []
         for record, one in zip(queries, asked, strict=True):
@@ -88,7 +111,7 @@ class ScorerProcessor:
             if not isinstance(refused, _Refused):
                 query, at, place = refused, place, place + 1
                 if at not in answers.refusals:
-                    then.append(self._predicted(record, query, model, answers, at))
+                    then.append(self._predicted(record, query, model, _Answer(answers, at, wanted[at], why)))
                     continue
                 refused = _Refused(query.id, BAD_VALUE, f"query {query.id!r}: {answers.refusals[at]}")
             first.append(dead_letter(record, refused.kind, refused.reason, limits.DEAD_LETTER_BYTES))
@@ -124,6 +147,12 @@ class ScorerProcessor:
             kind, reason = self._others.kind_and_reason(record, fault)
             known = query_id(record.value)
             return _Refused(_text(record.key) if known is None else known, kind, reason)
+        if unknown := _extras(record) - EXTRAS:
+            reason = (
+                f"query {query.id[:_SHOWN]!r}: header {WITH}: expected {', '.join(sorted(EXTRAS))}, or both with a"
+                f" comma, got {min(unknown)[:_SHOWN]!r}"
+            )
+            return _Refused(query.id, BAD_HEADER, reason)
         size = len(query.id.encode())
         if size > limits.ID_BYTES:
             # It comes back in the prediction, which must fit its topic.
@@ -134,9 +163,8 @@ class ScorerProcessor:
             return _Refused(query.id, BAD_ID, reason)
         return query
 
-    def _predicted(
-        self, record: Record, query: Query | NamedQuery, model: Model, answers: Answers, at: int
-    ) -> Outgoing:
+    def _predicted(self, record: Record, query: Query | NamedQuery, model: Model, of: _Answer) -> Outgoing:
+        answers, at = of.answers, of.at
         prediction = Prediction(
             id=query.id,
             predicted=answers.plane.classes[int(answers.chosen[at])],
@@ -145,6 +173,8 @@ class ScorerProcessor:
             topic=record.topic,
             partition=record.partition,
             offset=record.offset,
+            probabilities=answers.probabilities_of(at) if "probabilities" in of.extras else {},
+            reasons=tuple(of.why.largest(at)) if of.why is not None and "reasons" in of.extras else (),
         )
         return self._outgoing(record, write_prediction(prediction), prediction)
 
@@ -165,6 +195,12 @@ class ScorerProcessor:
     def _outgoing(self, record: Record, value: bytes, decoded: Prediction | Unanswered) -> Outgoing:
         key = answer_key(self.definition.name, record)
         return Outgoing(PREDICTIONS, record.partition, key, value, decoded, _returned(record.headers))
+
+
+def _extras(record: Record) -> frozenset[str]:
+    """What the answer to a query is to have beside the class."""
+    said = [value or b"" for name, value in record.headers if name == WITH]
+    return frozenset(word.strip() for value in said for word in value.decode("utf-8", "replace").split(","))
 
 
 def _text(key: bytes | None) -> str:

@@ -21,8 +21,7 @@ from deltaplane.log.delta import UNKNOWN_TOPICS, Claim, Delta, Rebuild, Source, 
 from deltaplane.log.model import Model
 from deltaplane.log.record_order import check_order
 from deltaplane.log.records import Receipt
-from deltaplane.log.scoring import NoteScored, score
-from deltaplane.solve.prequential_counts import PrequentialCounts
+from deltaplane.log.scoring import NoteScored, Quality, score
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import unit_in_words
 from deltaplane.stream.sample import Refusal
@@ -356,11 +355,11 @@ class WorkerProcessor:
         self,
         batch: Batch,
         step: Step,
-        quality: tuple[Confusion, PrequentialCounts | None],
+        quality: Quality,
         samples: Sequence[Record],
         retirements: Sequence[Record],
     ) -> Output:
-        scores, prequential_counts = self._with_room(quality[0]), quality[1]
+        scores = self._with_room(quality.scores)
         samples_to = samples[-1].offset + 1 if samples else self._samples_covered
         retirements_to = retirements[-1].offset + 1 if retirements else self._retirements_covered
         tile = Tile(self._sequence, self._samples_covered, samples_to, self._retirements_covered, retirements_to)
@@ -382,7 +381,8 @@ class WorkerProcessor:
             scores=scores,
             scored_by=self._model.version if self._model is not None and scores.counts else 0,
             counts=dict(batch.counts),
-            prequential_counts=prequential_counts,
+            prequential_counts=quality.prequential_counts,
+            tallies=quality.tallies,
             labels=tuple(self._intake.labels)[self._labels_named :],
         )
         first = (*batch.letters, *late, *self._receipts(step, tile))

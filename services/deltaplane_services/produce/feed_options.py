@@ -63,6 +63,7 @@ class ReplayOptions:
     - ``fill_in``: whether columns have rules even if all first rows are numbers, so that what is missing later is
       filled in.
     - ``keep_predictions``: whether to keep the prediction of each row.
+    - ``predictions``: a file to write them to as they are made.
 
     Raises :class:`DefinitionError` for options that are out of range, or do not go together.
     """
@@ -85,6 +86,12 @@ class ReplayOptions:
     fill_in: bool = False
     content: BinaryIO | None = None
     keep_predictions: bool = False
+    predictions: Path | None = None
+
+    @property
+    def scored_rows_wanted(self) -> bool:
+        """Whether anybody asks what was predicted of each row."""
+        return self.keep_predictions or self.predictions is not None
 
     def __post_init__(self) -> None:
         if self.chunk < 1:

@@ -161,7 +161,7 @@ def replay(table: Any, **keywords: Unpack[Keywords]) -> Replayed:
     ``table`` is a path, a data frame of pandas or Polars, an Arrow table, a dictionary of columns, or dictionaries, one
     a row. The keywords are the options of the command (``--retire-fraction`` is ``retire_fraction``), ``label`` being
     the column of the class; ``definition`` is a path, the tables of one, or a :class:`StreamDefinition`. A table in
-    memory costs a packed copy of it, and the predictions 24 bytes a row.
+    memory costs a packed copy of it, and the predictions 40 bytes a row.
 
     Raises :class:`DeltaplaneError` where the table or the keywords cannot be used, with the nearest name for one that
     is unknown. Warns (RuntimeWarning) where the figures say nothing, or the file could not be read to its end.

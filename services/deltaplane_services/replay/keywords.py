@@ -99,6 +99,7 @@ _NOT_HERE = {
     "report": "write the page of the result with .report(path)",
     "plots": "write the pictures of the result with .report(path, plots)",
     "json": "the result has it as .summary",
+    "predictions": "the result has them as .predictions",
     "write_definition": "the result has it as .definition_text",
 }
 

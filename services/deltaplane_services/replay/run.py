@@ -17,18 +17,16 @@ from typing import IO
 
 import numpy as np
 
-from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.inference import Decision
 from deltaplane.errors import DeltaplaneError
-from deltaplane.exact.ordinary import FillValue, likely_fill_values
+from deltaplane.exact.ordinary import FillValue
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.model import Model
 from deltaplane.log.prequential import Point, PrequentialSeries
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.definition_file.definition_tables import lay_over
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.column_choice import ColumnChoice
 from deltaplane_services.produce.event_clock import longest_step, refuse_bogus_times
@@ -41,12 +39,15 @@ from deltaplane_services.produce.feed_options import (
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
+from deltaplane_services.replay.first_rows import first_blocks, marks, rare, rows_to_fit_on, with_positive
 from deltaplane_services.replay.label_order import LabelOrder
-from deltaplane_services.replay.labels_seen import LabelsSeen, rarest_label
+from deltaplane_services.replay.labels_seen import LabelsSeen
 from deltaplane_services.replay.oracle import Oracle, Verification
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
+from deltaplane_services.replay.prediction_file import PredictionFile
 from deltaplane_services.replay.predictions import Predictions
 from deltaplane_services.replay.saved import SavedReplay, save
+from deltaplane_services.replay.scored_batches import scored_batches
 from deltaplane_services.replay.verdict import Verdict, verdict_of
 from deltaplane_services.system.interrupts import Interrupts
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
@@ -121,12 +122,12 @@ def embedded(
             warn(slow)
         if by_row(definition, options):
             warn_later: Callable[[str], None] = (lambda _: None) if slow else warn
-            return ByRowPipeline(definition, options.seed, warn_later, keep_scored=options.keep_predictions)
+            return ByRowPipeline(definition, options.seed, warn_later, keep_scored=options.scored_rows_wanted)
         return EmbeddedPipeline(
             definition,
             options.seed,
             keep_window=options.save is not None,
-            keep_scored=options.keep_predictions,
+            keep_scored=options.scored_rows_wanted,
             broker=None if saved is None else saved.broker,
             now=0 if saved is None else saved.now,
         )
@@ -159,9 +160,9 @@ def replay(
             blocks = shuffled(blocks, options.shuffle)
         fits = needs_first_rows(options)
         chooses = options.chooses_positive
-        first = list(_first_blocks(blocks)) if fits or chooses or options.chooses_rare else []
-        options = _with_positive(options, first)
-        rows = _rows_to_fit_on(first) if fits else None
+        first = list(first_blocks(blocks)) if fits or chooses or options.chooses_rare else []
+        options = with_positive(options, first)
+        rows = rows_to_fit_on(first) if fits else None
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
         if saved is not None:
@@ -174,12 +175,13 @@ def replay(
         with interrupts.held():
             pipeline = open_pipeline(definition)
             stack.callback(pipeline.close)
-        feed = Feed(definition, options, _rare(definition, options, first))
+        feed = Feed(definition, options, rare(definition, options, first))
         run = _Run(options, reader, on_progress, feed, pipeline, note)
+        run.file = _prediction_file(options, definition, stack)
         run.chose_positive = chooses
         if saved is not None:
             run.go_on_from(saved)
-        run.marks = choice.marks or _marks(definition, rows)
+        run.marks = choice.marks or marks(definition, rows)
         try:
             rows_at_once = ROWS_AT_ONCE if isinstance(pipeline, ByRowPipeline) else options.chunk
             run.feed(rechunk(blocks, rows_at_once), interrupts)
@@ -191,48 +193,20 @@ def replay(
         result = replace(run.finish(), decisions=choice.decisions)
         if options.save is not None:
             run.save(options.save, result)
-        if output is not None:
-            output.keep()
+        _keep(output, run.file)
         return result
 
 
-def _rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
-    """The first rows, as many from every format, though their blocks have other lengths."""
-    return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
+def _prediction_file(options: ReplayOptions, definition: StreamDefinition, stack: ExitStack) -> PredictionFile | None:
+    if options.predictions is None:
+        return None
+    return stack.enter_context(PredictionFile(options.predictions, definition, timed=bool(options.input.get("time"))))
 
 
-def _rare(definition: StreamDefinition, options: ReplayOptions, first: list[RowBlock]) -> str | None:
-    """The class that is to be rare where rows are thinned out: the positive one, or the rarest of the first rows."""
-    if not options.chooses_rare:
-        return definition.classes.positive
-    return rarest_label(_first_labels(first), "imbalance")
-
-
-def _with_positive(options: ReplayOptions, first: list[RowBlock]) -> ReplayOptions:
-    """The options, with the rarest class of the first rows as the positive one if none is named and one is needed."""
-    if not options.chooses_positive:
-        return options
-    positive = rarest_label(_first_labels(first), "objective")
-    return replace(options, tables=lay_over(dict(options.tables), "classes", positive=positive))
-
-
-def _first_labels(first: list[RowBlock]) -> list[str]:
-    return [label for block in first for label in block.labels][: limits.GRID_FIT_ROWS]
-
-
-def _marks(definition: StreamDefinition, rows: Floats | None) -> list[FillValue]:
-    """Likely marks of what is missing among the first rows float64[n, d]; of rows that rules have made, none."""
-    return [] if rows is None or definition.columns is not None else likely_fill_values(definition.features, rows)
-
-
-def _first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
-    """Blocks with enough rows to fit a grid on; all there are, if there are fewer."""
-    rows = 0
-    for block in blocks:
-        rows += len(block)
-        yield block
-        if rows >= limits.GRID_FIT_ROWS:
-            return
+def _keep(*outputs: OutputFile | PredictionFile | None) -> None:
+    for output in outputs:
+        if output is not None:
+            output.keep()
 
 
 class _Run:
@@ -252,6 +226,7 @@ class _Run:
         self.ended_early: str | None = None
         self.marks: list[FillValue] = []
         self.chose_positive = False
+        self.file: PredictionFile | None = None
         self._reader = reader
         self._on_progress = on_progress
         self._retired_ids = retired_ids
@@ -376,17 +351,25 @@ class _Run:
         return verdict_of(model, self._feed.rows, letters, self._order, self.options, positive)
 
     def _round(self, records: list[Outgoing], published: Published) -> None:
+        # What comes now is scored by the model that there is before it comes.
+        model = self._pipeline.model if self.options.scored_rows_wanted else None
         self._pipeline.publish(records, published.now)
         if self._retired_ids is not None:
             self._retired_ids.writelines(f"{_as_line(sample_id)}\n".encode() for sample_id in published.retired)
         if self._oracle is not None:
             self._oracle.note(published)
         self._pipeline.advance(published.now)
-        if self._predictions is not None:
-            self._predictions.add(published.batches, self._pipeline.scored())
+        if self.options.scored_rows_wanted:
+            self._note_predictions(published, model)
         if self._pipeline.model is not None:
             self._series.add(self._feed.rows, self._pipeline.model, self._pipeline.deviations)
         self._harvest(published)
+
+    def _note_predictions(self, published: Published, model: Model | None) -> None:
+        scored = self._pipeline.scored()
+        for sink in (self._predictions, self.file):
+            if sink is not None:
+                sink.add(scored_batches(published.batches, scored, model, sink.names))
 
     def _harvest(self, published: Published) -> None:
         """Note what the stream refused."""
