@@ -17,7 +17,7 @@ from deltaplane_services.cli.option_groups import with_groups
 if TYPE_CHECKING:
     from deltaplane_benchmarks.bench import Experiment
 
-__all__ = ["HELP", "NEEDED", "app", "bench", "keel", "papers", "peers", "streams", "tables"]
+__all__ = ["HELP", "NEEDED", "app", "bench", "calibration", "keel", "papers", "peers", "streams", "tables"]
 
 HELP = "The papers' tables and figures, and real streams, done again: ours beside theirs."
 app = typer.Typer(help=HELP, no_args_is_help=True)
@@ -70,6 +70,19 @@ def streams(
     from deltaplane_benchmarks.experiments.all import STREAMS
 
     _run(STREAMS, 2, how, outputs)
+
+
+@app.command()
+@with_groups
+def calibration(
+    outputs: Outputs,
+    how: Experimenting,
+) -> None:
+    """Say how true probabilities are on real streams, beside online Platt scaling of the same scores."""
+    _require_extra()
+    from deltaplane_benchmarks.experiments.all import CALIBRATION
+
+    _run(CALIBRATION, 2, how, outputs)
 
 
 @app.command()

@@ -12,12 +12,15 @@ from deltaplane.public_names import PublicNames
 if TYPE_CHECKING:
     from deltaplane_services.client import LiveModel, NoPlane, NoProbabilities, SampleProducer
     from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
+    from deltaplane_services.query_client import NoAnswer, QueryClient
     from deltaplane_services.replay.in_python import Replayed
 
 __all__ = [
     "LiveModel",
+    "NoAnswer",
     "NoPlane",
     "NoProbabilities",
+    "QueryClient",
     "Replayed",
     "SampleProducer",
     "ServiceSettings",
@@ -27,6 +30,7 @@ __all__ = [
 _MODULES = {
     "deltaplane_services.client": "LiveModel NoPlane NoProbabilities SampleProducer",
     "deltaplane_services.definition_file.settings": "ServiceSettings resolve_settings",
+    "deltaplane_services.query_client": "NoAnswer QueryClient",
     "deltaplane_services.replay.in_python": "Replayed",
 }
 

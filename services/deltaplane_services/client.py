@@ -2,27 +2,30 @@
 
     from deltaplane_services import LiveModel, SampleProducer
 
-    with SampleProducer(settings) as producer:
+    with SampleProducer.connect("stream.toml", broker="127.0.0.1:9092") as producer:
         producer.send("order-17", event_time, "fraud", {"amount": 12.5, "country": "DE", "known": None})
         producer.retire("order-3", "asked for")
 
-    with LiveModel(settings) as live:
+    with LiveModel.connect("stream.toml", broker="127.0.0.1:9092") as live:
         live.wait(10.0)
         live.predict(rows)
 
-``settings`` are those of a service: ``resolve_settings({"broker": "127.0.0.1:9092"}, os.environ, tables)``, where
-``tables`` is the parsed ``deltaplane.toml``.
+What is not said comes from the environment and the definition file, as for a command. Whoever has settings already
+gives them: ``LiveModel(settings)``.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from itertools import islice
-from types import TracebackType
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from types import MappingProxyType, TracebackType
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -45,18 +48,16 @@ from deltaplane.wire import (
     write_sample,
     write_sample_batch,
 )
+from deltaplane_services.connecting import settings_of
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, sample_publisher, topic_watch
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.processors.messages import MODELS, RETIREMENTS, SAMPLES, Outgoing
+from deltaplane_services.sent_rows import check_admitted, milliseconds_of, refused, text_of, texts_of, warn_of_unit
 
 __all__ = ["LiveModel", "NoPlane", "NoProbabilities", "SampleProducer"]
 
 logger = logging.getLogger(__name__)
-
-_SHOWN = 3
-"""Rows that an error names; all of them are in its ``refusals``."""
-
 
 _NO_ANSWER = "have no answer", "leave them out, or ask answer(), which answers the others"
 _OR_NEVER = (
@@ -76,69 +77,97 @@ class NoProbabilities(DeltaplaneError):
 
 
 class SampleProducer:
-    """Publishes samples and retirements of one stream; used from one thread, and flushed at the end of its block."""
+    """Publishes samples and retirements of one stream; used from one thread, and flushed at the end of its block.
 
-    def __init__(self, settings: ServiceSettings) -> None:
+    With ``check``, a row that a worker would refuse (a label that the stream has not, a value outside its grid) raises
+    :class:`deltaplane.errors.RowsRefused` here, with the worker's reason. Without, it becomes a dead letter.
+    """
+
+    def __init__(self, settings: ServiceSettings, *, check: bool = True) -> None:
         self._definition = settings.definition
         self._publisher = sample_publisher(settings)
+        self._checks, self._warned = check, False
+
+    @classmethod
+    def connect(cls, definition: str | os.PathLike[str], *, check: bool = True, **settings: Any) -> Self:
+        """A producer for the stream of a definition file, with settings of a service, such as ``broker``.
+
+        Raises :class:`DefinitionError` for what the file or the settings say wrong.
+        """
+        return cls(settings_of(Path(definition), settings), check=check)
 
     def send(
         self,
-        sample_id: str,
-        event_time_milliseconds: int,
-        label: str,
+        sample_id: str | int,
+        event_time: int | datetime,
+        label: str | int,
         features: Sequence[float] | Mapping[str, Any],
     ) -> None:
         """Publish one sample: its features in the definition's order, or a dictionary of the columns of its table.
 
-        Where the definition has ``[columns]``, the cells of a dictionary travel as they are, and the worker encodes
-        them; what it cannot read becomes a dead letter. Without, they are the features by name. Raises
-        :class:`DefinitionError` for another number of features than the stream has, and
-        :class:`deltaplane.errors.RowsRefused` for a column that it has not, or a cell that no message can carry.
+        ``event_time`` is a datetime with a zone, or milliseconds since the epoch. Where the definition has
+        ``[columns]``, the cells of a dictionary travel as they are, and the worker encodes them. Without, they are the
+        features by name.
+
+        Raises :class:`DefinitionError` for another number of features than the stream has, and
+        :class:`deltaplane.errors.RowsRefused` for a column that it has not, a cell that no message can carry, or what
+        is said of ``check``. Warns (RuntimeWarning), once, of a time that seems to be in another unit.
         """
         definition = self._definition
         columns, fingerprint = definition.columns, definition.data_fingerprint
+        name, said, time_of = text_of(sample_id, "id"), text_of(label, "label"), self._times_of(event_time)
         if isinstance(features, Mapping) and columns is not None:
-            value = write_named_sample(sample_id, event_time_milliseconds, label, features, columns, fingerprint)
+            value = write_named_sample(name, int(time_of[0]), said, features, columns, fingerprint)
+            encoded = columns.encode_records([features]) if self._checks else None
+            if encoded is not None:
+                self._check_rows([name], time_of, [said], encoded.features, encoded.reasons)
         else:
             row = self._features_of(features) if isinstance(features, Mapping) else features
             self._check(len(row))
-            value = write_sample(sample_id, event_time_milliseconds, label, row, fingerprint)
-        partition = self._definition.partition_of(sample_id)
-        self._publisher.publish((Outgoing(SAMPLES, partition, sample_id.encode(), value),))
+            self._check_rows([name], time_of, [said], np.array([row], dtype=np.float64))
+            value = write_sample(name, int(time_of[0]), said, row, fingerprint)
+        partition = self._definition.partition_of(name)
+        self._publisher.publish((Outgoing(SAMPLES, partition, name.encode(), value),))
 
     def send_batch(
         self,
-        ids: Sequence[str],
-        event_times_milliseconds: Int64s,
-        labels: Sequence[str],
+        ids: Iterable[Any],
+        event_times: Any,
+        labels: Iterable[Any],
         features: Any,
         feature_type: Literal["float32", "float64"] = "float64",
     ) -> None:
         """Publish n samples, as one message for each partition they fall into, or a few of them.
 
-        ``features``: float64[n, d], or a table of the columns by name: a list of dictionaries, a dictionary of columns,
-        a data frame or an Arrow table. ``feature_type``: float32 halves a message of features; values are rounded to
-        it. Raises :class:`DefinitionError` for another number of features than the stream has, or columns that differ
-        in length; and of a table what :meth:`send` raises of a row, before any of it is sent.
+        ``ids`` and ``labels`` are texts or whole numbers; ``event_times`` int64[n] milliseconds since the epoch, or
+        datetimes. Each may be a list, an array or a series. ``features``: float64[n, d], or a table of the columns by
+        name: a list of dictionaries, a dictionary of columns, a data frame or an Arrow table. ``feature_type``: float32
+        halves a message of features; values are rounded to it.
+
+        Raises :class:`DefinitionError` for another number of features than the stream has, or columns that differ
+        in length; and what :meth:`send` raises of a row, before any of it is sent.
         """
         columns, table = self._definition.columns, dict[str, Cells]()
         if is_by_name(features) and columns is not None:
             table, features = self._table_of(features, columns)
-        elif is_by_name(features):
-            features = self._features_of(features)
-        lengths = {len(cells) for cells in table.values()} | {len(event_times_milliseconds), len(labels), len(features)}
-        if features.ndim != 2 or lengths != {len(ids)}:
+        else:
+            features = self._features_of(features) if is_by_name(features) else np.asarray(features)
+        names, said, times = texts_of(ids, "id"), texts_of(labels, "label"), self._times_of(event_times)
+        lengths = {len(cells) for cells in table.values()} | {len(times), len(said), len(features)}
+        if features.ndim != 2 or lengths != {len(names)}:
             raise DefinitionError(
-                f"samples: expected columns of one length and features [n, d], got {len(ids)} ids,"
-                f" {len(event_times_milliseconds)} event times, {len(labels)} labels, features {features.shape}"
+                f"samples: expected columns of one length and features [n, d], got {len(names)} ids,"
+                f" {len(times)} event times, {len(said)} labels, features {features.shape}"
             )
         if not table:
             self._check(features.shape[1])
-        place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
-        codes = np.array([place[label] for label in labels], dtype=np.int32)
-        samples = Samples.of_record(ids, event_times_milliseconds, tuple(place), codes, features)
-        home, out = self._definition.partitions_of(ids), list[Outgoing]()
+        if table and columns is not None and self._checks:
+            encoded = columns.encode(table)
+            self._check_rows(names, times, said, encoded.features, encoded.reasons)
+        elif not table:
+            self._check_rows(names, times, said, features)
+        samples = _samples(names, times, said, features)
+        home, out = self._definition.partitions_of(names), list[Outgoing]()
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
             if table and columns is not None:
@@ -147,6 +176,24 @@ class SampleProducer:
             value = write_sample_batch(samples.chosen(rows), self._definition.data_fingerprint, feature_type)
             out.append(Outgoing(SAMPLES, partition, None, value))
         self._publisher.publish(out)
+
+    def _times_of(self, given: Any) -> Int64s:
+        times = milliseconds_of(given)
+        self._warned = self._warned or warn_of_unit(times, time.time_ns() // 1_000_000)
+        return times
+
+    def _check_rows(
+        self,
+        ids: Sequence[str],
+        times: Int64s,
+        labels: Sequence[str],
+        features: Floats,
+        unread: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """Raise what :func:`check_admitted` raises, if rows are to be checked."""
+        if self._checks:
+            samples = _samples(ids, times, labels, features, time.time_ns() // 1_000_000)
+            check_admitted(replace(samples, unread=unread), self._definition)
 
     def _by_name(self, samples: Samples, table: Mapping[str, Cells], columns: Encoder, rows: Int64s) -> Iterator[bytes]:
         """The batches of some rows of a table, as many as it takes."""
@@ -157,8 +204,8 @@ class SampleProducer:
             try:
                 yield write_named_sample_batch(samples.chosen(chosen), part, columns, self._definition.data_fingerprint)
             except RowsRefused as fault:
-                refused = {int(chosen[row]): reason for row, reason in fault.refusals.items()}
-                raise _refused(refused, len(samples), _NONE_SENT) from None
+                reasons_of = {int(chosen[row]): reason for row, reason in fault.refusals.items()}
+                raise refused(reasons_of, len(samples), _NONE_SENT) from None
 
     def _table_of(self, rows: Any, columns: Encoder) -> tuple[dict[str, Cells], Floats]:
         """The columns of rows by name that have rules, and for each row no features."""
@@ -166,14 +213,14 @@ class SampleProducer:
         read = {name: table[name] for name in columns.columns}
         count = len(read[columns.columns[0]])
         if strange:
-            raise _refused(strange, count, _NONE_SENT)
+            raise refused(strange, count, _NONE_SENT)
         return read, np.empty((count, 0))
 
     def _features_of(self, rows: Any) -> Any:
         """The features of rows by name in a stream without ``[columns]``, float64[n, d], or [d] of one row."""
-        features, refused = features_by_name(self._definition, rows)
-        if refused:
-            raise _refused(refused, len(features), _NONE_SENT)
+        features, unread = features_by_name(self._definition, rows)
+        if unread:
+            raise refused(unread, len(features), _NONE_SENT)
         return features[0] if isinstance(rows, Mapping) and len(features) == 1 else features
 
     def retire(self, sample_id: str, reason: str) -> None:
@@ -222,6 +269,14 @@ class LiveModel:
         self._failure: DeltaplaneError | None = None
         self._thread = threading.Thread(target=self._follow, name="deltaplane-live-model", daemon=True)
         self._thread.start()
+
+    @classmethod
+    def connect(cls, definition: str | os.PathLike[str], **settings: Any) -> Self:
+        """The live model of the stream of a definition file, with settings of a service, such as ``broker``.
+
+        Raises :class:`DefinitionError` for what the file or the settings say wrong.
+        """
+        return cls(settings_of(Path(definition), settings))
 
     def _follow(self) -> None:
         try:
@@ -378,13 +433,12 @@ class LiveModel:
         self.close()
 
 
+def _samples(ids: Sequence[str], times: Int64s, labels: Sequence[str], features: Floats, log_time: int = 0) -> Samples:
+    place = {label: code for code, label in enumerate(dict.fromkeys(labels))}
+    codes = np.array([place[label] for label in labels], dtype=np.int32)
+    return Samples.of_record(ids, times, tuple(place), codes, features, log_time)
+
+
 def _check_all(answers: Answers) -> None:
     if refusals := answers.refusals:
-        raise _refused(refusals, len(answers), _NO_ANSWER)
-
-
-def _refused(refusals: Mapping[int, str], rows: int, words: tuple[str, str]) -> RowsRefused:
-    what, cure = words
-    shown = "; ".join(f"row {row}: {reason}" for row, reason in islice(refusals.items(), _SHOWN))
-    more = f"; and {len(refusals) - _SHOWN} more" if len(refusals) > _SHOWN else ""
-    return RowsRefused(f"rows: {len(refusals)} of {rows} {what}: {shown}{more}; {cure}", refusals)
+        raise refused(refusals, len(answers), _NO_ANSWER)

@@ -186,7 +186,9 @@ def test_of_more_classes_than_a_model_tells_apart_it_has_those_with_the_most_row
         assert model.plane.classes == ("b", "z")
         assert model.counts == {"b": 2, "z": 3}
         assert model.digest == sums(rows).digest(definition.data_fingerprint), "the digest is of all"
-        assert same(model.plane, largest)
+        assert same(replace(model.plane, means=None), largest)
+        assert model.plane.means is not None
+        assert model.plane.means.tolist() == [pytest.approx(sum(rows["b"] + rows["z"]) / 5)]
     assert of_modelled_classes(sums({"a": [1.0], "b": [2.0], "c": [3.0]}), definition).counts() == {"a": 1, "b": 1}
 
 

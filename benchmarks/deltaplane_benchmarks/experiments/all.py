@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltaplane_benchmarks.bench import Experiment
 from deltaplane_benchmarks.experiments import (
+    calibration,
     digits,
     equality,
     extreme_networks,
@@ -14,7 +15,7 @@ from deltaplane_benchmarks.experiments import (
     updating,
 )
 
-__all__ = ["PAPERS", "STREAMS"]
+__all__ = ["CALIBRATION", "PAPERS", "STREAMS"]
 
 PAPERS: tuple[Experiment, ...] = (
     equality.TABLE_1_EXPERIMENT,
@@ -30,3 +31,5 @@ PAPERS: tuple[Experiment, ...] = (
 )
 
 STREAMS: tuple[Experiment, ...] = (streams.EXPERIMENT,)
+
+CALIBRATION: tuple[Experiment, ...] = (calibration.EXPERIMENT,)

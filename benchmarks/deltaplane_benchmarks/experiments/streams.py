@@ -49,6 +49,7 @@ __all__ = [
     "no_change",
     "run",
     "run_stream",
+    "samples_of",
 ]
 
 QUICK_ROWS = 20_000
@@ -139,7 +140,7 @@ def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outc
     begin, cpu, position = time.perf_counter(), time.process_time(), 0
     for start in range(0, len(features), task.chunk):
         rows = slice(start, min(start + task.chunk, len(features)))
-        samples = _samples(features[rows], tuple(table.tolist()), codes[rows].astype(np.int32), start)
+        samples = samples_of(features[rows], tuple(table.tolist()), codes[rows].astype(np.int32), start)
         runner.broker.append(Outgoing(SAMPLES, 0, None, write_sample_batch(samples, definition.data_fingerprint)), 0)
         runner.round(0)
         for record in runner.broker.fetch(DELTAS, 0, position):
@@ -180,7 +181,8 @@ def _gmeans(total: PrequentialCounts) -> Floats:
     return np.where(tried >= MOST_OF_ALL * tried.max(), gmeans, np.nan)
 
 
-def _samples(rows: Floats, table: tuple[str, ...], codes: Int32s, at: int) -> Samples:
+def samples_of(rows: Floats, table: tuple[str, ...], codes: Int32s, at: int) -> Samples:
+    """Rows float64[n, d] of classes ``table[codes]`` as samples, with their places from ``at`` on as ids."""
     ids = [str(row) for row in range(at, at + len(rows))]
     return Samples.of_record(ids, 0, table, codes, rows)
 

@@ -14,7 +14,6 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from deltaplane import limits
-from deltaplane.arrays import Floats
 from deltaplane.errors import SolveRefused, StateMismatch
 from deltaplane.exact.deviations import means
 from deltaplane.exact.statistics import Statistics
@@ -30,7 +29,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import LETTERS_DUE
 from deltaplane.window.sliding import NO_WATERMARK
 
-__all__ = ["Merger", "fit_candidates", "goes_on_from", "of_largest", "of_modelled_classes", "plane_of"]
+__all__ = ["Merger", "fit_candidates", "goes_on_from", "of_largest", "of_modelled_classes", "plane_of", "with_means"]
 
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
 _ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
@@ -97,13 +96,20 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
     """
     if blend is None:
         grams, positive = of_modelled_classes(statistics, definition).grams(), definition.classes.positive
-        return solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
+        plane = solve(grams, definition.plane_grid, definition.solver, positive, definition.prior)
+        return with_means(plane, statistics, definition)
     fitted = fit_candidates(statistics, definition)
     again = {
         target: replace(candidates, weights=fitted.weights[target], biases=fitted.biases[target])
         for target, candidates in blend.of.items()
     }
-    return blended(fitted, replace(blend, of=again))
+    return with_means(blended(fitted, replace(blend, of=again)), statistics, definition)
+
+
+def with_means(plane: Plane, statistics: Statistics, definition: StreamDefinition) -> Plane:
+    """The plane, with the means of its features over the live rows of the classes that it tells apart."""
+    live = of_modelled_classes(statistics, definition).grams(definition.nested_windows.longest)
+    return replace(plane, means=means(live.values(), definition.plane_grid))
 
 
 class Merger:
@@ -281,7 +287,6 @@ class Merger:
         refusal = None
         try:
             self._plane = self._blended() if self.definition.automatic else plane_of(self.statistics, self.definition)
-            self._plane = replace(self._plane, means=self._live_means())
             self._plane_version = self.version
         except SolveRefused as refused:
             refusal = str(refused)
@@ -305,10 +310,6 @@ class Merger:
             calibration=calibration,
         )
 
-    def _live_means(self) -> Floats:
-        live, definition = of_modelled_classes(self.statistics, self.definition), self.definition
-        return means(live.grams(definition.nested_windows.longest).values(), definition.plane_grid)
-
     def _calibrated(self) -> Calibration | None:
         """What is known of the scores of the plane, with what was scored since; None where that is not wanted."""
         plane = self._plane
@@ -328,7 +329,7 @@ class Merger:
         fitted = fit_candidates(self.statistics, definition)
         choices, objective = definition.choices_tried, definition.objective
         blend = weigh(fitted, choices, self._blend, self._prequential_counts, objective, self.watermark)
-        plane = blended(fitted, blend)
+        plane = with_means(blended(fitted, blend), self.statistics, definition)
         self._blend, self._prequential_counts = blend, None
         return plane
 

@@ -14,6 +14,7 @@ import typer
 from deltaplane import __version__
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.cli.access_commands import topics_acls
+from deltaplane_services.cli.ask_commands import register as register_ask
 from deltaplane_services.cli.compare_commands import compare
 from deltaplane_services.cli.copy_commands import register as register_copy
 from deltaplane_services.cli.definition_commands import definition_app
@@ -99,6 +100,7 @@ def _why_not_there(found: EntryPoint, fault: ImportError) -> str:
 
 app.command(epilog=EXIT_CODES)(replay)
 register(app)
+register_ask(app)
 topics_app.command("acls")(topics_acls)
 app.command()(compare)
 app.command()(inspect)
