@@ -80,7 +80,8 @@ class SampleProducer:
     """Publishes samples and retirements of one stream; used from one thread, and flushed at the end of its block.
 
     With ``check``, a row that a worker would refuse (a label that the stream has not, a value outside its grid) raises
-    :class:`deltaplane.errors.RowsRefused` here, with the worker's reason. Without, it becomes a dead letter.
+    :class:`deltaplane.errors.RowsRefused` here, with the worker's reason, and a time that seems to be in another unit
+    than milliseconds is pointed out. Without, the row becomes a dead letter.
     """
 
     def __init__(self, settings: ServiceSettings, *, check: bool = True) -> None:
@@ -179,7 +180,7 @@ class SampleProducer:
 
     def _times_of(self, given: Any) -> Int64s:
         times = milliseconds_of(given)
-        self._warned = self._warned or warn_of_unit(times, time.time_ns() // 1_000_000)
+        self._warned = self._warned or not self._checks or warn_of_unit(times, time.time_ns() // 1_000_000)
         return times
 
     def _check_rows(

@@ -26,6 +26,7 @@ ALONE = (
     "docs/how-to/choose-windows.md",
     "docs/how-to/choose-what-to-optimise.md",
     "docs/how-to/scores.md",
+    "docs/how-to/reasons.md",
     "docs/how-to/estimators.md",
     "docs/how-to/mixed-tables.md",
     "docs/how-to/replay-in-python.md",

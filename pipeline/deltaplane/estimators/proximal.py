@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal, Self
@@ -9,6 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionMismatch, RowsRefused, StateMismatch
@@ -112,6 +114,17 @@ class ProximalSVM(StatisticsClassifier):
                 f"retire: {reason}; some of the {len(labelled.codes)} rows were never added; nothing was retired"
             )
         return self._hold(replace(live, statistics=left))
+
+    def influence(self, X: Any, y: Any, queries: Any) -> Floats:
+        """By how much decision values of ``queries`` [m, d] would change if rows [n, d] with labels [n] were retired.
+
+        float64[m] of two classes, else [m, k]; what :meth:`decision_function` is after :meth:`retire`, less what it is
+        now. Nothing is retired. Raises what :meth:`retire` raises.
+        """
+        without = copy.copy(self).retire(X, y)
+        if len(without.classes_) != len(self.classes_):
+            raise StateMismatch(f"influence: without these rows the classes are {list(without.classes_)}")
+        return np.asarray(without.decision_function(queries) - self.decision_function(queries))
 
     def merge(self, other: ProximalSVM) -> Self:
         """Learn all that ``other`` holds; ``other`` stays as it is.
