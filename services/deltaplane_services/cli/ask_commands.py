@@ -117,10 +117,10 @@ def predict(
     from deltaplane_services.definition_file.settings import definition_of
     from deltaplane_services.operations.model_listing import newest_model
     from deltaplane_services.operations.predict import Asked, exported_plane, predict_file
-    from deltaplane_services.replay.prediction_file import check_kind
     from deltaplane_services.system.output_files import PRIVATE, OutputFile
+    from deltaplane_services.system.table_files import check_kind
 
-    check_kind(out)
+    check_kind(out, "out")
     if model is not None:
         asked = exported_plane(model, definition_of(load_tables(stream.definition)))
     else:

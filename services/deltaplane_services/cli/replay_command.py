@@ -235,16 +235,16 @@ def replay(
     from deltaplane_services.observe.report.report_outputs import check_outputs, draw
     from deltaplane_services.replay.console import Console
     from deltaplane_services.replay.keywords import replay_options, tables_of
-    from deltaplane_services.replay.prediction_file import check_kind
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
     from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
     from deltaplane_services.system.output_files import check_output, write_text
+    from deltaplane_services.system.table_files import check_kind
 
     check_outputs(run.report, run.plots)
     check_output(None if run.json_to in {None, "-"} else Path(str(run.json_to)), "json")
     check_output(run.retired_ids, "retired-ids")
-    check_kind(run.predictions)
+    check_kind(run.predictions, "predictions")
     check_output(run.predictions, "predictions")
     if run.predictions is not None and on.broker is not None:
         raise DefinitionError("predictions: on Kafka each worker scores its own rows; leave --broker out")

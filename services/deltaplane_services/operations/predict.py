@@ -23,6 +23,7 @@ from deltaplane.log.reasons import reasons
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
+from deltaplane_services.system.table_files import table_writer
 
 __all__ = ["Asked", "exported_plane", "predict_file"]
 
@@ -83,9 +84,8 @@ def predict_file(source: Path, asked: Asked, to: IO[bytes], kind: str, *, id_col
     Raises :class:`DeltaplaneError` for a file that cannot be read, or lacks a column that the stream has.
     """
     schema = _SCHEMA if why else _SCHEMA.remove(_SCHEMA.get_field_index("reasons"))
-    writer = csv.CSVWriter(to, schema) if kind == ".csv" else parquet.ParquetWriter(to, schema)
     rows = 0
-    with writer:
+    with table_writer(kind, to, schema) as writer:
         for table in _tables(source):
             answered = _answered(table, asked, rows, id_column, why=why)
             writer.write_table(pa.Table.from_pydict({name: answered[name] for name in schema.names}, schema=schema))

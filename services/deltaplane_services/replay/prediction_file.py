@@ -9,27 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Self
+from typing import Self
 
 import numpy as np
 
-from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.replay.scored_batches import Names, ScoredBatch
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
+from deltaplane_services.system.table_files import table_writer
 
-__all__ = ["KINDS_OF_FILE", "PredictionFile", "check_kind"]
-
-KINDS_OF_FILE = (".csv", ".parquet")
-"""What a file of predictions may end in."""
+__all__ = ["PredictionFile"]
 
 _ROWS_HELD = 2**16
-
-
-def check_kind(path: Path | None) -> None:
-    """Raise :class:`DefinitionError` for a name that does not say which kind of file it is to be."""
-    if path is not None and path.suffix not in KINDS_OF_FILE:
-        raise DefinitionError(f"predictions: expected a file that ends in .csv or .parquet, got {str(path)!r}")
 
 
 class PredictionFile:
@@ -60,16 +51,7 @@ class PredictionFile:
             }
         )
         self._output = OutputFile(path, "predictions", PRIVATE)
-        self._writer = self._open(path, self._output.file)
-
-    def _open(self, path: Path, file: IO[bytes]) -> Any:
-        if path.suffix == ".csv":
-            from pyarrow import csv
-
-            return csv.CSVWriter(file, self._schema, write_options=csv.WriteOptions(quoting_style="needed"))
-        from pyarrow import parquet
-
-        return parquet.ParquetWriter(file, self._schema)
+        self._writer = table_writer(path.suffix, self._output.file, self._schema)
 
     def add(self, batches: Iterable[ScoredBatch]) -> None:
         """Write batches that were published together, whose classes are numbers of ``names``, behind those before."""
