@@ -115,7 +115,7 @@ def test_check_turns_missing_data_into_exit_code_1(tmp_path: Path) -> None:
     assert "quick: a fifth of the rounds" in result.output
 
 
-@pytest.mark.parametrize("arguments", [["papers", "2"], ["papers", "5"], ["streams"]])
+@pytest.mark.parametrize("arguments", [["papers", "2"], ["papers", "5"], ["streams"], ["calibration"]])
 def test_a_run_of_which_nothing_could_be_done_is_a_failure(tmp_path: Path, arguments: list[str]) -> None:
     result = CliRunner().invoke(bench_cli.app, [*arguments, "--offline", "--cache", str(tmp_path)])
     assert isinstance(result.exception, DeltaplaneError)

@@ -20,7 +20,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_model, write_model
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
-from deltaplane_services.processors.messages import SAMPLES, Outgoing
+from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
 from golden.wire_examples import MODEL, PLANE, THREE_PLANES
 
 UNITS = np.array([[0.0, 1.0]])
@@ -157,6 +157,23 @@ def test_a_merger_that_starts_again_goes_on_with_what_was_known() -> None:
     found = read_model(output.then[0].value)
     assert found.calibration is not None
     np.testing.assert_array_equal(found.calibration.of["p"], known.calibration.of["p"])
+
+
+def test_deltas_that_are_read_again_are_not_counted_again() -> None:
+    from deltaplane_services.embedded.embedded_runner import start_merger  # noqa: PLC0415
+
+    runner = run(stream())
+    known = runner.merger.model
+    # No checkpoint was written: all deltas are behind the last model, and all of them are read again.
+    again, positions = start_merger(runner.definition, runner.broker)
+    assert positions == {0: 0}
+    again.process(runner.broker.fetch(DELTAS, 0, 0))
+    found = read_model(again.publish(1).then[0].value)
+    assert known is not None
+    assert known.calibration is not None
+    assert found.calibration is not None
+    np.testing.assert_array_equal(found.calibration.of["p"], known.calibration.of["p"])
+    assert found.digest == known.digest
 
 
 def test_probabilities_can_be_left_out_and_messages_are_then_what_they_were() -> None:

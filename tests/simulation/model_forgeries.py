@@ -132,6 +132,18 @@ def _name_a_source(_: World, model: Model) -> Model:
     return replace(model, positions=tuple(sorted((*model.positions, made_up), key=lambda at: at.source)))
 
 
+def _with_known(field: str, change: Callable[[Any], Any]) -> Forge:
+    """A model whose answers are told otherwise what they need beside the plane."""
+
+    def forge(_world: World, model: Model) -> Model | None:
+        known = None if model.plane is None or model.calibration is None else getattr(model.plane, field)
+        if model.plane is None or known is None or model.refusal is not None:
+            return None
+        return replace(model, plane=replace(model.plane, **{field: change(known)}))
+
+    return forge
+
+
 MODEL_FORGERIES: Mapping[str, Forge] = {
     "other weights": _with_plane(weights=lambda weights: weights * 1.001),
     "weights of zero": _with_plane(weights=lambda weights: weights * 0.0),
@@ -148,6 +160,8 @@ MODEL_FORGERIES: Mapping[str, Forge] = {
     "a threshold": _with_scores(
         lambda known: replace(known, threshold=float(EDGES[0] if known.threshold > 0.0 else EDGES[-1]))
     ),
+    "the units of probabilities": _with_known("units", lambda units: units * 1.5),
+    "where the live rows lie": _with_known("means", lambda means: means + 10.0),
     "an earlier plane": _take_an_earlier_plane,
     "an earlier model": _write_an_earlier_model_again,
     "another digest": lambda _, model: replace(model, digest_of=lambda: "0" * 64),

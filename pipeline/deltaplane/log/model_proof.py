@@ -22,7 +22,7 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import SolveRefused
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState
-from deltaplane.log.merger import Merger, fit_candidates, of_largest, of_modelled_classes, plane_of
+from deltaplane.log.merger import Merger, fit_candidates, of_largest, of_modelled_classes, plane_of, with_means
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.candidates import Blend, Fitted, blended, weigh
@@ -158,7 +158,8 @@ class _Proof:
         self._same("blend", model.blend is not None, definition.automatic and model.blend is not None)
         try:
             if definition.automatic:
-                found = self._blended(fit_candidates(self.statistics, definition))
+                blend_plane = self._blended(fit_candidates(self.statistics, definition))
+                found = with_means(blend_plane, self.statistics, definition)
             else:
                 found = plane_of(self.statistics, definition)
         except SolveRefused as refused:
@@ -205,6 +206,10 @@ class _Proof:
         self._close("plane.biases", told.biases, found.biases, 1.0 + float(offsets.max()))
         for name in ("C", "condition"):
             self._close(f"plane.{name}", np.array([getattr(told, name)]), np.array([getattr(found, name)]))
+        # What answers need beside the plane came with this version: where a model has it, it must be true.
+        for name, mine, theirs in (("units", told.units, found.units), ("means", told.means, found.means)):
+            if mine is not None and theirs is not None:
+                self._close(f"plane.{name}", mine, theirs, 1.0 + float(np.abs(theirs).max()))
         self._same("plane.sigmas", sorted(told.sigmas), sorted(found.sigmas))
         if told.sigmas.keys() == found.sigmas.keys():
             mine, theirs = (np.array([of.sigmas[label] for label in sorted(of.sigmas)]) for of in (told, found))

@@ -34,6 +34,7 @@ __all__ = ["NOT_CHECKED", "Audit", "SourceAudit", "audit", "unprovable"]
 
 NOT_CHECKED = (
     "what workers say of scores, outcomes and trials, beyond that the model adds it up",
+    "the counts of scores that probabilities are calibrated by; their units, and the means of rows, are proved",
     "when the model was made, by the merger's clock",
 )
 """What no audit can find again: the models that scored are gone, and rows were learned meanwhile."""

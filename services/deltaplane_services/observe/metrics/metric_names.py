@@ -59,7 +59,7 @@ REFUSED = (
 """Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
 
 REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
-DEAD_LETTER_REASONS = (*REJECTIONS, "impossible_change", word(MORE_ROWS), word(MORE_RECORDS))
+DEAD_LETTER_REASONS = (*REJECTIONS, "bad_header", "impossible_change", word(MORE_ROWS), word(MORE_RECORDS))
 REMOVALS = ("expired", "withdrawn", "replaced", "retired")
 
 
