@@ -35,7 +35,7 @@ __all__ = [
 ROWS_BEFORE = 2000
 """The first rows, on which nobody can know much, are not counted."""
 
-LARGEST_ERROR = 0.02
+_LARGEST_ERROR = 0.02
 
 _BINS = 15
 _LEAST = 1e-6
@@ -161,7 +161,7 @@ def _as_told(probabilities: Floats, classes: tuple[str, ...], told: tuple[str, .
     return every
 
 
-COLUMNS = (
+_COLUMNS = (
     Column("stream"),
     Column("rows", ",d"),
     Column("calibration error", ".4f"),
@@ -170,7 +170,7 @@ COLUMNS = (
     Column("Platt: log-loss", ".4f"),
 )
 
-NOTE = (
+_NOTE = (
     f"Test, then train, in the automatic mode, without the first {ROWS_BEFORE:,} rows. The expected calibration error"
     " is over 15 bins: of two classes, of the probability of the positive one; of more, of that of the likeliest."
     " Online Platt scaling has the same scores, and hears of a chunk's classes when ours does."
@@ -191,8 +191,8 @@ def run(bench: Bench) -> list[Exhibit]:
         platt = expected_error(found.platt, found.truths), log_loss(found.platt, found.truths)
         rows.append((task.name, len(found.truths), error, loss, *platt))
         sources.append(f"{data.name}: {data.source} {data.note}".strip())
-        told = f"{task.name}: a calibration error of at most {LARGEST_ERROR}"
-        targets.append(Target(told, error <= LARGEST_ERROR, f"{error:.4f}"))
+        told = f"{task.name}: a calibration error of at most {_LARGEST_ERROR}"
+        targets.append(Target(told, error <= _LARGEST_ERROR, f"{error:.4f}"))
         told = f"{task.name}: a log-loss not above online Platt scaling's"
         targets.append(Target(told, loss <= platt[1], f"{loss:.4f} against {platt[1]:.4f}"))
     if not rows:
@@ -202,11 +202,11 @@ def run(bench: Bench) -> list[Exhibit]:
             paper=0,
             name="calibration",
             title="How true probabilities are on real streams, in file order",
-            columns=COLUMNS,
+            columns=_COLUMNS,
             rows=tuple(rows),
             targets=tuple(targets),
             data=tuple(dict.fromkeys(sources)),
-            notes=(NOTE,),
+            notes=(_NOTE,),
         )
     ]
 
