@@ -62,7 +62,7 @@ def of_largest(scores: Confusion, most: int) -> Confusion:
 
 
 def goes_on_from(states: Iterable[SourceState], model: Model, definition: StreamDefinition) -> bool:
-    """Whether a merger that begins with checkpoints can go on from a model's candidates.
+    """Whether a merger that begins with checkpoints can go on from a model's candidates and calibration.
 
     It can if the model has read at least as far as each checkpoint: what its candidates do not know is then read again.
     The last model is behind the checkpoints if a merger that was no longer elected wrote it. Then the trials between
@@ -70,7 +70,7 @@ def goes_on_from(states: Iterable[SourceState], model: Model, definition: Stream
     """
     known = {position.source: position.sequence for position in model.positions}
     return (
-        model.blend is not None
+        (model.blend is not None) == definition.automatic
         and model.options == definition.solver
         and all(state.sequence <= known.get(state.source, 0) for state in states)
     )
