@@ -19,6 +19,7 @@ from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_model, write_model
+from deltaplane.wire.frame import header
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
 from golden.wire_examples import MODEL, PLANE, THREE_PLANES
@@ -184,6 +185,8 @@ def test_probabilities_can_be_left_out_and_messages_are_then_what_they_were() ->
     assert without.merger.model.digest == with_them.merger.model.digest
     assert without.merger.model.plane is not None
     assert write_model(without.merger.model)[:10] == write_model(MODEL)[:10]
+    deltas = {(runner.broker.fetch(DELTAS, 0, 0)[-1].value or b"")[:10] for runner in (with_them, without)}
+    assert deltas == {header("binned"), header("delta")}
     assert stream(calibrate=False).to_tables()["solver"]["calibrate"] is False
     assert stream(calibrate=False).stream_fingerprint == stream().stream_fingerprint
     with pytest.raises(DefinitionError, match="calibrate"):
