@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         WireError,
     )
     from deltaplane.estimators import (
+        AutomaticProximalSVM,
         ExtremeSVM,
         LeastSquaresSVM,
         ProximalSVM,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AutomaticProximalSVM",
     "DefinitionError",
     "DefinitionMismatch",
     "DeltaplaneError",
@@ -79,8 +81,8 @@ _MODULES = {
         " WireError"
     ),
     "deltaplane.estimators": (
-        "ExtremeSVM LeastSquaresSVM ProximalSVM RefusedRow RowsLeftOut RowsRefused SlidingProximalSVM"
-        " UpdatableKernelSVM"
+        "AutomaticProximalSVM ExtremeSVM LeastSquaresSVM ProximalSVM RefusedRow RowsLeftOut RowsRefused"
+        " SlidingProximalSVM UpdatableKernelSVM"
     ),
     "deltaplane.exact.grid": "Grid fit_grid",
     "deltaplane.exact.moments": "Moments",

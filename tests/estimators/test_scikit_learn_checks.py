@@ -8,13 +8,23 @@ from typing import Any
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from deltaplane.estimators import ExtremeSVM, LeastSquaresSVM, ProximalSVM, SlidingProximalSVM, UpdatableKernelSVM
+from deltaplane.estimators import (
+    AutomaticProximalSVM,
+    ExtremeSVM,
+    LeastSquaresSVM,
+    ProximalSVM,
+    SlidingProximalSVM,
+    UpdatableKernelSVM,
+)
 
 ESTIMATORS = [
     ProximalSVM(),
     ProximalSVM(C=1.0, weighting="none", standardize=False),
     ProximalSVM(C=1.0, kind="lssvm", bias="free"),
     SlidingProximalSVM(window=500),
+    AutomaticProximalSVM(),
+    AutomaticProximalSVM(window=500, C=1.0),
+    AutomaticProximalSVM(columns="auto"),
     LeastSquaresSVM(),
     LeastSquaresSVM(fit_intercept=True),
     ProximalSVM(C=1.0, columns="auto"),

@@ -51,7 +51,7 @@ PURE_STANDARD_LIBRARY = {
 
 CORE_LIBRARIES = {"numpy", "scipy", "fastavro"}
 
-LIBRARIES_OF = {"blas_threads": {"threadpoolctl"}, "estimators": {"sklearn"}}
+LIBRARIES_OF = {"blas_threads": {"threadpoolctl"}, "estimators": {"sklearn", "river"}}
 """Libraries that one module of the core, or subpackage, may import besides. None but these may import those modules, so
 that the rest of the core is installed, and loaded, without the libraries."""
 

@@ -9,6 +9,7 @@ from deltaplane.errors import RowsRefused
 from deltaplane.public_names import extra_needed
 
 with extra_needed("deltaplane.estimators", "estimators"):
+    from deltaplane.estimators.automatic import AutomaticProximalSVM
     from deltaplane.estimators.extreme import ExtremeSVM
     from deltaplane.estimators.least_squares import LeastSquaresSVM
     from deltaplane.estimators.proximal import ProximalSVM
@@ -17,6 +18,7 @@ with extra_needed("deltaplane.estimators", "estimators"):
     from deltaplane.estimators.updatable_kernel import UpdatableKernelSVM
 
 __all__ = [
+    "AutomaticProximalSVM",
     "ExtremeSVM",
     "LeastSquaresSVM",
     "ProximalSVM",

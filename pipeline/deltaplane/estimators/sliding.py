@@ -28,6 +28,7 @@ class SlidingProximalSVM(StatisticsClassifier):
     """A :class:`deltaplane.ProximalSVM` fitted on the last ``window`` rows of the ``partial_fit`` calls.
 
     It is that, bit for bit, on the same grid: rows enter and leave as integers, however the stream is cut into calls.
+    Rows leave by their age alone, and it merges with none: for that there is :class:`deltaplane.AutomaticProximalSVM`.
     The grid rows of the window are held: 4 d bytes a row, 8 d beside a row beyond 2**30 steps. The other parameters are
     those of ``ProximalSVM``.
     """

@@ -32,25 +32,15 @@ from deltaplane.columns.inference import infer
 from deltaplane.columns.tables_given import columns_of
 from deltaplane.errors import DefinitionError, RowsRefused, SolveRefused
 from deltaplane.estimators.rows_given import Labelled, RefusedRow, RowsLeftOut, RowSpace, text_of
+from deltaplane.estimators.solutions import Solution, solution_of, without_a_contest
 from deltaplane.estimators.sparse_rows import Rows, dense_parts, grid_fitted_on, is_sparse
 from deltaplane.exact.grid import Grid
 from deltaplane.exact.statistics import Statistics
 from deltaplane.solve.cross_validation import FOLDS, Choice, choose_c
-from deltaplane.solve.solver import Plane, solve
+from deltaplane.solve.solver import solve
 from deltaplane.solve.solver_options import Bias, Kind, SolverOptions, Weighting
 
-__all__ = ["Admitted", "Given", "Live", "Solution", "StatisticsClassifier", "answerable"]
-
-
-@dataclass(frozen=True, eq=False)
-class Solution:
-    """A plane, its weights and intercepts in the order of ``classes_``, and how its C was chosen."""
-
-    plane: Plane | None
-    coef: Floats
-    intercept: Floats
-    C: float
-    choice: Choice | None
+__all__ = ["Admitted", "Given", "Live", "StatisticsClassifier", "answerable"]
 
 
 class Given(NamedTuple):
@@ -220,19 +210,23 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """What is held; before anything is, an empty state on a new grid. Checks ``classes`` against it."""
         live: Live | None = getattr(self, "live_", None)
         if live is None:
-            space = self._space_for(X)
-            declared = None if classes is None else Labelled.of(np.asarray(classes))
-            if declared is not None and len(declared.texts) < 2:
-                raise ValueError(f"classes: expected at least two classes, got {declared.texts}")
-            if declared is None:
-                return Live(space, space.nothing(), {})
-            return Live(space, space.nothing(), declared.labels, tuple(declared.texts))
+            return self._new_live(X, classes)
         if classes is not None and set(Labelled.of(np.asarray(classes)).texts) != set(live.declared or ()):
             raise ValueError(
                 f"classes: expected those of the first call ({live.declared or 'none, they come and go'}), got"
                 f" {list(classes)}; give them at the first call alone"
             )
         return live
+
+    def _new_live(self, X: Rows, classes: Any = None) -> Live:
+        """An empty state on a new grid; ``classes`` are all there will be, or None where they come and go."""
+        space = self._space_for(X)
+        declared = None if classes is None else Labelled.of(np.asarray(classes))
+        if declared is not None and len(declared.texts) < 2:
+            raise ValueError(f"classes: expected at least two classes, got {declared.texts}")
+        if declared is None:
+            return Live(space, space.nothing(), {})
+        return Live(space, space.nothing(), declared.labels, tuple(declared.texts))
 
     def _change(self, live: Live, given: Given) -> tuple[Statistics, Labelled]:
         """The statistics of the rows of a call that can be learned, and their labels; the others are told of."""
@@ -385,7 +379,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         texts = [text_of(label) for label in classes]
         choice, options = None, self._options()
         if live.declared is not None and len(grams) < 2:
-            return _without_a_contest(texts, grams.keys(), live.space.mapped_grid.features, options.C)
+            return without_a_contest(texts, grams.keys(), live.space.mapped_grid.features, options.C)
         if self.C == "auto":
             if live.space.folds == 1:
                 raise SolveRefused("C = 'auto' needs statistics by fold, but C was a number when they began; fit anew")
@@ -393,14 +387,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             options = self._options(choice.C)
         present = [text for text in texts if text in grams]
         plane = solve(grams, live.space.mapped_grid, options, present[-1] if len(present) == 2 else None)
-        coef = np.zeros((len(texts), live.space.mapped_grid.features))
-        intercept = np.full(len(texts), -np.inf)
-        for at, text in enumerate(texts):
-            if row := plane.row_of(text):
-                coef[at], intercept[at] = row[0], -row[1]
-        if len(texts) == 2:
-            coef, intercept = coef[1:], intercept[1:]
-        return Solution(plane, coef, intercept, options.C, choice)
+        return solution_of(plane, texts, options.C, choice)
 
 
 def _admit(live: Live, rows: Floats, given: Given, part: slice) -> tuple[Admitted, list[RefusedRow]]:
@@ -431,11 +418,3 @@ def answerable(unread: Mapping[int, str], rows: int) -> None:
         first = min(unread)
         text = f"row {first} of {rows}: {unread[first]} ({len(unread)} such rows)"
         raise RowsRefused(f"{text}; leave the rows out, or give an encoder with other rules", unread)
-
-
-def _without_a_contest(texts: list[str], present: Any, features: int, C: float) -> Solution:
-    """Of the declared classes at most one has rows: it wins everywhere."""
-    intercept = np.array([0.0 if text in present else -np.inf for text in texts])
-    if len(texts) == 2:
-        intercept = np.array([np.inf if texts[1] in present else -np.inf])
-    return Solution(None, np.zeros((len(intercept), features)), intercept, C, None)

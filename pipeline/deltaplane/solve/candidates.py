@@ -55,6 +55,7 @@ __all__ = [
     "blended",
     "fit",
     "fit_windows",
+    "together",
     "weigh",
 ]
 
@@ -367,6 +368,21 @@ def weigh(
     for target, by_plane in shares.items():
         of[target] = replace(of[target], shares=np.stack([np.zeros(by_plane.shape), by_plane], axis=-1))
     return Blend(choices, of, aim)
+
+
+def together(mine: Blend | None, theirs: Blend | None) -> Blend | None:
+    """What is known of candidates that were tried in two places: their faded counts add; the planes are the first's.
+
+    Histograms of scores are not known together: those of the first stay.
+    """
+    if mine is None or theirs is None or mine.choices != theirs.choices:
+        return theirs if mine is None else mine
+    of = {**theirs.of, **mine.of}
+    for target in mine.of.keys() & theirs.of.keys():
+        one, other = mine.of[target], theirs.of[target]
+        if one.hits.shape == other.hits.shape:
+            of[target] = replace(one, hits=one.hits + other.hits, rows=one.rows + other.rows)
+    return replace(mine, of=of)
 
 
 def _shares(candidates: Candidates) -> Floats:

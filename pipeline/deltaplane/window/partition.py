@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.arrays import Flags, Int32s, Int64s
+from deltaplane.arrays import Flags, Int32s, Int64s, Steps
 from deltaplane.errors import StateMismatch
 from deltaplane.exact.statistics import Statistics, moments_of_pieces
 from deltaplane.stream.definition import StreamDefinition
@@ -43,7 +43,7 @@ from deltaplane.window.retirements import RetirementMemory
 from deltaplane.window.sliding import NO_WATERMARK, Arrivals, WindowEdges
 from deltaplane.window.sums import WindowSums
 
-__all__ = ["Partition", "Step"]
+__all__ = ["HeldRows", "Partition", "Step"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,21 @@ _DEAD_ON_ARRIVAL = {SampleOutcome.ANNIHILATED, SampleOutcome.RETIRED_ID, SampleO
 _SAMPLES = {outcome: str(outcome) for outcome in SampleOutcome}
 _RETIREMENTS = {outcome: f"retirements {outcome}" for outcome in RetirementOutcome}
 """The keys under which outcomes are counted."""
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """n rows of a partition, in order: ``quantized`` grid rows [n, d], ``codes`` int32[n] index ``labels``.
+
+    ``event_times`` int64[n] are in milliseconds, ``offsets`` int64[n] those of the records that the rows came in.
+    """
+
+    ids: list[str]
+    labels: tuple[str, ...]
+    codes: Int32s
+    quantized: Steps
+    event_times: Int64s
+    offsets: Int64s
 
 
 @dataclass
@@ -139,6 +154,31 @@ class Partition:
         if slot is None or not self._buffer.is_current(slot):
             return False
         return self._edges.is_inside(slot, self._buffer.time(slot))
+
+    def is_retired(self, sample_id: str) -> bool:
+        """Whether an id is retired, whether or not a row of it has come."""
+        return self._retirements.first(sample_id) is not None
+
+    def retired(self) -> list[Retirement]:
+        """The retirements that are remembered, in order."""
+        first = {sample_id: self._retirements.first(sample_id) for sample_id in self._retirements.ids()}
+        return [Retirement(sample_id, "", offset) for sample_id, offset in first.items() if offset is not None]
+
+    def held(self, *, live: bool) -> HeldRows:
+        """The rows in memory in the order in which they came; with ``live`` those alone that a window counts."""
+        buffer = self._buffer
+        slots = np.arange(buffer.first, buffer.next, dtype=np.int64)
+        if live:
+            inside = slots[slots >= self._edges.oldest_inside(buffer)]
+            slots = inside[buffer.current(inside)]
+        return HeldRows(
+            ids=[buffer.id(slot) for slot in slots.tolist()],
+            labels=tuple(self._labels),
+            codes=buffer.codes(slots).astype(np.int32),
+            quantized=buffer.rows(slots),
+            event_times=buffer.times(slots),
+            offsets=np.array([buffer.offset(slot) for slot in slots.tolist()], dtype=np.int64),
+        )
 
     def step(self, samples: AdmittedSamples, retirements: Sequence[Retirement], watermark: int = NO_WATERMARK) -> Step:
         """The step that applies samples, then expiry, then retirements.

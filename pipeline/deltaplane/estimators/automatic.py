@@ -1,0 +1,347 @@
+"""The automatic mode as an estimator: nothing to tune, rows that slide out and can be withdrawn by id."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO, Literal, Self, cast
+
+import numpy as np
+
+from deltaplane.arrays import Labels
+from deltaplane.blas_threads import blas_threads
+from deltaplane.columns.encoder import Encoder
+from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused, StateMismatch
+from deltaplane.estimators.automatic_state import (
+    AutomaticState,
+    RowIds,
+    Settings,
+    definition_of,
+    facts_of,
+    state_of,
+)
+from deltaplane.estimators.rows_given import RowSpace, several, text_of
+from deltaplane.estimators.solutions import Solution, solution_of, without_a_contest
+from deltaplane.estimators.sparse_rows import Rows, is_sparse
+from deltaplane.estimators.statistics_classifier import Given, Live, StatisticsClassifier, answerable
+from deltaplane.exact.grid import Grid
+from deltaplane.log.in_memory import InMemoryStream
+from deltaplane.log.model import Model
+from deltaplane.solve.solver_options import Kind, SolverOptions, Weighting
+from deltaplane.stream.sample import Retirement
+from deltaplane.wire.saved_streams import read_saved_stream, write_saved_stream
+
+__all__ = ["AutomaticProximalSVM"]
+
+
+class AutomaticProximalSVM(StatisticsClassifier):
+    """The automatic mode of ``deltaplane replay`` as an estimator: windows, C and thresholds are weighed, not chosen.
+
+    Nested windows, several C and two thresholds each give a candidate plane. Every row is put to all of them before any
+    learns it, and the published plane is their mean, weighted by how they have done lately. Rows leave the windows as
+    others come, and are retired by id. On the same rows, cut into the same chunks, models and digests are the bits of
+    ``deltaplane replay`` with one partition.
+
+    - ``window``: ``"auto"`` is a ladder of 100, 400, 1600, … rows up to ``max_window``; a number of rows, or several,
+      fixes it. ``C``: ``"auto"``, a number, or several numbers. What is fixed is not tried.
+    - ``chunk``: rows that are learned together. A call of more is cut; :meth:`learn_one` gathers as many.
+    - ``objective``: what is weighed and cut for, such as ``"kappa"``; others than the G-mean need declared classes.
+    - ``weighting``: ``"default"`` tries several where several windows or C are tried.
+
+    ``kind``, ``standardize``, ``grid``, ``columns`` and ``on_refused`` are those of :class:`deltaplane.ProximalSVM`.
+    The rows of the longest window are held: 4 d bytes a row and about 60 more.
+
+    Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used, and
+    :class:`deltaplane.errors.SolveRefused` where no plane has been determined yet.
+    """
+
+    def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
+        self,
+        window: Literal["auto"] | int | Sequence[int] = "auto",
+        C: float | Literal["auto"] | Sequence[float] = "auto",
+        *,
+        max_window: int = 102_400,
+        chunk: int = 100,
+        objective: str = "gmean",
+        weighting: Weighting | Mapping[Any, float] = "default",
+        standardize: bool = True,
+        kind: Kind = "wlpsvm",
+        grid: Grid | None = None,
+        columns: Literal["auto"] | Encoder | None = None,
+        on_refused: Literal["warn", "raise"] = "warn",
+    ) -> None:
+        self.window = window
+        self.C = cast("Any", C)  # Several may be given here, unlike elsewhere.
+        self.max_window = max_window
+        self.chunk = chunk
+        self.objective = objective
+        self.weighting = weighting
+        self.standardize = standardize
+        self.kind = kind
+        self.grid = grid
+        self.columns = columns
+        self.on_refused = on_refused
+
+    _row_names: tuple[str, ...] | None = None
+    """Names of the features of rows that came by name first; None where they came as arrays or tables."""
+
+    retirements_: Mapping[str, str]
+    """What became of the ids of the last :meth:`retire`: ``retired``, ``waiting``, ``duplicate`` or ``expired``."""
+
+    # Learning --------------------------------------------------------------------------------------------------------
+
+    @blas_threads()
+    def fit(self, X: Any, y: Any, ids: Any = None) -> Self:
+        """Forget what is held, and learn rows [n, d] with labels [n] in their order, a chunk at a time."""
+        self.__dict__.pop("_gathered", None)
+        self._row_names = None
+        given = self._given(X, y, first=True)
+        several(np.array(given.labelled.texts))
+        state = self._begun(given.rows, np.asarray(y) if self.objective != "gmean" else None)
+        self._learn(state, given, ids)
+        self._solved()
+        return self
+
+    @blas_threads()
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, ids: Any = None) -> Self:
+        """Learn more rows [n, d] with labels [n], a chunk at a time.
+
+        ``ids`` [n] are texts or whole numbers to retire rows by; without them rows are numbered from 1 on. A row with
+        an id that came before replaces the earlier one. ``classes`` [k], at the first call, declares all there will be.
+        """
+        self._learn_gathered()
+        given = self._given(X, y, first=not hasattr(self, "live_"))
+        self._learn(self._state_for(given.rows, classes), given, ids)
+        return self
+
+    @blas_threads()
+    def predict_then_fit(self, X: Any, y: Any, classes: Any = None, ids: Any = None) -> Labels:
+        """Test, then train, from the very first row: the class [n] of each row before it and its label are learned.
+
+        Each chunk is predicted by the plane of the rows before it. Rows that come before there is a plane have None,
+        in an array of objects. Raises :class:`deltaplane.RowsRefused` where a row of a table cannot be encoded.
+        """
+        self._learn_gathered()
+        given = self._given(X, y, first=not hasattr(self, "live_"))
+        answerable(given.unread, given.number)
+        predicted: list[Labels] = []
+        self._learn(self._state_for(given.rows, classes), given, ids, predicted)
+        return np.concatenate(predicted)
+
+    def learn_one(self, x: Mapping[str, Any], y: Any, id: str | int | None = None) -> None:  # noqa: A002 - as samples have it.
+        """Learn one row by name, in River's way: rows are gathered until there is a chunk of them.
+
+        Any other call that learns, retires, merges, saves or asks for the digest first learns what was gathered.
+        """
+        gathered: list[Any] = self.__dict__.setdefault("_gathered", [])
+        gathered.append((dict(x), y, id))
+        if len(gathered) >= self.chunk:
+            self._learn_gathered()
+
+    def predict_one(self, x: Mapping[str, Any]) -> Any:
+        """The class of one row by name, by the newest plane; None before there is one."""
+        if getattr(self, "live_", None) is None or self._state.stream.model is None:
+            return None
+        if self._state.stream.model.plane is None:
+            return None
+        return self.predict(self._rows_by_name([x]))[0]
+
+    def for_river(self) -> Any:
+        """This estimator as one of River's classifiers: ``progressive_val_score(rows, model.for_river(), metric)``.
+
+        Raises :class:`deltaplane.ExtraMissing` where River is not installed.
+        """
+        # River takes a second to import, and is another extra.
+        from deltaplane.estimators.river_classifier import RiverClassifier  # noqa: PLC0415
+
+        return RiverClassifier(self)
+
+    @blas_threads()
+    def _learn_gathered(self) -> None:
+        gathered = self.__dict__.pop("_gathered", [])
+        if not gathered:
+            return
+        if not hasattr(self, "live_"):
+            self._row_names = None if self.columns is not None else tuple(map(str, gathered[0][0]))
+        labels, ids = [label for _, label, _ in gathered], [one for _, _, one in gathered]
+        X = self._rows_by_name([row for row, _, _ in gathered])
+        self.partial_fit(X, np.array(labels), ids=None if ids == [None] * len(ids) else ids)
+
+    def _rows_by_name(self, records: Sequence[Mapping[str, Any]]) -> Any:
+        """Rows of numbers in the order of the features, or a table where columns have rules."""
+        if self.columns is not None:
+            names = getattr(self, "feature_names_in_", None)
+            if names is None:
+                return list(records)
+            return [{str(name): record.get(name) for name in names} for record in records]
+        names = getattr(self, "_row_names", None) or self._names(self.n_features_in_)
+        for record in records:
+            if len(record) != len(names) or any(name not in record for name in names):
+                raise DefinitionError(
+                    f"row: expected the features {', '.join(names[:8])}, got {', '.join(map(str, record))[:200]};"
+                    " with columns='auto' a row may lack some"
+                )
+        return np.array([[record[name] for name in names] for record in records], dtype=np.float64)
+
+    # Unlearning and merging ------------------------------------------------------------------------------------------
+
+    @blas_threads()
+    def retire(self, ids: Any) -> Self:
+        """Unlearn the rows with these ids: what is left is what there would be had they never come.
+
+        ``retirements_`` has the outcome of each: one that is ``waiting`` belongs to no row that has come, and a row
+        that comes with it is not learned; of one that is ``expired`` the row has left every window.
+        """
+        self._learn_gathered()
+        self._fitted()
+        stream = self._state.stream
+        learned = stream.learn(stream.nothing(), [Retirement(one, "", 0) for one in RowIds.texts(ids)])
+        self.retirements_ = {note.id: str(note.outcome) for note in learned.retirements}
+        return self._take(self._state)
+
+    @blas_threads()
+    def merge(self, other: AutomaticProximalSVM) -> Self:
+        """Learn all live rows that ``other`` holds, as if they came now; ``other`` stays as it is.
+
+        The statistics are those of one estimator that was given its rows and then those of ``other``, and what both
+        know of their candidates adds. A row that both have under one id counts once, and ids that ``other`` has
+        retired are retired here. Rows that are numbered, not named, get the numbers that come next.
+
+        Raises :class:`deltaplane.errors.DefinitionMismatch` where features, grid, columns, classes or windows differ.
+        """
+        if type(other) is not type(self):
+            raise DefinitionMismatch(f"merge: expected another {type(self).__name__}, got {type(other).__name__}")
+        self._learn_gathered()
+        other._learn_gathered()
+        self._fitted()
+        other._fitted()
+        mine, theirs = self._state, other._state
+        try:
+            mine.take_in(theirs)
+        except (DefinitionMismatch, StateMismatch) as fault:
+            raise type(fault)(
+                f"merge: {fault}; give both one grid, and the same columns, classes and windows"
+            ) from None
+        return self._take(mine)
+
+    # Saving ----------------------------------------------------------------------------------------------------------
+
+    def save(self, file: BinaryIO) -> None:
+        """Write all that is held to a file that is open for writing bytes; nothing in it is code."""
+        self._learn_gathered()
+        self._fitted()
+        file.write(write_saved_stream(self._state.stream, facts_of(self, self._state)))
+
+    @classmethod
+    def load(cls, file: BinaryIO) -> Self:
+        """The estimator that :meth:`save` wrote; it goes on with the same bits.
+
+        Raises :class:`deltaplane.errors.WireError` for anything else, and for a file that is damaged.
+        """
+        facts, stream = read_saved_stream(file.read())
+        parameters, fitted, state = state_of(facts, stream)
+        model = cls(**parameters)
+        for name, value in fitted.items():
+            setattr(model, name, value)
+        return model._take(state)
+
+    # What is asked ---------------------------------------------------------------------------------------------------
+
+    @property
+    def model_(self) -> Model:
+        """The newest model of the stream: version, plane, candidates with their shares, scores before learning."""
+        self._fitted()
+        model = self._state.stream.model
+        assert model is not None, "what is fitted has a model"
+        return model
+
+    @property
+    def classes_(self) -> Labels:
+        """The classes, sorted; with ``classes`` declared those, otherwise those with rows or a plane."""
+        live = self._fitted()
+        plane = self.model_.plane
+        if live.declared is not None or plane is None:
+            return live.classes
+        texts = {label for (_, label), _ in live.statistics.items()} | {*plane.classes}
+        return np.array(sorted(live.labels[text] for text in texts))
+
+    def digest(self) -> str:
+        """SHA-256 of the exact statistics of all windows, in hexadecimal: that of a stream with the same live rows."""
+        self._learn_gathered()
+        return self.model_.digest
+
+    def _solve(self, live: Live) -> Solution:
+        """The newest plane of the stream, which is the last good one where the newest rows determine none."""
+        model, texts = self.model_, [text_of(label) for label in self.classes_]
+        if model.plane is None:
+            counts = live.space.total(live.statistics)
+            if live.declared is not None and len(counts) < 2:
+                return without_a_contest(texts, counts.keys(), live.space.mapped_grid.features, model.options.C)
+            raise SolveRefused(model.refusal or "there is no plane yet")
+        return solution_of(model.plane, texts, model.plane.C)
+
+    # Within ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings(
+            window=self.window,
+            max_window=self.max_window,
+            C=self.C,
+            chunk=self.chunk,
+            objective=self.objective,
+            weighting=self.weighting,
+            standardize=self.standardize,
+            kind=self.kind,
+        )
+
+    def _options(self, C: float = 1.0) -> SolverOptions:  # noqa: ARG002 - the C is the stream's own.
+        """The solver's options, with every parameter checked. Raises :class:`DefinitionError`."""
+        return definition_of(self._settings, ("x0",), Grid(np.ones(1), np.zeros(1)), None, ("0", "1")).solver
+
+    def _names(self, features: int) -> tuple[str, ...]:
+        return getattr(self, "_row_names", None) or super()._names(features)
+
+    def _space_for(self, X: Rows) -> RowSpace:
+        encoder = None if self.columns is None else self._next_encoder
+        return RowSpace(self._names(X.shape[1]), self._grid_for(X), 1, encoder=encoder)
+
+    def _state_for(self, X: Rows, classes: Any) -> AutomaticState:
+        """What is held, or an empty state on a new grid; ``classes`` are checked against it."""
+        if hasattr(self, "live_"):
+            self._live_or_new(X, classes)
+            return self._state
+        return self._begun(X, classes)
+
+    def _begun(self, X: Rows, classes: Any) -> AutomaticState:
+        live = self._new_live(X, classes)
+        definition = definition_of(
+            self._settings, live.space.names, live.space.grid, live.space.encoder, live.declared or ()
+        )
+        return AutomaticState(live.space, InMemoryStream(definition), dict(live.labels), live.declared)
+
+    def _learn(self, state: AutomaticState, given: Given, ids: Any, predicted: list[Labels] | None = None) -> None:
+        """Learn the rows of a call in chunks; what was predicted of them before goes to a list."""
+        names = state.ids.of_call(ids, given.number)
+        self._tell_refused(state.refused(given, names, self.chunk), given)
+        state.labels.update(given.labelled.labels)
+        state.ids.took(given.number, numbered=ids is None)
+        for begin in range(0, given.number, self.chunk):
+            part = slice(begin, begin + self.chunk)
+            rows = given.rows[part]
+            rows = rows.toarray() if is_sparse(rows) else rows
+            if predicted is not None:
+                predicted.append(self._predicted(state, rows))
+            state.stream.learn(state.samples(given, part, rows, names[part]))
+            self._take(state)
+
+    def _predicted(self, state: AutomaticState, rows: Any) -> Labels:
+        model = state.stream.model
+        if model is None or model.plane is None:
+            return np.full(len(rows), None, dtype=object)
+        chosen = model.plane.choose(model.plane.decide(rows))
+        return np.array([state.labels[label] for label in model.plane.classes])[chosen]
+
+    def _take(self, state: AutomaticState) -> Self:
+        """Take up a new state; the plane of the old one is forgotten."""
+        self._state = state
+        return self._hold(state.live)
