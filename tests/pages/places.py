@@ -23,6 +23,7 @@ ON_KAFKA = (
 ALONE = (
     "README.md",
     "docs/explanation/exactness.md",
+    "docs/how-to/automatic-estimator.md",
     "docs/how-to/choose-windows.md",
     "docs/how-to/choose-what-to-optimise.md",
     "docs/how-to/scores.md",

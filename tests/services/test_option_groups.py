@@ -16,6 +16,7 @@ from deltaplane.solve import solver_options
 from deltaplane_services.cli.application import app
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.replay_command import PlaneOptions
+from services_commands import commands_below
 
 
 @dataclass(frozen=True)
@@ -26,17 +27,6 @@ class Place:
 
     where: Annotated[Path, typer.Option(help="Where it is.")]
     depth: Annotated[int, typer.Option("--deep", help="How deep.")] = 3
-
-
-def commands_below(group: Any, prefix: str = "") -> dict[str, Any]:
-    """Every command of the command line by its name."""
-    found: dict[str, Any] = {}
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            found |= commands_below(command, f"{prefix}{name} ")
-        else:
-            found[f"{prefix}{name}"] = command
-    return found
 
 
 def test_a_command_has_the_options_of_its_groups_in_their_place_and_is_given_them_as_one() -> None:

@@ -39,7 +39,8 @@ app = typer.Typer(
     name="deltaplane",
     help="Exact, un-learnable, sliding-window classification of streams.",
     no_args_is_help=True,
-    add_completion=False,
+    # Every command takes these from here.
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
