@@ -8,6 +8,6 @@ from generate.tables import code, table
 
 def metric_tables() -> str:
     """A line for each metric: name, kind, labels besides the stream's, meaning; in the order of declaration."""
-    declared = (*metric_names.STREAM, *metric_names.PROCESS)
+    declared = (*metric_names.STREAM, *metric_names.PROCESS, *metric_names.SERVE)
     rows = [[code(one.name), one.kind, ", ".join(map(code, one.labels)), one.help] for one in declared]
     return table(["Metric", "Kind", "Labels besides `stream`", "What it says"], rows)

@@ -12,6 +12,7 @@ ON_KAFKA = (
     "docs/how-to/rows-by-name.md",
     "docs/how-to/monitor.md",
     "docs/export.md",
+    "docs/how-to/serve.md",
     "docs/how-to/retire.md",
     "docs/how-to/audit.md",
     "docs/how-to/backup-and-copy.md",

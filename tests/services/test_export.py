@@ -8,7 +8,6 @@ import re
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,49 +19,15 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import Prediction, Query
 from deltaplane.stream.component_tables import prior_of
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.sample import Samples
-from deltaplane.wire import read_answer, write_query, write_sample_batch
+from deltaplane.wire import read_answer, write_query
 from deltaplane_services.definition_file.definition_tables import read_prior
-from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.operations.model_listing import model_as_json
-from deltaplane_services.processors.messages import QUERIES, SAMPLES, Outgoing, Record
+from deltaplane_services.processors.messages import QUERIES, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.system.printable import json_text
+from exported_streams import PLAIN, STREAMS, model_of
 from golden.wire_examples import MODEL_REFUSED, same
 from tidy.sources import TOP
-
-NOW = 1_000_000
-ROWS = 600
-
-PLAIN: dict[str, Any] = {
-    "name": "stream",
-    "features": {"names": ["height", "weight", "age"]},
-    "grid": {"steps": [2.0**-10, 2.0**-3, 1.0], "offsets": [0.0, 2.0, 0.0]},
-    "classes": {"names": ["no", "yes"], "positive": "yes"},
-    "window": {"length": "all"},
-    "solver": {"C": 1.0},
-}
-STANDARD = {"centers": [0, 0, 0], "scales": [1024.0, 8.0, 1.0]}
-STREAMS: dict[str, dict[str, Any]] = {
-    "binary": {},
-    "three classes": {"classes": {"names": ["a", "b", "c"]}},
-    "missing values filled in": {"features": {"names": ["height", "weight", "age"], "missing": "offset"}},
-    "hidden": {"feature_map": {"kind": "hidden", "units": 31, "seed": 5, "sigma": 1.5, **STANDARD}},
-    "fourier": {"feature_map": {"kind": "fourier", "units": 32, "seed": 6, "sigma": 2.0, **STANDARD}},
-    "fourier of three classes, missing values filled in": {
-        "features": {"names": ["height", "weight", "age"], "missing": "offset"},
-        "classes": {"names": ["a", "b", "c"]},
-        "feature_map": {"kind": "fourier", "units": 20, "seed": 7, **STANDARD},
-    },
-    "automatic": {"window": {"length": "auto", "max": 2000}, "solver": {}},
-    "mixed": {"feature_map": {"kind": "mixed", "units": 24, "seed": 8, **STANDARD}},
-    "automatic, mixed, missing values filled in": {
-        "features": {"names": ["height", "weight", "age"], "missing": "offset"},
-        "window": {"length": "auto", "max": 2000},
-        "solver": {},
-        "feature_map": {"kind": "mixed", "units": 40, "seed": 9, "curved": [0, 2], **STANDARD},
-    },
-}
 
 
 @pytest.fixture(scope="module", params=STREAMS)
@@ -73,25 +38,7 @@ def stream(request: pytest.FixtureRequest) -> StreamDefinition:
 @pytest.fixture(scope="module")
 def model(stream: StreamDefinition) -> Model:
     """A model that the whole pipeline has made."""
-    random = np.random.default_rng(3)
-    rows = random.normal(size=(ROWS, 3)).round(3)
-    names = stream.classes.names
-    codes = (rows[:, 0] ** 2 + rows[:, 1] > 1.0).astype(np.int32)
-    if len(names) == 3:
-        codes += rows[:, 2] > 0.5
-    runner = EmbeddedRunner(stream, options=RunnerOptions(keep_log=True))
-    for start in range(0, ROWS, 100):
-        part = slice(start, start + 100)
-        ids = [f"row-{at}" for at in range(start, start + 100)]
-        samples = Samples.of_record(ids, NOW, names, codes[part], rows[part])
-        value = write_sample_batch(samples, stream.data_fingerprint)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, value), NOW)
-        runner.round(NOW)
-    runner.drain(NOW)
-    made = runner.merger.model
-    assert made is not None
-    assert made.plane is not None
-    return made
+    return model_of(stream)
 
 
 @pytest.fixture(scope="module")

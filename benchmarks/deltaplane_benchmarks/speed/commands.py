@@ -35,6 +35,7 @@ __all__ = [
     "Broker",
     "latency_command",
     "register",
+    "serve_command",
     "statistics",
     "threads_command",
     "throughput_command",
@@ -58,6 +59,7 @@ def register(app: typer.Typer) -> None:
     app.command("latency")(latency_command)
     app.command("memory")(memory_command)
     app.command("threads")(threads_command)
+    app.command("serve")(serve_command)
 
 
 @with_groups
@@ -393,6 +395,24 @@ def latency_command(
             for part, text in parts.items()
         )
         table.charts.append(Chart(f"latency, {name}", "percent of messages", "milliseconds", curves, log_y=True))
+    _finish([table], began, outputs)
+
+
+@with_groups
+def serve_command(
+    outputs: Outputs,
+    rounds: Annotated[int, typer.Option(min=100, help="Requests of each kind.")] = 5_000,
+    features: Annotated[int, typer.Option(min=1, help="Features of a row.")] = 54,
+    seed: Seed = 0,
+) -> None:
+    """One row over HTTP on loopback, beside an endpoint of the same stack that reads its body and answers nothing."""
+    from deltaplane_benchmarks.speed.serve_speed import time_requests
+
+    began = time.perf_counter()
+    columns = {"request": "", "requests": ",", "p50 ms": ".2f", "p99 ms": ".2f", "most ms": ".1f"}
+    table = Figures(f"serve: one row of {features} features a request, one connection", columns)
+    for question, found in time_requests(features, rounds, seed).items():
+        table.add(question, found.requests, found.median, found.p99, found.worst)
     _finish([table], began, outputs)
 
 

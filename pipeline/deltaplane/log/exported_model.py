@@ -9,12 +9,19 @@ Planes are inside ``x·w - b``. Everybody else adds: what is exported is the int
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from deltaplane.log.model import Model
-from deltaplane.stream.definition import StreamDefinition
+import numpy as np
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "model_tables"]
+from deltaplane.errors import DefinitionError, DefinitionMismatch
+from deltaplane.log.model import Model
+from deltaplane.solve.solver import Plane
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.table_values import list_of, numbers, strings, text, whole
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "ExportedModel", "exported_model", "model_tables"]
 
 FORMAT = "deltaplane.log.model"
 FORMAT_VERSION = 2
@@ -75,3 +82,55 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
             for position in model.positions
         ],
     }
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """What an exported model answers by, and what it says of itself."""
+
+    plane: Plane
+    version: int
+    digest: str
+
+
+def exported_model(tables: Any, definition: StreamDefinition) -> ExportedModel:
+    """The model that :func:`model_tables` has put into plain values, for rows of the definition's stream.
+
+    Raises :class:`DefinitionError` for values that are no such model or hold no plane, and :class:`DefinitionMismatch`
+    for a model of another definition.
+    """
+    given = tables if isinstance(tables, Mapping) else {}
+    if given.get("format") != FORMAT or given.get("format_version") != FORMAT_VERSION:
+        raise DefinitionError(
+            f"model: expected format {FORMAT!r}, version {FORMAT_VERSION}, got {given.get('format')!r}, version"
+            f" {given.get('format_version')!r}; give what deltaplane model export has written"
+        )
+    if given.get("data_fingerprint") != definition.data_fingerprint.hex():
+        raise DefinitionMismatch(
+            f"model: it is of data {given.get('data_fingerprint')!r}, and the definition of stream"
+            f" {definition.name!r} of {definition.data_fingerprint.hex()}; give the definition of its export"
+        )
+    if given.get("weights") is None:
+        raise DefinitionError("model: it was exported before there was a plane; export a newer one")
+    rows = [numbers(row, "model.weights") for row in list_of(given["weights"], "model.weights")]
+    classes = tuple(strings(given.get("classes"), "model.classes"))
+    intercepts = numbers(given.get("intercepts"), "model.intercepts")
+    positive = None if given.get("positive") is None else text(given["positive"], "model.positive")
+    planes = len(classes) if positive is None else 1
+    fits = {len(row) for row in rows} == {definition.dimension - 1} and len(rows) == len(intercepts) == planes
+    if not fits or len(classes) < 2 or (positive is not None and (positive not in classes or len(classes) != 2)):
+        raise DefinitionError(
+            f"model: expected planes over {definition.dimension - 1} features of two classes and more, got"
+            f" {len(rows)} rows of weights, {len(intercepts)} intercepts and {len(classes)} classes; export it anew"
+        )
+    plane = Plane(
+        classes=classes,
+        positive=positive,
+        weights=np.array(rows),
+        biases=-np.array(intercepts),
+        sigmas={},
+        C=1.0,
+        condition=1.0,
+        counts={},
+    )
+    return ExportedModel(plane, whole(given.get("version"), "model.version"), text(given.get("digest"), "model.digest"))

@@ -23,6 +23,7 @@ from deltaplane_services.cli.inspect_command import inspect
 from deltaplane_services.cli.kafka_commands import register
 from deltaplane_services.cli.replay_command import EXIT_CODES, replay
 from deltaplane_services.cli.retire_commands import register as register_retire
+from deltaplane_services.cli.serve_command import serve
 from deltaplane_services.cli.shared_options import process
 from deltaplane_services.cli.source_commands import source_app
 from deltaplane_services.cli.top_commands import live
@@ -106,6 +107,7 @@ topics_app.command("acls")(topics_acls)
 app.command()(compare)
 app.command()(inspect)
 app.command("top")(live)
+app.command()(serve)
 register_copy(app)
 register_retire(app)
 app.add_typer(source_app, name="source")
