@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from deltaplane.estimators import (
         AutomaticProximalSVM,
+        ExportedClassifier,
         ExtremeSVM,
         LeastSquaresSVM,
         ProximalSVM,
@@ -51,6 +52,7 @@ __all__ = [
     "DefinitionError",
     "DefinitionMismatch",
     "DeltaplaneError",
+    "ExportedClassifier",
     "ExtraMissing",
     "ExtremeSVM",
     "Grid",
@@ -81,8 +83,8 @@ _MODULES = {
         " WireError"
     ),
     "deltaplane.estimators": (
-        "AutomaticProximalSVM ExtremeSVM LeastSquaresSVM ProximalSVM RefusedRow RowsLeftOut RowsRefused"
-        " SlidingProximalSVM UpdatableKernelSVM"
+        "AutomaticProximalSVM ExportedClassifier ExtremeSVM LeastSquaresSVM ProximalSVM RefusedRow RowsLeftOut"
+        " RowsRefused SlidingProximalSVM UpdatableKernelSVM"
     ),
     "deltaplane.exact.grid": "Grid fit_grid",
     "deltaplane.exact.moments": "Moments",

@@ -10,6 +10,7 @@ from deltaplane.public_names import extra_needed
 
 with extra_needed("deltaplane.estimators", "estimators"):
     from deltaplane.estimators.automatic import AutomaticProximalSVM
+    from deltaplane.estimators.exported import ExportedClassifier
     from deltaplane.estimators.extreme import ExtremeSVM
     from deltaplane.estimators.least_squares import LeastSquaresSVM
     from deltaplane.estimators.proximal import ProximalSVM
@@ -19,6 +20,7 @@ with extra_needed("deltaplane.estimators", "estimators"):
 
 __all__ = [
     "AutomaticProximalSVM",
+    "ExportedClassifier",
     "ExtremeSVM",
     "LeastSquaresSVM",
     "ProximalSVM",

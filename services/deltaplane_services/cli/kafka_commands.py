@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from deltaplane import limits
+from deltaplane.public_names import extra_needed
 from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, with_file
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import (
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from deltaplane_services.definition_file.settings import ServiceSettings
 
 __all__ = [
+    "ExportFormat",
     "audit",
     "merger",
     "model_app",
@@ -44,6 +48,14 @@ __all__ = [
     "scorer",
     "worker",
 ]
+
+
+class ExportFormat(StrEnum):
+    """The forms that a model is exported in."""
+
+    JSON = "json"
+    ONNX = "onnx"
+
 
 model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=True)
 
@@ -233,13 +245,38 @@ def model_show(
 @with_groups
 def model_export(
     stream: StreamOptions,
+    form: Annotated[
+        ExportFormat, typer.Option("--format", help="json: all of it. onnx: a graph from raw rows to classes.")
+    ] = ExportFormat.JSON,
+    out: Annotated[Path | None, typer.Option(help="The file to write; standard output without it.")] = None,
 ) -> None:
-    """The live model as JSON on standard output."""
+    """The live model for use elsewhere, as JSON or ONNX, on standard output or in a file."""
     from deltaplane_services.operations.model_listing import model_as_json, newest_model
 
     settings = stream.settings()
+    if form is ExportFormat.ONNX:
+        with extra_needed("model export --format onnx", "export"):
+            from deltaplane_services.operations.onnx_export import onnx_model
     check(settings, "viewer")
-    typer.echo(json_text(model_as_json(newest_model(settings), settings.definition)))
+    tables = model_as_json(newest_model(settings), settings.definition)
+    _write_out(onnx_model(tables) if form is ExportFormat.ONNX else f"{json_text(tables)}\n".encode(), out)
+
+
+def _write_out(data: bytes, out: Path | None) -> None:
+    """Write bytes to a file, whole or not at all, or to standard output."""
+    from deltaplane.errors import DefinitionError
+    from deltaplane_services.system.output_files import OutputFile
+
+    if out is not None:
+        with OutputFile(out, "out") as output:
+            output.file.write(data)
+            output.keep()
+        return
+    stdout = typer.get_binary_stream("stdout")
+    if stdout.isatty() and not data.isascii():
+        raise DefinitionError("model export: these are bytes, and no text for a terminal; give --out FILE")
+    stdout.write(data)
+    stdout.flush()
 
 
 @model_app.command("watch")

@@ -1,0 +1,75 @@
+"""A model of a stream, exported once, as a classifier of scikit-learn's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from deltaplane.arrays import Floats, Labels
+from deltaplane.blas_threads import blas_threads
+from deltaplane.estimators.statistics_classifier import answerable
+from deltaplane.log.answers import Answers, answer
+from deltaplane.log.exported_model import exported_model
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.rows_by_name import features_by_name, is_by_name
+
+__all__ = ["ExportedClassifier"]
+
+
+class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What ``deltaplane model export`` has written, for pipelines: it predicts, and learns nothing.
+
+    - ``tables``: the exported model, as ``json.load`` gives it.
+    - ``definition``: the stream's, ``StreamDefinition.from_tables(tomllib.load(file))``.
+
+    Rows are features float64[n, d] in the definition's order, or by name: dictionaries, a data frame, an Arrow table.
+    Answers are those of a scorer, bit for bit. Raises :class:`deltaplane.errors.DefinitionError` and
+    :class:`deltaplane.errors.DefinitionMismatch` where the two do not go together.
+    """
+
+    def __init__(self, tables: Mapping[str, Any], definition: StreamDefinition) -> None:
+        self.tables = tables
+        self.definition = definition
+        exported = exported_model(tables, definition)
+        self.version_, self.digest_, self._plane = exported.version, exported.digest, exported.plane
+        self.classes_: Labels = np.array(self._in_order())
+        self.n_features_in_ = len(definition.features)
+
+    def _in_order(self) -> list[str]:
+        """The classes; of two the positive one is the last, so that a decision above zero is ``classes_[1]``."""
+        plane = self._plane
+        if plane.positive is None:
+            return list(plane.classes)
+        return [*(label for label in plane.classes if label != plane.positive), plane.positive]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """True: it comes fitted."""
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Nothing: it stays as it was exported, as scikit-learn's ``FrozenEstimator`` does."""
+        del X, y
+        return self
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values float64[n] for two classes (above zero: ``classes_[1]``), else [n, k].
+
+        Raises :class:`deltaplane.RowsRefused`, whose ``refusals`` have the reason for each row without an answer.
+        """
+        values = self._answered(X).values
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X: Any) -> Labels:
+        """The class [n] of each row, as a text. Raises what :meth:`decision_function` raises."""
+        answers = self._answered(X)
+        return np.array(answers.plane.classes)[answers.chosen]
+
+    @blas_threads()
+    def _answered(self, X: Any) -> Answers:
+        features, unread = features_by_name(self.definition, X) if is_by_name(X) else (X, {})
+        answers = answer(self._plane, self.definition, features, unread)
+        answerable(answers.refusals, len(answers))
+        return answers

@@ -1,0 +1,181 @@
+"""An exported model as an ONNX graph: raw rows to classes, with missing values, the grid and the feature map in it.
+
+The graph does what the page ``docs/export.md`` does with NumPy, operator by operator, in the same order: products are
+added from the first feature to the last, so that a decision is the scorer's to the last bit on a runtime that rounds
+as IEEE 754 does. Encoded columns are not in it: the rows are of features.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+from deltaplane.errors import DefinitionError
+
+__all__ = ["OPSET", "onnx_model"]
+
+OPSET = 17
+"""The version of the operators: that of ONNX 1.12, which runtimes since 2022 read."""
+
+_IR_VERSION = 8
+
+
+class _Graph:
+    """Nodes and constants of a graph, each named as it comes."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any, kind: Any = np.float64) -> str:
+        """A constant tensor."""
+        name = f"constant_{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(np.array(value, dtype=kind), name))
+        return name
+
+    def cast(self, value: str, kind: Any) -> str:
+        """The value as another type of tensor."""
+        output = f"value_{len(self.nodes)}"
+        self.nodes.append(helper.make_node("Cast", [value], [output], to=kind))
+        return output
+
+    def __call__(self, operator: str, *inputs: str, to: str = "", domain: str = "", **attributes: Any) -> str:
+        """The output of one operator, named ``to`` if it has a name of its own."""
+        output = to or f"value_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
+        return output
+
+
+def onnx_model(tables: Mapping[str, Any]) -> bytes:
+    """The bytes of an ONNX model of what :func:`deltaplane.log.exported_model.model_tables` gave.
+
+    Input ``features`` float64[n, d]; outputs ``class`` text[n], empty where a row has no answer, ``decision``
+    float64[n, p], and ``answered`` bool[n]. Raises :class:`DefinitionError` where there is no plane.
+    """
+    if tables["weights"] is None:
+        raise DefinitionError("model: there is no plane yet that could be exported; wait for more rows")
+    graph, given = _Graph(), tables["input"]
+    rows = "features"
+    if given["fill"] is not None:
+        rows = graph("Where", graph("IsNaN", rows), graph.constant(given["fill"]), rows)
+    grid = given["grid"]
+    away = graph("Sub", rows, graph.constant(grid["offsets"]))
+    quantized = graph("Round", graph("Div", away, graph.constant(grid["steps"])))
+    fits = graph("Less", graph("Abs", quantized), graph.constant(float(grid["range"])))
+    counted = graph("ReduceMin", graph.cast(fits, TensorProto.INT32), axes=[1], keepdims=1)
+    answered = graph.cast(counted, TensorProto.BOOL)
+    zero = graph.constant(0.0)
+    if tables["feature_map"]["kind"] == "none":
+        values = graph("Where", answered, rows, zero)
+    else:
+        values = _mapped(graph, tables["feature_map"], graph("Where", answered, quantized, zero))
+    # In this order, and not as a product of matrices, a row has the same bits alone and among others.
+    products = graph(
+        "Mul", graph("Unsqueeze", values, graph.constant([1], np.int64)), graph.constant(tables["weights"])
+    )
+    sums = graph("CumSum", products, graph.constant(2, np.int64))
+    width = len(tables["weights"][0])
+    last = graph("Gather", sums, graph.constant(width - 1, np.int64), axis=2)
+    graph("Add", last, graph.constant(tables["intercepts"]), to="decision")
+    graph("Squeeze", answered, graph.constant([1], np.int64), to="answered")
+    _choose(graph, tables)
+    return bytes(_model(graph, tables).SerializeToString())
+
+
+def _choose(graph: _Graph, tables: Mapping[str, Any]) -> None:
+    """The class of each row from its decisions."""
+    positive = tables["positive"]
+    if positive is None:
+        at, labels = graph("ArgMax", "decision", axis=1, keepdims=0), list(tables["classes"])
+    else:
+        above = graph("Greater", "decision", graph.constant(0.0))
+        at = graph("Squeeze", graph.cast(above, TensorProto.INT64), graph.constant([1], np.int64))
+        labels = [tables["negative"], positive]
+    at = graph("Where", "answered", at, graph.constant(-1, np.int64))
+    graph(
+        "LabelEncoder",
+        at,
+        to="class",
+        domain="ai.onnx.ml",
+        keys_int64s=list(range(len(labels))),
+        values_strings=labels,
+        default_string="",
+    )
+
+
+def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
+    """What the weights are multiplied with, of grid rows."""
+    away = graph("Sub", quantized, graph.constant(given["centers"]))
+    standardized = graph("Round", graph("Mul", away, graph.constant(given["inverse_scales"])))
+    reach = float(given["reach"])
+    kept = graph("Max", graph("Min", standardized, graph.constant(reach)), graph.constant(-reach))
+    # Whole numbers below 2**53: exact in any order.
+    projected = graph(
+        "Mul", graph("MatMul", kept, graph.constant(given["projections"])), graph.constant(given["factor"])
+    )
+    bent = (_sigmoid if given["kind"] == "hidden" else _cosines_and_sines)(graph, given, projected)
+    return graph("Mul", graph.cast(bent, TensorProto.DOUBLE), graph.constant(given["step"]))
+
+
+def _sigmoid(graph: _Graph, given: Mapping[str, Any], projected: str) -> str:
+    shifted = graph.cast(graph("Add", projected, graph.constant(given["phases"])), TensorProto.FLOAT)
+    reach = given["exponent_reach"]
+    exponent = graph(
+        "Max", graph("Min", shifted, graph.constant(reach, np.float32)), graph.constant(-reach, np.float32)
+    )
+    whole = graph("Round", exponent)
+    power = graph("Pow", graph.constant(2.0, np.float32), whole)
+    result = graph("Mul", _polynomial(graph, given, graph("Sub", exponent, whole)), power)
+    below = graph("Add", result, graph.constant(1.0, np.float32))
+    return graph("Round", graph("Div", graph.constant(2.0**20, np.float32), below))
+
+
+def _cosines_and_sines(graph: _Graph, given: Mapping[str, Any], projected: str) -> str:
+    turns = graph("Sub", projected, graph("Round", projected))
+    quarter = graph.constant(0.25)
+    cosines = graph("Sub", quarter, graph("Abs", turns))
+    size = graph("Sub", quarter, graph("Abs", cosines))
+    sines = graph("Where", graph("Less", turns, graph.constant(0.0)), graph("Neg", size), size)
+    angles = graph.cast(graph("Concat", cosines, sines, axis=1), TensorProto.FLOAT)
+    return graph("Round", graph("Mul", angles, _polynomial(graph, given, graph("Mul", angles, angles))))
+
+
+def _polynomial(graph: _Graph, given: Mapping[str, Any], x: str) -> str:
+    """In float32, by Horner's rule."""
+    first, *others = (graph.constant(coefficient, np.float32) for coefficient in given["polynomial"])
+    value = graph("Mul", x, first)
+    for coefficient in others[:-1]:
+        value = graph("Mul", graph("Add", value, coefficient), x)
+    return graph("Add", value, others[-1])
+
+
+def _model(graph: _Graph, tables: Mapping[str, Any]) -> Any:
+    features, planes = len(tables["input"]["features"]), len(tables["intercepts"])
+    made = helper.make_graph(
+        graph.nodes,
+        "deltaplane",
+        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["rows", features])],
+        [
+            helper.make_tensor_value_info("class", TensorProto.STRING, ["rows"]),
+            helper.make_tensor_value_info("decision", TensorProto.DOUBLE, ["rows", planes]),
+            helper.make_tensor_value_info("answered", TensorProto.BOOL, ["rows"]),
+        ],
+        graph.constants,
+    )
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(made, opset_imports=opsets, producer_name="deltaplane", ir_version=_IR_VERSION)
+    said = {name: tables[name] for name in ("stream", "version", "digest", "data_fingerprint", "stream_fingerprint")}
+    said |= {
+        "features": tables["input"]["features"],
+        "decisions_of": [tables["positive"]] if tables["positive"] else tables["classes"],
+    }
+    helper.set_model_props(
+        model, {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
+    )
+    onnx.checker.check_model(model, full_check=True)
+    return model
