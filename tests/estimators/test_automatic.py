@@ -104,6 +104,28 @@ def test_gathered_rows_are_learned_before_anything_is_retired_or_told() -> None:
     assert sum(model.model_.counts.values()) == 129
 
 
+def test_a_row_that_cannot_be_gathered_costs_the_others_nothing() -> None:
+    X, y = rows(21, count=120)
+    model = AutomaticProximalSVM(grid=fit_grid(X), on_refused="raise")
+    good = dict(zip(NAMES, X[0].tolist(), strict=True))
+    by_name(model, X[:50], y[:50])
+    for bad, label in (({**good, "depth": 1.0}, "0"), ({"length": 1.0}, "0"), ({**good, "width": "x"}, "0")):
+        with pytest.raises(DefinitionError, match="row: expected"):
+            model.learn_one(bad, label)
+    with pytest.raises(RowsRefused, match="expected a label"):
+        model.learn_one(good, None)
+    with pytest.raises(RowsRefused, match="expected texts or whole numbers"):
+        model.learn_one(good, "0", id=1.5)  # type: ignore[arg-type]
+    model.learn_one({**good, "width": 1e300}, "0")
+    by_name(model, X[50:98], y[50:98])
+    with pytest.raises(RowsRefused, match="row 50 of 100"):
+        by_name(model, X[98:99], y[98:99])
+    assert sum(model.retire([]).model_.counts.values()) == 99
+    never = AutomaticProximalSVM(grid=fit_grid(X))
+    by_name(never, X[:99], y[:99])
+    assert model.digest() == never.retire([]).digest()
+
+
 def test_a_retired_row_leaves_no_trace() -> None:
     X, y = rows(8, count=90)
     ids = [f"row {at}" for at in range(len(X))]

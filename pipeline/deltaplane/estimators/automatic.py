@@ -7,10 +7,10 @@ from typing import Any, BinaryIO, Literal, Self, cast
 
 import numpy as np
 
-from deltaplane.arrays import Labels
+from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Encoder
-from deltaplane.errors import DefinitionError, DefinitionMismatch, SolveRefused, StateMismatch
+from deltaplane.errors import DefinitionError, DefinitionMismatch, RowsRefused, SolveRefused, StateMismatch
 from deltaplane.estimators.automatic_state import (
     AutomaticState,
     RowIds,
@@ -130,9 +130,17 @@ class AutomaticProximalSVM(StatisticsClassifier):
     def learn_one(self, x: Mapping[str, Any], y: Any, id: str | int | None = None) -> None:  # noqa: A002 - as samples have it.
         """Learn one row by name, in River's way: rows are gathered until there is a chunk of them.
 
-        Any other call that learns, retires, merges, saves or asks for the digest first learns what was gathered.
+        Any other call that learns, retires, merges, saves or asks for the digest first learns what was gathered. A row
+        that cannot be learned whatever comes is refused at once, and the others stay.
         """
+        if y is None or y != y:  # noqa: PLR0124 - what is not equal to itself is not a number.
+            raise RowsRefused(f"learn_one: expected a label, got {y!r}")
+        RowIds.texts([] if id is None else [id])
         gathered: list[Any] = self.__dict__.setdefault("_gathered", [])
+        if self.columns is None:
+            first = gathered[0][0] if gathered else x
+            known = self._row_names or tuple(map(str, first))
+            self._numbers([x], known if not hasattr(self, "live_") else self._names(self.n_features_in_))
         gathered.append((dict(x), y, id))
         if len(gathered) >= self.chunk:
             self._learn_gathered()
@@ -164,7 +172,12 @@ class AutomaticProximalSVM(StatisticsClassifier):
             self._row_names = None if self.columns is not None else tuple(map(str, gathered[0][0]))
         labels, ids = [label for _, label, _ in gathered], [one for _, _, one in gathered]
         X = self._rows_by_name([row for row, _, _ in gathered])
-        self.partial_fit(X, np.array(labels), ids=None if ids == [None] * len(ids) else ids)
+        try:
+            self.partial_fit(X, np.array(labels), ids=None if ids == [None] * len(ids) else ids)
+        except RowsRefused as fault:
+            # The others are learned by the next call.
+            self._gathered = [row for at, row in enumerate(gathered) if at not in fault.refusals]
+            raise
 
     def _rows_by_name(self, records: Sequence[Mapping[str, Any]]) -> Any:
         """Rows of numbers in the order of the features, or a table where columns have rules."""
@@ -173,14 +186,21 @@ class AutomaticProximalSVM(StatisticsClassifier):
             if names is None:
                 return list(records)
             return [{str(name): record.get(name) for name in names} for record in records]
-        names = getattr(self, "_row_names", None) or self._names(self.n_features_in_)
+        return self._numbers(records, self._row_names or self._names(self.n_features_in_))
+
+    @staticmethod
+    def _numbers(records: Sequence[Mapping[str, Any]], names: tuple[str, ...]) -> Floats:
+        """Rows float64[n, d] of numbers in the order of their names."""
         for record in records:
             if len(record) != len(names) or any(name not in record for name in names):
                 raise DefinitionError(
                     f"row: expected the features {', '.join(names[:8])}, got {', '.join(map(str, record))[:200]};"
                     " with columns='auto' a row may lack some"
                 )
-        return np.array([[record[name] for name in names] for record in records], dtype=np.float64)
+        try:
+            return np.array([[record[name] for name in names] for record in records], dtype=np.float64)
+        except (TypeError, ValueError) as fault:
+            raise DefinitionError(f"row: expected numbers ({fault}); with columns='auto' texts are taken") from None
 
     # Unlearning and merging ------------------------------------------------------------------------------------------
 
