@@ -11,6 +11,7 @@ import numpy as np
 
 from crashing_runner import CrashingRunner
 from deltaplane.log.confusion import Confusion
+from deltaplane.log.model import Model
 from deltaplane.log.records import Query
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_query
@@ -22,6 +23,8 @@ from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.produce.feed import Feed
 from deltaplane_services.produce.feed_options import ReplayOptions, complete_definition, reader_options
 from deltaplane_services.readers import RowBlock, open_rows, rechunk
+from deltaplane_services.serve.model_source import FollowedSource
+from deltaplane_services.serve.serve_metrics import ServeMetrics
 
 TOP = Path(__file__).resolve().parents[2]
 ELECTRICITY = TOP / "examples" / "electricity.csv.gz"
@@ -34,6 +37,19 @@ def automatic(tables: Mapping[str, Any]) -> dict[str, Any]:
     return {**tables, "window": {"length": "auto", "max": 1600}, "solver": solver}
 
 
+class _Newest:
+    """The newest model of a runner, as what follows a stream has it."""
+
+    stale = None
+
+    def __init__(self, runner: ObservedRunner) -> None:
+        self._runner = runner
+
+    @property
+    def model(self) -> Model | None:
+        return self._runner.scorer.model
+
+
 class ObservedRunner(CrashingRunner):
     """Two workers, a merger and a scorer, each with its metrics."""
 
@@ -42,6 +58,7 @@ class ObservedRunner(CrashingRunner):
         self.workers = [WorkerMetrics(definition, options.site) for _ in range(min(2, definition.partitions))]
         self.merging = MergerMetrics(definition)
         self.scoring = ScorerMetrics(definition)
+        self.serving = ServeMetrics(FollowedSource(definition, _Newest(self)))
         self._telling: ServiceMetrics | None = None
         self._outputs: list[Output] = []
         super().__init__(definition, len(self.workers), options)
@@ -63,6 +80,8 @@ class ObservedRunner(CrashingRunner):
         self.merging.turn(self.merger.verdicts, joined=True, has_place=True)
         self.merging.lags({(DELTAS, p): self.broker.end(DELTAS, p) - at for p, at in self._delta_positions.items()})
         self.scoring.turn(self.scorer)
+        self.serving.answered("/predict", 200, 0.001)
+        self.serving.rows(1, 1)
         for service in self.services:
             service.unsafe_topics({SAMPLES: 0})
         self.merging.trimmed({(SAMPLES, 0): 1}, {(SAMPLES, 0): int(self.broker.begin(SAMPLES, 0))})

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from dashboards.server import DEPLOY, as_grafana_sends_it, boards, expressions, panels
 from deltaplane_services.observe.metrics import metric_names
 
-METRICS = {metric.name: metric for metric in (*metric_names.STREAM, *metric_names.PROCESS)}
+METRICS = {metric.name: metric for metric in (*metric_names.STREAM, *metric_names.PROCESS, *metric_names.SERVE)}
 PLAIN_COUNTERS = {("quality", "G-mean since the beginning"), ("quality", "Confusion since the beginning")}
 
 

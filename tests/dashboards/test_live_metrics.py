@@ -6,6 +6,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 
@@ -52,6 +53,8 @@ def scene(prometheus_tools: Tools, tmp_path_factory: pytest.TempPathFactory) -> 
     replay.runner.turn()
     with ExitStack() as stack:
         servers = [HealthServer("127.0.0.1", 0, service.answers()) for service in replay.runner.services]
+        serving = replay.runner.serving.registry
+        servers.append(HealthServer("127.0.0.1", 0, replace(replay.runner.scoring.answers(), registry=serving)))
         for server in servers:
             stack.callback(server.close)
         addresses = [server.address for server in servers]
@@ -106,7 +109,7 @@ def test_promtool_finds_nothing_to_say_about_any_scrape(scene: Scene) -> None:
 def test_every_metric_that_has_a_name_is_scraped_and_no_other(scene: Scene) -> None:
     found = {name for name in scene.prometheus.ask("label/__name__/values") if name.startswith("deltaplane_")}
     expected = set()
-    for metric in (*metric_names.STREAM, *metric_names.PROCESS):
+    for metric in (*metric_names.STREAM, *metric_names.PROCESS, *metric_names.SERVE):
         endings = ("_bucket", "_sum", "_count") if metric.kind == "histogram" else ("",)
         expected |= {metric.name + ending for ending in endings}
     assert found == expected
