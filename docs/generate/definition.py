@@ -15,6 +15,7 @@ from deltaplane.solve.solver_options import KINDS
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.definition_tables import INPUT_KEYS
+from deltaplane_services.definition_file.intake_table import FORMATS, INTAKE_KEYS
 from generate.tables import code, table
 
 ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
@@ -152,11 +153,38 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         ),
         "number_of_features": ("whole number", "Features of a LIBSVM file, which names only those that are not zero."),
     },
+    "intake": {
+        "topic": ("text", "Your topic of events ([how](../how-to/your-topics.md))."),
+        "format": (", ".join(FORMATS), "The form of its records; `json` by default."),
+        "id": ("path", "Where the id of an event lies: `tx.id` is the member `id` of the member `tx`."),
+        "time": ("path", "Where its time lies. Without it, the time of the log is the event time."),
+        "time_unit": ("s, ms, us, ns", "What times that are numbers count; seconds by default."),
+        "time_format": ("text", "The form of times that are texts and no ISO 8601, such as `%d/%m/%Y %H:%M`."),
+        "time_zone": ("text", "Zone of local times, such as `Europe/Berlin`. Without it they are taken for UTC."),
+        "label": ("path", "Where the label of an event lies, if it is there from the beginning."),
+        "row": ("path", "The member in which columns are looked for by name; the record itself by default."),
+        "fields": ("table", "Column to path, for columns that lie elsewhere or have other names there."),
+        "labels": ("table", "The topic of labels that come by themselves: `[intake.labels]`."),
+        "keep": (
+            "span of time",
+            "How long an event is kept for corrections of its label. For ever, but with windows of time.",
+        ),
+    },
+    "intake.labels": {
+        "topic": ("text", "Your topic of labels."),
+        "format": (", ".join(FORMATS), "The form of its records; that of the events by default."),
+        "id": ("path", "Where the id of the event lies that a label is for."),
+        "label": ("path", "Where the label lies."),
+        "value": ("text", "The label that every record of the topic means, instead of `label`."),
+        "after": ("span of time", "Silence for so long after an event's time is the label `otherwise`."),
+        "otherwise": ("text", "The label that silence means."),
+    },
 }
 
 TITLES = {
     "": "At the top of the file",
     "input": "[input]: how files are read; no part of the stream",
+    "intake": "[intake]: how your own topics are read; no part of the stream",
 }
 
 _LEAST: dict[str, Any] = {
@@ -180,9 +208,10 @@ _NOT_GIVEN = {("features", "names"), ("grid", "steps"), ("grid", "offsets"), (""
 
 def definition_tables() -> str:
     """A table of keys for each section of a definition file. Raises LookupError where the product has other keys."""
-    elsewhere = {*KEYS, "service", "kafka", "input"}
+    elsewhere = {*KEYS, "service", "kafka", "input", "intake"}
     known = {section: set(keys) - (elsewhere if not section else set()) for section, keys in KEYS.items()}
     known["input"] = set(INPUT_KEYS)
+    known |= {section: set(keys) for section, keys in INTAKE_KEYS.items()}
     ours = {section: set(keys) for section, keys in ABOUT.items()}
     if known != ours:
         wrong = {section: known.get(section, set()) ^ ours.get(section, set()) for section in known | ours}

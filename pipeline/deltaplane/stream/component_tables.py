@@ -42,7 +42,7 @@ __all__ = [
 KEYS: dict[str, frozenset[str]] = {
     "": frozenset(
         {"name", "partitions", "partitioner", "max_skew", "columns", "features", "grid", "feature_map", "prior"}
-        | {"classes", "window", "solver", "input", "service", "kafka"}
+        | {"classes", "window", "solver", "input", "intake", "service", "kafka"}
     ),
     "columns": frozenset({"missing", "rules"}),
     "features": frozenset({"names", "missing"}),
@@ -53,7 +53,8 @@ KEYS: dict[str, frozenset[str]] = {
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias", "objective", "calibrate"}),
 }
-"""Keys that each table may have. ``input`` says how files are read and belongs to the services."""
+"""Keys that each table may have. ``input`` and ``intake`` say how files and topics of others are read; they belong to
+the services."""
 
 
 def grid_of(table: Mapping[str, Any], features: int) -> Grid:

@@ -12,6 +12,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.log.exported_model import FORMAT, FORMAT_VERSION
 from deltaplane.stream.component_tables import KEYS
 from deltaplane.table_values import check_keys, flag, label, list_of, number, strings, text, whole
+from deltaplane_services.definition_file.intake_table import check_intake
 
 __all__ = [
     "INPUT_KEYS",
@@ -47,6 +48,7 @@ def load_tables(path: Path | None) -> Tables:
         raise DefinitionError(f"definition: {str(path)!r} is not TOML: {str(fault)[:200]}") from fault
     check_keys(tables, KEYS)
     check_input(tables.get("input", {}))
+    check_intake(tables)
     return tables
 
 

@@ -34,6 +34,7 @@ from typing import Any
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import NAME, StreamDefinition
 from deltaplane_services.definition_file import kafka_properties as kafka
+from deltaplane_services.definition_file.intake_table import IntakeDefinition, intake_of
 from deltaplane_services.definition_file.kafka_properties import ClusterName, KafkaProperties, Membership
 from deltaplane_services.definition_file.knobs import HOST_AND_PORT, Knobs, check_range
 
@@ -76,6 +77,7 @@ class ServiceSettings:
     site_cluster: Cluster
     central_cluster: Cluster
     knobs: Knobs = field(default_factory=Knobs)
+    intake: IntakeDefinition | None = None
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What was passed over: variables that look like settings and are none."""
 
@@ -152,6 +154,7 @@ def resolve_settings(
         site_cluster=Cluster("site", broker, _properties_of("site", layers, definition)),
         central_cluster=Cluster("central", central, _properties_of("central", layers, definition)),
         knobs=Knobs(**knobs),
+        intake=intake_of(tables, definition),
         warnings=tuple(warning for layer in layers for warning in layer.strange),
     )
 

@@ -1,0 +1,57 @@
+"""Changes of a database as Debezium publishes them in JSON, with schemas beside them or without.
+
+``c``, ``r`` and ``u`` say how a row is now, ``d`` says that it is gone. So does a tombstone, a record without a value,
+which follows each ``d``: the row is named by the record's key then.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deltaplane_services.intake.formats.change import BadRecord, Change
+from deltaplane_services.intake.formats.json_objects import parsed
+
+__all__ = ["read_change"]
+
+_NOW, _GONE = ("c", "r", "u"), "d"
+
+
+def read_change(key: bytes | None, value: bytes | None) -> Change | None:
+    """The change in an envelope; None for a message that is of no row (``m``). Raises :class:`BadRecord`."""
+    if value is None:
+        return Change(_named(key), gone=True, of_key=True)
+    envelope = _unwrapped(parsed(value))
+    if not isinstance(envelope, dict) or "op" not in envelope:
+        raise BadRecord('expected an envelope of Debezium, with "op", "before" and "after", got other JSON')
+    operation = envelope["op"]
+    if operation == "m":
+        return None
+    if operation == "t":
+        raise BadRecord("a table was truncated, which names no row; retire its rows by id, or begin another stream")
+    if operation == _GONE:
+        before = envelope.get("before")
+        if isinstance(before, dict):
+            return Change(before, gone=True)
+        return Change(_named(key), gone=True, of_key=True)
+    if operation not in _NOW:
+        raise BadRecord(f"expected the operation c, r, u, d, t or m, got {str(operation)[:20]!r}")
+    after = envelope.get("after")
+    if not isinstance(after, dict):
+        raise BadRecord(f'expected the row as it is now in "after" of operation {operation}, got none')
+    return Change(after)
+
+
+def _unwrapped(value: Any) -> Any:
+    """The payload, if a schema is beside it."""
+    if isinstance(value, dict) and "payload" in value and value.keys() <= {"schema", "payload"}:
+        return value["payload"]
+    return value
+
+
+def _named(key: bytes | None) -> dict[str, Any]:
+    if key is None:
+        raise BadRecord("a row is gone, and the record has no key that names it; the table needs a primary key")
+    row = _unwrapped(parsed(key))
+    if not isinstance(row, dict):
+        raise BadRecord("a row is gone, and the record's key is no object of JSON that names it")
+    return row

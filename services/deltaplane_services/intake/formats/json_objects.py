@@ -1,0 +1,93 @@
+"""Records that are objects of JSON, read within bounds: what is larger, deeper or no JSON is refused with the reason.
+
+A member that comes twice has its last value, as in most readers of JSON. Numbers keep all of their digits up to
+:data:`MOST_DIGITS`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NoReturn
+
+from deltaplane_services.intake.formats.change import BadRecord, Change
+
+__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_DIGITS", "parsed", "read_change"]
+
+MOST_BYTES = 2**20
+"""Bytes of a record: Kafka's own bound for one, unless a topic says otherwise."""
+
+MOST_DEPTH = 64
+"""Objects and lists within each other. Records of business are less than ten deep."""
+
+MOST_DIGITS = 1000
+"""Digits of a whole number: one of 309 is beyond every float64 already, and reading digits takes their square."""
+
+
+def read_change(key: bytes | None, value: bytes | None) -> Change:
+    """The row that a record has as its value. Raises :class:`BadRecord`."""
+    del key
+    if value is None:
+        raise BadRecord(
+            "the record has no value; where a database deletes rows so, its records are of the form debezium-json"
+        )
+    row = parsed(value)
+    if not isinstance(row, dict):
+        raise BadRecord(f"expected an object of JSON, got {_kind(row)}")
+    return Change(row)
+
+
+def parsed(data: bytes) -> Any:
+    """The value of a text in JSON. Raises :class:`BadRecord`."""
+    if len(data) > MOST_BYTES:
+        raise BadRecord(f"expected at most {MOST_BYTES:,} bytes of JSON, got {len(data):,}")
+    try:
+        value = _read(data.decode())
+    except UnicodeDecodeError as fault:
+        raise BadRecord(f"expected JSON in UTF-8, got the byte 0x{data[fault.start]:02x} at {fault.start:,}") from None
+    except RecursionError:
+        raise BadRecord(_TOO_DEEP) from None
+    except json.JSONDecodeError as fault:
+        raise BadRecord(f"expected JSON, got what is none at character {fault.pos:,}: {fault.msg}") from None
+    # Few records have so many brackets, and of these most are wide and not deep.
+    if data.count(b"{") + data.count(b"[") > MOST_DEPTH and _depth(value) > MOST_DEPTH:
+        raise BadRecord(_TOO_DEEP)
+    return value
+
+
+_TOO_DEEP = f"expected objects and lists at most {MOST_DEPTH} deep, got deeper ones"
+
+
+def _no_number(text: str) -> NoReturn:
+    raise BadRecord(f"expected JSON, which has no number {text}")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MOST_DIGITS:
+        raise BadRecord(f"expected whole numbers of at most {MOST_DIGITS} digits, got one of {len(digits):,}")
+    return int(digits)
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_number)
+_bounded_decoder = json.JSONDecoder(parse_constant=_no_number, parse_int=_whole)
+
+
+def _read(text: str) -> Any:
+    # A text that is too short for a number so long is read without looking at each number, which is faster.
+    return (_decoder if len(text) <= MOST_DIGITS else _bounded_decoder).decode(text)
+
+
+def _depth(value: Any) -> int:
+    """How many objects and lists there are within each other."""
+    level, depth = [value], 0
+    while level := [one for one in level if isinstance(one, dict | list)]:
+        depth += 1
+        level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def _kind(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    if isinstance(value, str):
+        return "a text"
+    return "a list" if isinstance(value, list) else "a number"

@@ -1,0 +1,342 @@
+"""The intake as a processor: items of users' topics in, samples, retirements and dead letters of a partition out.
+
+What is known of an id is the newest of its events and the newest of its labels. Which is the newest follows from the
+records alone: the time of their log, their partition, their offset. So the state after reading to some positions is one
+state, in whatever order, and however often, the logs were read. What must have been sent follows from the state:
+
+- an event with a label is a sample;
+- an event whose silence has lasted to the clock is a sample with the label that silence means;
+- an event that is gone is a retirement.
+
+A label that comes later, or is another one, gives the sample again, under its id, and that replaces it. The clock is
+the largest log time up to the positions: nobody's clock is asked.
+
+Samples are sent at least once, and as samples are a set by id, that is exact. The last record of each step says how far
+its writer had come. Whoever goes on from there first reads to these positions without sending anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from deltaplane.arrays import Int64s
+from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.rows_by_name import features_by_name
+from deltaplane.stream.sample import Retirement, Samples
+from deltaplane.wire import most_named_rows, write_named_sample_batch, write_retirement, write_sample_batch
+from deltaplane_services.definition_file.intake_table import IntakeDefinition
+from deltaplane_services.intake.positions import Sent, sent_by
+from deltaplane_services.intake.reading import Item, Place, ReadRecords
+from deltaplane_services.intake.waiting_rows import Version, WaitingRow, WaitingRows, counted
+from deltaplane_services.processors.letters import LetterBudget
+from deltaplane_services.processors.messages import (
+    RETIREMENTS,
+    SAMPLES,
+    Outgoing,
+    Output,
+    Record,
+    read_published_samples,
+)
+
+__all__ = ["MESSAGE_ROWS", "REASON", "IntakeProcessor"]
+
+MESSAGE_ROWS = 500
+"""Rows of one message of samples, and rows whose silence is judged at once."""
+
+REASON = "deleted at its source"
+"""The reason of retirements."""
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """A sample to be sent; two are the same if they say the same."""
+
+    id: str
+    time: int
+    label: str
+    cells: str
+
+
+class IntakeProcessor:
+    """The intake of one partition of samples, of which ``rows`` is the store.
+
+    ``writer`` is a name that no other process has. ``counts`` are those of events, labels and deletions that came, of
+    samples and retirements that were sent, and of samples by silence, since this processor began.
+    """
+
+    def __init__(
+        self, definition: StreamDefinition, intake: IntakeDefinition, partition: int, rows: WaitingRows, writer: str
+    ) -> None:
+        self.partition = partition
+        self.writer = writer
+        self.counts: Counter[str] = Counter()
+        self._definition = definition
+        self._intake = intake
+        self._rows = rows
+        self._sent: Mapping[Place, int] = {}
+        self._letters = LetterBudget()
+        self._after = None if intake.labels is None else intake.labels.after_milliseconds
+        self._otherwise = None if intake.labels is None else intake.labels.otherwise
+        # Of the step at hand: whether it only rebuilds, and for each log the offsets and times of what is taken.
+        self._silently = False
+        self._times: dict[Place, tuple[Int64s, Int64s]] = {}
+
+    # Positions -------------------------------------------------------------------------------------------------------
+
+    def restore(self, sent: Mapping[Place, int], begins: Mapping[Place, int]) -> None:
+        """Go on from where the last record of an intake says that all was ``sent``.
+
+        ``begins``: the first offset that each log still has. Positions of logs that the store does not know are there.
+        """
+        self._sent = dict(sent)
+        for place, begin in begins.items():
+            self._rows.facts.positions.setdefault(place, begin)
+
+    @property
+    def rebuilding(self) -> bool:
+        """Whether it still reads what was sent before, and sends nothing."""
+        return any(self.position(place) < offset for place, offset in self._sent.items())
+
+    def position(self, place: Place) -> int:
+        """The offset of a log from which this partition needs its records."""
+        return self._rows.facts.positions.get(place, 0)
+
+    @property
+    def positions(self) -> Mapping[Place, int]:
+        """The offset of each log from which this partition needs its records."""
+        return self._rows.facts.positions
+
+    @property
+    def clock(self) -> int:
+        """The largest log time up to the positions, in milliseconds; 0 before there is any."""
+        return max(self._rows.facts.latest.values(), default=0)
+
+    @property
+    def held(self) -> Mapping[str, int]:
+        """The numbers of events that wait (``waiting``), of labels without events (``labels``), and of all rows."""
+        return counted(self._rows.facts)
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    def process(self, read: ReadRecords) -> Iterator[Output]:
+        """What is to be published of the next records of some logs; then :meth:`commit` writes the new state.
+
+        Records before its positions are passed over. While it rebuilds, so are those behind the place up to which it
+        does; they have to come again.
+        """
+        bounds = self._advance(read)
+        if not bounds:
+            return
+        items, versions = self._taken(read, bounds)
+        letters = self._refused(read, bounds)
+        before: dict[str, object] = {}
+        touched = self._rows.get({item.id for item in items})
+        for item, version in zip(items, versions, strict=True):
+            row = touched.get(item.id)
+            if row is None:
+                row = touched[item.id] = WaitingRow(item.id)
+            before.setdefault(item.id, None if row.event is None and row.label is None else self._wanted(row))
+            self._count(row, -1)
+            self._apply(row, item, version)
+            self._count(row, 1)
+        for row in touched.values():
+            self._judge(row)
+        changed = [row for row in touched.values() if self._wanted(row) not in (None, before[row.id])]
+        self._rows.put(touched.values())
+        yield from self._published(changed, letters)
+
+    def _published(self, changed: Sequence[WaitingRow], letters: list[Outgoing]) -> Iterator[Output]:
+        """The output of a step: what has changed, and all events whose silence has lasted; the last says how far."""
+        while True:
+            woken = self._rows.waking(self.clock, MESSAGE_ROWS)
+            last = not woken
+            if not self._silently:
+                yield from self._messages(changed, letters, last=last)
+            if last:
+                return
+            changed, letters = self._woken(woken), []
+
+    def commit(self) -> None:
+        """Write the state for good, once all of the output was acknowledged."""
+        self._rows.commit()
+
+    def close(self) -> None:
+        """Close the store; what was not committed is gone."""
+        self._rows.close()
+
+    def again(self, record: Record) -> Iterator[Output]:
+        """What is to be sent again, since another writer has sent ``record`` after this one had begun.
+
+        That writer did not know that it had lost the partition, and what it sent may be older. To be called once this
+        one has been rebuilt.
+        """
+        sent = sent_by(record.headers)
+        if sent is None or sent.writer == self.writer:
+            return
+        try:
+            ids = read_published_samples(record, self._definition).ids
+        except (WireError, DefinitionMismatch):
+            return
+        rows = [row for row in self._rows.get(ids).values() if self._wanted(row) is not None]
+        yield from self._messages(rows, [], last=True)
+
+    # What came -------------------------------------------------------------------------------------------------------
+
+    def _advance(self, read: ReadRecords) -> dict[Place, tuple[int, int]]:
+        """For each log the offsets, from and before, of the records that are taken; positions go on behind them."""
+        facts, bounds = self._rows.facts, dict[Place, tuple[int, int]]()
+        self._silently, self._times = self.rebuilding, {}
+        for place, offsets in read.offsets.items():
+            start, stop = self.position(place), int(offsets[-1]) + 1
+            if self._silently:
+                stop = min(stop, self._sent.get(place, start))
+            if stop <= start:
+                continue
+            first, behind = np.searchsorted(offsets, (start, stop)).tolist()
+            bounds[place] = start, stop
+            facts.positions[place] = stop
+            if first < behind:
+                latest = facts.latest.get(place, 0)
+                times = np.maximum.accumulate(np.maximum(read.log_times[place][first:behind], latest))
+                self._times[place] = offsets[first:behind], times
+                facts.latest[place] = int(times[-1])
+        return bounds
+
+    def _taken(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> tuple[list[Item], list[Version]]:
+        """The items of this partition within some bounds, and the version of each."""
+        items, versions = [], []
+        for at in np.flatnonzero(read.homes == self.partition).tolist():
+            item = read.items[at]
+            start, stop = bounds.get(item.quantize, (0, 0))
+            if start <= item.offset < stop:
+                offsets, times = self._times[item.quantize]
+                log_time = int(times[np.searchsorted(offsets, item.offset)])
+                items.append(item)
+                versions.append(Version(log_time, item.quantize[1], item.offset))
+        return items, versions
+
+    def _refused(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> list[Outgoing]:
+        """The dead letters of the logs that are this partition's to complain about: those with its number."""
+        mine = []
+        for one in read.refused:
+            start, stop = bounds.get((one.record.topic, one.record.partition), (0, 0))
+            home = one.record.partition % self._definition.partitions
+            if home == self.partition and start <= one.record.offset < stop:
+                mine.append(one)
+        counts: Counter[str] = Counter()
+        letters = []
+        for topic in self._intake.topics:
+            letters += self._letters.letters(topic, [one for one in mine if one.record.topic == topic], counts)
+        self.counts.update(refused=len(mine) if not self._silently else 0)
+        return [letter._replace(partition=self.partition) for letter in letters]
+
+    def _apply(self, row: WaitingRow, item: Item, version: Version) -> None:
+        """Put what an item says into its row, if it is newer than what the row has."""
+        kind = "labels" if item.of_label else "deletions" if item.gone else "events"
+        if not self._silently:
+            self.counts[kind] += 1
+        if item.of_label:
+            if row.labelled is None or version > row.labelled:
+                row.label, row.labelled = item.label, version
+            return
+        if not item.gone and self._after is not None:
+            due = item.time + self._after
+            row.due = due if row.due is None else min(row.due, due)
+        if row.event is not None and version <= row.event:
+            return
+        row.event, row.gone, row.cells, row.time = version, item.gone, item.cells, item.time
+        if self._intake.labels is None:
+            row.label, row.labelled = item.label, version
+
+    def _judge(self, row: WaitingRow) -> None:
+        """Set whether silence is the row's label by now, and when to look at it again."""
+        if row.waits and row.due is not None and row.due <= self.clock:
+            self._count(row, -1)
+            row.silent = True
+            self._count(row, 1)
+        keep = self._intake.keep_milliseconds
+        if row.waits and row.due is not None:
+            row.wake = row.due
+        elif keep is None:
+            row.wake = None
+        elif row.cells is not None:
+            row.wake = row.time + keep
+        else:
+            row.wake = max(one.log_time for one in (row.event, row.labelled) if one is not None) + keep
+
+    def _woken(self, woken: Sequence[WaitingRow]) -> list[WaitingRow]:
+        """The rows that silence gives a label now; others whose time has come are forgotten."""
+        silent = [row for row in woken if row.waits and row.due is not None and row.due <= self.clock]
+        known = {row.id for row in silent}
+        forgotten = [row for row in woken if row.id not in known]
+        for row in silent:
+            self._judge(row)
+        for row in forgotten:
+            self._count(row, -1)
+            self.counts["labels forgotten" if row.is_label else "events forgotten"] += 1
+        self._rows.put(silent)
+        self._rows.delete([row.id for row in forgotten])
+        return silent
+
+    def _count(self, row: WaitingRow, by: int) -> None:
+        counts = self._rows.facts.counts
+        if row.event is not None or row.labelled is not None:
+            counts["rows"] = counts.get("rows", 0) + by
+        if row.waits:
+            counts["waiting"] = counts.get("waiting", 0) + by
+        elif row.is_label:
+            counts["labels"] = counts.get("labels", 0) + by
+
+    # What is sent ----------------------------------------------------------------------------------------------------
+
+    def _wanted(self, row: WaitingRow) -> _Sample | str | None:
+        """What must have been sent of a row: a sample, :data:`REASON` for a retirement, or nothing yet."""
+        if row.gone:
+            return REASON
+        if row.cells is None:
+            return None
+        label = row.label if row.label is not None else self._otherwise if row.silent else None
+        return None if label is None else _Sample(row.id, row.time, label, row.cells)
+
+    def _messages(self, rows: Sequence[WaitingRow], letters: list[Outgoing], *, last: bool) -> Iterator[Output]:
+        definition, wanted = self._definition, [(row, self._wanted(row)) for row in rows]
+        first = list(letters)
+        for row, one in wanted:
+            if one == REASON:
+                asked = Retirement(row.id, REASON, 0, time=None if row.event is None else row.event.log_time)
+                value = write_retirement(asked, definition.data_fingerprint)
+                first.append(Outgoing(RETIREMENTS, self.partition, row.id.encode(), value))
+        samples = [one for _, one in wanted if isinstance(one, _Sample)]
+        self.counts["retirements"] += len(first) - len(letters)
+        self.counts["samples"] += len(samples)
+        self.counts["silent"] += sum(row.silent and row.label is None for row, _ in wanted)
+        most = MESSAGE_ROWS if definition.columns is None else min(MESSAGE_ROWS, most_named_rows(definition.columns))
+        parts = [samples[at : at + most] for at in range(0, len(samples), most)]
+        for number, part in enumerate(parts, start=1):
+            sent = Sent(self.writer, dict(self.positions) if last and number == len(parts) else None)
+            out = Outgoing(SAMPLES, self.partition, None, self._encoded(part), headers=sent.headers())
+            yield Output(tuple(first), (out,))
+            first = []
+        if first:
+            yield Output(tuple(first))
+
+    def _encoded(self, samples: Sequence[_Sample]) -> bytes:
+        definition, cells = self._definition, [json.loads(one.cells) for one in samples]
+        place = {label: code for code, label in enumerate(dict.fromkeys(one.label for one in samples))}
+        codes = np.array([place[one.label] for one in samples], dtype=np.int32)
+        times = np.array([one.time for one in samples], dtype=np.int64)
+        ids = [one.id for one in samples]
+        if definition.columns is not None:
+            rows = Samples.of_record(ids, times, tuple(place), codes, np.zeros((len(ids), 0)))
+            table = {name: [row.get(name) for row in cells] for name in definition.columns.columns}
+            return write_named_sample_batch(rows, table, definition.columns, definition.data_fingerprint)
+        features, _ = features_by_name(definition, cells)
+        return write_sample_batch(
+            Samples.of_record(ids, times, tuple(place), codes, features), definition.data_fingerprint
+        )

@@ -1,0 +1,260 @@
+"""The store of one partition: each event and each label that came, and how far the users' logs were read for them.
+
+It is a file of SQLite, so that memory does not grow with what waits. Rows and positions are written in one
+transaction: after a crash the store is what it was at some earlier positions, and the logs are read on from there. The
+logs are the truth. A store that is lost, damaged, or of another definition is begun anew, and rebuilt from them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane_services.intake.reading import Place
+
+__all__ = ["MOST_STORES", "Facts", "StoreFault", "Version", "WaitingRow", "WaitingRows", "counted", "opened"]
+
+MOST_STORES = 8
+"""Files that may lie side by side for a partition: a process that was frozen may still hold one of them."""
+
+_CACHE_KIBIBYTES = 16_384
+"""Memory that one store keeps pages in."""
+
+_SCHEMA = """
+CREATE TABLE rows (
+    id TEXT PRIMARY KEY, cells TEXT, time INTEGER, gone INTEGER NOT NULL, silent INTEGER NOT NULL, due INTEGER,
+    event_time INTEGER, event_partition INTEGER, event_offset INTEGER,
+    label TEXT, label_time INTEGER, label_partition INTEGER, label_offset INTEGER, wake INTEGER
+);
+CREATE INDEX waking ON rows (wake) WHERE wake IS NOT NULL;
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_COLUMNS = (
+    "id, cells, time, gone, silent, due, event_time, event_partition, event_offset, label, label_time, label_partition,"
+    " label_offset, wake"
+)
+_PUT = f"INSERT OR REPLACE INTO rows ({_COLUMNS}) VALUES ({', '.join('?' * 14)})"  # noqa: S608 - no text of others.
+_GET = f"SELECT {_COLUMNS} FROM rows WHERE id IN (SELECT value FROM json_each(?))"  # noqa: S608
+_WAKING = f"SELECT {_COLUMNS} FROM rows WHERE wake <= ? ORDER BY wake, id LIMIT ?"  # noqa: S608
+
+
+class StoreFault(DeltaplaneError):
+    """A store that cannot be read or written; it is begun anew, and rebuilt from the logs."""
+
+
+class Version(NamedTuple):
+    """The order of records of one id in a topic: the time of the log, which never goes back within a partition."""
+
+    log_time: int
+    partition: int
+    offset: int
+
+
+@dataclass(slots=True)
+class WaitingRow:
+    """What is known of one id.
+
+    - ``cells``: the event's row as JSON text; None while only a label is known, or if the event is gone.
+    - ``due``: when silence becomes its label; the earliest that any version of the event said.
+    - ``silent``: whether silence has become its label.
+    - ``wake``: when it has to be looked at again, in milliseconds; None never.
+    """
+
+    id: str
+    cells: str | None = None
+    time: int = 0
+    gone: bool = False
+    silent: bool = False
+    due: int | None = None
+    event: Version | None = None
+    label: str | None = None
+    labelled: Version | None = None
+    wake: int | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it is an event without a label."""
+        return self.cells is not None and self.label is None and not self.silent
+
+    @property
+    def is_label(self) -> bool:
+        """Whether it is a label without an event."""
+        return self.event is None and self.label is not None
+
+
+@dataclass
+class Facts:
+    """What a store says beside its rows.
+
+    - ``positions``: for each log the offset to read on from.
+    - ``latest``: the largest log time of each, in milliseconds.
+    - ``counts``: events that wait, labels without events, and rows.
+    """
+
+    positions: dict[Place, int] = field(default_factory=dict)
+    latest: dict[Place, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+
+
+class WaitingRows:
+    """The rows of one partition in a file, or in memory. What was not committed is as if it had not happened.
+
+    Raises :class:`StoreFault` if the file is none of SQLite, or is damaged. ``identity`` is that of the definition; a
+    store of another one is emptied.
+    """
+
+    def __init__(self, path: str = ":memory:", identity: str = "", lock: IO[bytes] | None = None) -> None:
+        self._lock = lock
+        with _faults(path):
+            self._file = sqlite3.connect(path, isolation_level=None)
+            self._file.execute("PRAGMA journal_mode = WAL")
+            # After a power cut the last transactions may be missing, never a part of one: the logs still have them.
+            self._file.execute("PRAGMA synchronous = NORMAL")
+            self._file.execute(f"PRAGMA cache_size = -{_CACHE_KIBIBYTES}")
+            self._path = path
+            if not self._file.execute("SELECT 1 FROM sqlite_master WHERE name = 'facts'").fetchone():
+                self._file.executescript(_SCHEMA)
+            if self._fact("identity", "") != identity:
+                self._file.executescript("DROP TABLE rows; DROP TABLE facts;" + _SCHEMA)
+                self._write_fact("identity", identity)
+            self._begun = False
+            self.facts = self._read_facts()
+
+    def get(self, ids: Iterable[str]) -> dict[str, WaitingRow]:
+        """The rows of these ids, of those that there are."""
+        with _faults(self._path):
+            found = self._file.execute(_GET, (json.dumps(list(ids)),))
+            return {row.id: row for row in map(_row, found)}
+
+    def waking(self, until: int, most: int) -> list[WaitingRow]:
+        """At most ``most`` rows that have to be looked at by a time in milliseconds, the earliest first."""
+        with _faults(self._path):
+            found = self._file.execute(_WAKING, (until, most))
+            return list(map(_row, found))
+
+    def put(self, rows: Iterable[WaitingRow]) -> None:
+        """Write some rows, each in the place of the one that has its id."""
+        self._begin()
+        with _faults(self._path):
+            self._file.executemany(_PUT, map(_values, rows))
+
+    def delete(self, ids: Sequence[str]) -> None:
+        """Forget some rows."""
+        self._begin()
+        with _faults(self._path):
+            self._file.executemany("DELETE FROM rows WHERE id = ?", [(one,) for one in ids])
+
+    def commit(self) -> None:
+        """Write rows and facts for good, together."""
+        self._begin()
+        facts = self.facts
+        with _faults(self._path):
+            for name, by_place in (("positions", facts.positions), ("latest", facts.latest)):
+                self._write_fact(name, [[*place, value] for place, value in by_place.items()])
+            self._write_fact("counts", facts.counts)
+            self._file.execute("COMMIT")
+        self._begun = False
+
+    def close(self) -> None:
+        """Close the file; what was not committed is gone."""
+        self._file.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def _begin(self) -> None:
+        if not self._begun:
+            with _faults(self._path):
+                self._file.execute("BEGIN IMMEDIATE")
+            self._begun = True
+
+    def _fact(self, name: str, default: Any) -> Any:
+        found = self._file.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return default if found is None else json.loads(found[0])
+
+    def _write_fact(self, name: str, value: Any) -> None:
+        self._file.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+    def _read_facts(self) -> Facts:
+        positions, latest = ({(t, p): value for t, p, value in self._fact(n, [])} for n in ("positions", "latest"))
+        return Facts(positions, latest, self._fact("counts", {}))
+
+
+def opened(directory: Path, name: str, identity: str) -> WaitingRows:
+    """The store of that name in a directory, which is made if it is not there.
+
+    A file that another process holds is left to it, and another one is taken. A damaged one is deleted. Raises
+    :class:`StoreFault` if the directory cannot be used, or too many files are held.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for number in range(MOST_STORES):
+            path = directory / f"{name}{f'-{number}' if number else ''}.sqlite3"
+            lock = path.with_suffix(".lock").open("ab")
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                lock.close()
+                continue
+            try:
+                return WaitingRows(str(path), identity, lock)
+            except StoreFault:
+                for each in (path, *(path.with_name(path.name + end) for end in ("-wal", "-shm"))):
+                    each.unlink(missing_ok=True)
+                return WaitingRows(str(path), identity, lock)
+    except OSError as fault:
+        raise StoreFault(f"{directory}: {fault}; give a directory that can be written, state_directory") from fault
+    raise StoreFault(f"{directory}: {MOST_STORES} processes hold stores of {name}; end those that hang")
+
+
+@contextlib.contextmanager
+def _faults(path: str) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as fault:
+        raise StoreFault(f"{path}: {fault}; is the disk full, or the file damaged?") from fault
+
+
+def _row(values: Sequence[Any]) -> WaitingRow:
+    (name, cells, time, gone, silent, due, *event, label, at, partition, offset, wake) = values
+    return WaitingRow(
+        name,
+        cells,
+        time,
+        bool(gone),
+        bool(silent),
+        due,
+        None if event[0] is None else Version(*event),
+        label,
+        None if at is None else Version(at, partition, offset),
+        wake,
+    )
+
+
+_NOTHING = (None, None, None)
+
+
+def _values(row: WaitingRow) -> tuple[Any, ...]:
+    return (
+        row.id,
+        row.cells,
+        row.time,
+        row.gone,
+        row.silent,
+        row.due,
+        *(row.event or _NOTHING),
+        row.label,
+        *(row.labelled or _NOTHING),
+        row.wake,
+    )
+
+
+def counted(facts: Facts) -> Mapping[str, int]:
+    """The counts of a store, zero where there is none."""
+    return {name: facts.counts.get(name, 0) for name in ("waiting", "labels", "rows")}
