@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ExportFormat",
     "audit",
+    "intake",
     "merger",
     "model_app",
     "model_export",
@@ -62,7 +63,7 @@ model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=T
 
 def register(app: typer.Typer) -> None:
     """Put the commands on the command line."""
-    for command in (worker, merger, scorer, produce, audit):
+    for command in (worker, merger, scorer, intake, produce, audit):
         app.command()(command)
     app.add_typer(topics_app, name="topics")
     app.add_typer(model_app, name="model")
@@ -154,6 +155,34 @@ def scorer(
     watch = ScorerMetrics(settings.definition)
     with serving(settings.knobs, watch.answers()), topics_watched(settings, "scorer", watch.unsafe_topics):
         service = ScorerService(settings.definition, scorer_clients(settings, watch.delivered), watch)
+        run(service, settings.knobs, service.tell)
+
+
+@with_settings("intake")
+def intake(
+    stream: SiteOptions,
+    *,
+    flags: Flags,
+    accept_gaps: Annotated[
+        bool, typer.Option("--accept-gaps", help="Go on behind records that were deleted before they were read.")
+    ] = False,
+) -> None:
+    """Read your own topics, which [intake] names, join events with their labels, and publish samples."""
+    from deltaplane.errors import DefinitionError
+    from deltaplane_services.kafka.clients import intake_clients, writer_name
+    from deltaplane_services.kafka.intake_loop import IntakeService
+    from deltaplane_services.kafka.service_life import run
+    from deltaplane_services.observe.health import serving
+    from deltaplane_services.observe.metrics import IntakeMetrics
+    from deltaplane_services.operations.unsafe_topics import topics_watched
+
+    settings = _service_settings(stream, flags, "intake")
+    if settings.intake is None:
+        raise DefinitionError("intake: expected a table [intake] that names your topics, got none")
+    watch = IntakeMetrics(settings.definition, settings.site)
+    with serving(settings.knobs, watch.answers()), topics_watched(settings, "intake", watch.unsafe_topics):
+        clients, name = intake_clients(settings, watch.delivered), writer_name(settings, "intake")
+        service = IntakeService(settings.definition, settings.intake, name, clients, watch, accept_gaps=accept_gaps)
         run(service, settings.knobs, service.tell)
 
 

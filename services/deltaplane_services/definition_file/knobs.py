@@ -17,8 +17,8 @@ from deltaplane.errors import DefinitionError
 __all__ = ["ANYTHING", "HOST_AND_PORT", "LOG_LEVELS", "MEMBERS", "SERVICES", "TOPICS", "Bounds", "Knobs", "check_range"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-SERVICES = ("worker", "merger", "scorer")
-MEMBERS = ("worker", "scorer")
+SERVICES = ("worker", "merger", "scorer", "intake")
+MEMBERS = ("worker", "scorer", "intake")
 TOPICS = ("topics create", "topics check")
 
 _INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -109,6 +109,11 @@ class Knobs:
         "How often the elected merger lets go of samples and retirements that no window needs, where brokers allow it:"
         " what goes is found one turn and let go of in the next. 0: never. See: deltaplane topics trim.",
         Bounds(0.0, 2_592_000.0),
+    )
+    state_directory: str = _knob(
+        "deltaplane-state",
+        ("intake",),
+        "Directory of the events that wait for their labels. It may be lost: it is rebuilt from the topics.",
     )
     replication_factor: int = _knob(
         -1,

@@ -98,6 +98,10 @@ class IntakeProcessor:
         for place, begin in begins.items():
             self._rows.facts.positions.setdefault(place, begin)
 
+    def skip_to(self, place: Place, offset: int) -> None:
+        """Pass over the records of a log before an offset: they are gone."""
+        self._rows.facts.positions[place] = offset
+
     @property
     def rebuilding(self) -> bool:
         """Whether it still reads what was sent before, and sends nothing."""

@@ -41,6 +41,7 @@ from deltaplane_services.processors.topics import (
 
 __all__ = [
     "ADMINISTER",
+    "INTAKES",
     "MERGERS",
     "READ",
     "READ_AND_WRITE",
@@ -62,8 +63,10 @@ __all__ = [
 Operation = Literal["Read", "Write", "Create", "Delete", "Describe", "DescribeConfigs", "AlterConfigs"]
 Resource = Literal["topic", "group"]
 
-WORKERS, MERGERS, SCORERS = "workers", "mergers", "scorers"
-"""The names of the consumer groups; each site has a group of workers of its own."""
+WORKERS, MERGERS, SCORERS, INTAKES = "workers", "mergers", "scorers", "intakes"
+"""The names of the consumer groups; each site has groups of workers and of intakes of its own."""
+
+_OF_A_SITE = (WORKERS, INTAKES)
 
 READ: tuple[Operation, ...] = ("Read",)
 WRITE: tuple[Operation, ...] = ("Write",)
@@ -75,7 +78,8 @@ ADMINISTER: tuple[Operation, ...] = ("Create", "Describe", "DescribeConfigs", "A
 class Right:
     """The operations that a role may do with a topic or group of a cluster; ``name`` is without the stream's prefix.
 
-    ``optional``: the role does its work without the right, but cannot warn of unsafe settings.
+    ``optional``: the role does its work without the right, but cannot warn of unsafe settings. ``of_users``: the topic
+    is none of the stream's, and ``name`` is its whole name.
     """
 
     cluster: ClusterName
@@ -83,6 +87,7 @@ class Right:
     name: str
     operations: tuple[Operation, ...]
     optional: bool = False
+    of_users: bool = False
 
 
 @dataclass(frozen=True)
@@ -157,6 +162,14 @@ ROLES: Mapping[str, Role] = {
             *_group("central", SCORERS),
         ),
     ),
+    "intake": Role(
+        "reads your own topics, which [intake] names, and publishes samples and retirements (deltaplane intake)",
+        _service(
+            *_topics("site", READ_AND_WRITE, SAMPLES),
+            *_topics("site", WRITE, RETIREMENTS, DEAD_LETTERS),
+            *_group("site", INTAKES),
+        ),
+    ),
     "client": Role(
         "asks queries and reads the predictions",
         (*_topics("central", WRITE, QUERIES), *_topics("central", READ, PREDICTIONS)),
@@ -197,7 +210,7 @@ ROLES: Mapping[str, Role] = {
 
 def group_name(settings: ServiceSettings, group: str) -> str:
     """The name of a consumer group on the brokers."""
-    site = f".{settings.site}" if group == WORKERS else ""
+    site = f".{settings.site}" if group in _OF_A_SITE else ""
     return f"{settings.definition.name}.{group}{site}"
 
 
@@ -245,7 +258,7 @@ def acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> li
 def _acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> Iterator[Acl]:
     found: dict[tuple[str, ...], Acl] = {}
     for role, principal in principals:
-        for right in ROLES[role].rights:
+        for right in (*ROLES[role].rights, *_rights_to_users_topics(settings, role)):
             cluster = settings.cluster(right.cluster)
             name = _full_name(settings, right)
             # Dead letters are on both clusters, which may be one; and a role may have several rights to one topic.
@@ -256,7 +269,14 @@ def _acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> I
     yield from found.values()
 
 
+def _rights_to_users_topics(settings: ServiceSettings, role: str) -> tuple[Right, ...]:
+    topics = settings.intake.topics if role == "intake" and settings.intake is not None else ()
+    return tuple(Right("site", "topic", topic, READ, of_users=True) for topic in topics)
+
+
 def _full_name(settings: ServiceSettings, right: Right) -> str:
+    if right.of_users:
+        return right.name
     if right.resource == "group":
         return group_name(settings, right.name)
     return topic_name(settings.definition, right.name)
@@ -278,7 +298,7 @@ def principals_named(texts: Iterable[str]) -> list[tuple[str, str]]:
 
 
 def rights_table(definition: StreamDefinition) -> str:
-    """The roles and their rights as a table in Markdown; the groups of workers end in ``SITE``."""
+    """The roles and their rights as a table in Markdown; the groups of a site end in ``SITE``."""
     lines = ["| Role | Is there to | Cluster of the site | Central cluster |", "|---|---|---|---|"]
     for name, role in ROLES.items():
         cells = [_cell(definition, role, cluster) for cluster in ("site", "central")]
@@ -291,7 +311,7 @@ def _cell(definition: StreamDefinition, role: Role, cluster: ClusterName) -> str
     for right in role.rights:
         if right.cluster == cluster:
             name = f"group {definition.name}.{right.name}" if right.resource == "group" else right.name
-            name = f"{name}.SITE" if right.name == WORKERS else name
+            name = f"{name}.SITE" if right.name in _OF_A_SITE else name
             words = ", ".join(right.operations) + (" (may be left out)" if right.optional else "")
             by_operations.setdefault(words, []).append(name)
     return "; ".join(f"{words}: {', '.join(names)}" for words, names in by_operations.items())

@@ -11,21 +11,25 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from deltaplane.errors import DefinitionError
 from deltaplane.stream.mismatch import announcement
 from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
 from deltaplane_services.definition_file.settings import ServiceSettings
-from deltaplane_services.kafka.access import MERGERS, ROLES, SCORERS, WORKERS, group_name
+from deltaplane_services.intake.waiting_rows import WaitingRows, opened
+from deltaplane_services.kafka.access import INTAKES, MERGERS, ROLES, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.certificates import with_cause
+from deltaplane_services.kafka.intake_loop import IntakeClients
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Principal
 from deltaplane_services.kafka.merger_loop import MergerClients
 from deltaplane_services.kafka.publishing import MOST_UNACKNOWLEDGED_SAMPLES, Delivered, Publisher, ignore_delivery
-from deltaplane_services.kafka.scorer_loop import ScorerClients
+from deltaplane_services.kafka.scorer_loop import ScorerClients, headers_of
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.worker_clients import WorkerClients
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, MODELS, RETIREMENTS, SAMPLES
@@ -34,6 +38,7 @@ __all__ = [
     "CRITICAL",
     "MOST_REMEMBERED",
     "SILENT_SECONDS",
+    "intake_clients",
     "merger_clients",
     "publisher",
     "reader",
@@ -57,9 +62,9 @@ CRITICAL = 2
 """The level of librdkafka's own lines on standard error that are let through; its errors go to our log instead."""
 
 
-def writer_name(settings: ServiceSettings) -> str:
+def writer_name(settings: ServiceSettings, role: str = "worker") -> str:
     """A name for this process that no other has ever had."""
-    return f"{settings.knobs.instance or 'worker'}-{uuid.uuid4().hex[:12]}"
+    return f"{settings.knobs.instance or role}-{uuid.uuid4().hex[:12]}"
 
 
 def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Delivered = ignore_delivery) -> Publisher:
@@ -130,6 +135,30 @@ def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
         reader=lambda: reader(settings, "central"),
         watch=lambda: topic_watch(settings, "central", tuple(ROLES["scorer"].topics("central"))),
         party=_party(settings, "central", SCORERS),
+    )
+
+
+def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_delivery) -> IntakeClients:
+    """The clients of an intake, all on the site's cluster. Raises :class:`DefinitionError` without an ``[intake]``."""
+    if settings.intake is None:
+        raise DefinitionError("intake: the definition has no [intake], which names your topics; see deltaplane.toml")
+    name, intake = settings.definition.name, settings.intake
+    announced = announcement(settings.definition)
+    properties = settings.consumer_properties("site", f"{name}.readers")
+    out, most = settings.producer_properties("site"), MOST_UNACKNOWLEDGED_SAMPLES
+    watched = {**settings.admin_properties("site"), "error_cb": _unheard, "log_level": 0}
+
+    def rows(partition: int) -> WaitingRows:
+        return opened(Path(settings.knobs.state_directory), f"{name}.{settings.site}.{partition}", intake.identity)
+
+    return IntakeClients(
+        consumer=lambda: _member(settings, "site", INTAKES, settings.knobs.instance, {"enable.partition.eof": True}),
+        publisher=lambda: _made(lambda given: Publisher(given, name, on_delivered, most, announced), out, "site"),
+        users_reader=lambda: _made(lambda given: LogReader(given, ""), properties, "site"),
+        reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
+        watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
+        rows=rows,
+        party=_party(settings, "site", INTAKES),
     )
 
 

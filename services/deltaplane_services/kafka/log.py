@@ -25,7 +25,7 @@ from deltaplane_services.kafka.log_errors import (
 from deltaplane_services.kafka.membership import Principal, is_refusal
 from deltaplane_services.kafka.silence import Listening, Silence
 from deltaplane_services.kafka.unpacking import BatchEnds, does_not_unpack, not_read, once, stand_in
-from deltaplane_services.processors.messages import Record
+from deltaplane_services.processors.messages import Headers, Record
 
 __all__ = [
     "ALONE_SECONDS",
@@ -53,13 +53,16 @@ there is nothing to deliver, or if the brokers are still away."""
 
 
 def record_of(message: Message, prefix: str) -> Record:
-    """The record of a message without an error, as processors take it; ``prefix`` is the stream's name."""
+    """The record of a message without an error, as processors take it.
+
+    ``prefix`` is the stream's name; empty if the topic is to keep its whole name.
+    """
     topic, partition, offset = message.topic(), message.partition(), message.offset()
     assert topic is not None, "a message without an error has a topic"
     assert partition is not None, "and a partition"
     assert offset is not None, "and an offset"
     return Record(
-        topic=topic.removeprefix(f"{prefix}."),
+        topic=topic.removeprefix(f"{prefix}.") if prefix else topic,
         partition=partition,
         offset=offset,
         log_time=message.timestamp()[1],
@@ -74,7 +77,9 @@ def _bytes(value: str | bytes | None) -> bytes | None:
 
 
 class LogReader:
-    """Reads partitions by offset, without a consumer group.
+    """Reads partitions by offset, without a consumer group; ``prefix`` is the stream's name, empty for whole names.
+
+    ``headers`` reads those of a message; without it records have none.
 
     Its client is replaced if it does not answer a question, or delivers nothing after it has lost all brokers. For such
     a client has been seen to report for minutes that all brokers were away, or that a partition did not exist, while
@@ -82,14 +87,20 @@ class LogReader:
     just started may name none: its issue 5301.)
     """
 
-    def __init__(self, properties: Mapping[str, object], prefix: str) -> None:
+    def __init__(
+        self,
+        properties: Mapping[str, object],
+        prefix: str,
+        headers: Callable[[Message], Headers] | None = None,
+    ) -> None:
         # A group id is required by the client and never used: nothing is committed, nothing is subscribed to.
-        own = {"group.id": f"{prefix}.readers", "enable.auto.commit": False, "enable.partition.eof": True}
+        group = f"{prefix or 'deltaplane'}.readers"
+        own = {"group.id": group, "enable.auto.commit": False, "enable.partition.eof": True}
         self.batch_ends = BatchEnds({**properties, **own})
         self._say = properties.get("error_cb")
         self._properties = {**properties, **own, "error_cb": self._note}
         self._consumer = Consumer(self._properties)
-        self._prefix = prefix
+        self._prefix, self._before, self._headers = prefix, f"{prefix}." if prefix else "", headers
         self._party = Principal.of(properties)
         self._begun: dict[tuple[str, int], int] = {}
         self._listening, self._looked_at = Listening(time.monotonic()), time.monotonic()
@@ -108,7 +119,7 @@ class LogReader:
         A broker that is away for a moment is waited for. Raises :class:`LogUnavailable` if there is no answer, and
         :class:`NotAllowed` if the brokers do not allow the question.
         """
-        place = TopicPartition(f"{self._prefix}.{topic}", partition)
+        place = TopicPartition(f"{self._before}{topic}", partition)
         began = time.monotonic()
         while True:
             left = max(0.1, began + REQUEST_TIMEOUT_SECONDS - time.monotonic())
@@ -142,11 +153,11 @@ class LogReader:
 
     def has_ended(self, topic: str, partition: int) -> bool:
         """Whether the end of a partition has been reached since it is followed."""
-        return self._listening.has_ended((f"{self._prefix}.{topic}", partition))
+        return self._listening.has_ended((f"{self._before}{topic}", partition))
 
     def topic_of(self, place: TopicPartition) -> str:
         """The topic of a place without the stream's prefix."""
-        return place.topic.removeprefix(f"{self._prefix}.")
+        return place.topic.removeprefix(self._before)
 
     def _renew(self) -> None:
         """Replace the client by a new one, which goes on where the old one was."""
@@ -188,7 +199,7 @@ class LogReader:
         start, stop = max(start, low), min(stop, high)
         if start >= stop:
             return
-        name = f"{self._prefix}.{topic}"
+        name = f"{self._before}{topic}"
         self._assign([self.batch_ends.from_there(TopicPartition(name, partition, start))])
         until, reached = time.monotonic() + silence.READING_SECONDS, start
         try:
@@ -246,7 +257,8 @@ class LogReader:
         Then ``go_on`` is called with the place behind the batch.
         """
         if not does_not_unpack(message):
-            return record_of(message, self._prefix)
+            record = record_of(message, self._prefix)
+            return record if self._headers is None else record._replace(headers=self._headers(message))
         go_on([self.batch_ends.behind(message)])
         return stand_in(record_of(message, self._prefix))
 
@@ -255,7 +267,7 @@ class LogReader:
         self._listening = Listening(time.monotonic())
         self._assign(
             [
-                TopicPartition(f"{self._prefix}.{topic}", partition, OFFSET_BEGINNING if start <= 0 else start)
+                TopicPartition(f"{self._before}{topic}", partition, OFFSET_BEGINNING if start <= 0 else start)
                 for topic, partition, start in places
             ]
         )
@@ -319,5 +331,6 @@ def known_lags(consumer: Consumer, places: Iterable[TopicPartition], prefix: str
     for place in places:
         _, end = consumer.get_watermark_offsets(place, cached=True)
         if place.offset >= 0 and end >= 0:
-            lags[place.topic.removeprefix(f"{prefix}."), place.partition] = max(0, end - place.offset)
+            name = place.topic.removeprefix(f"{prefix}.") if prefix else place.topic
+            lags[name, place.partition] = max(0, end - place.offset)
     return lags

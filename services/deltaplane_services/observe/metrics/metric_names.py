@@ -339,6 +339,39 @@ STALE_MODEL = Metric(
     "1 where this process answers by a model that nobody renews: its topic is gone, empty or unreadable; else 0.",
 )
 
+# Of an intake process, for the partitions it works on. ---------------------------------------------------------------
+
+INTAKE_RECORDS = Metric(
+    "deltaplane_intake_records_total",
+    "counter",
+    "Records of users' topics that this process has read, by what they said.",
+    ("what",),
+)
+INTAKE_SENT = Metric(
+    "deltaplane_intake_sent_total",
+    "counter",
+    "Samples and retirements that this process has made of them; samples by silence are counted as both.",
+    ("what",),
+)
+INTAKE_WAITING = Metric(
+    "deltaplane_intake_waiting_events", "gauge", "Events that wait for their label.", ("site", "partition")
+)
+INTAKE_LABELS = Metric(
+    "deltaplane_intake_labels_without_event",
+    "gauge",
+    "Labels whose event has not come.",
+    ("site", "partition"),
+)
+INTAKE_ROWS = Metric(
+    "deltaplane_intake_stored_ids", "gauge", "Ids in the store of an intake, sent or waiting.", ("site", "partition")
+)
+INTAKE_FORGOTTEN = Metric(
+    "deltaplane_intake_forgotten_total",
+    "counter",
+    "Events and labels that were forgotten, since they had been kept for as long as intake.keep says.",
+    ("what",),
+)
+
 # Of every process. ---------------------------------------------------------------------------------------------------
 
 BUILD = Metric("deltaplane_build_info", "gauge", "Always 1; what runs here.", ("role", "version"))

@@ -45,6 +45,7 @@ READS = {
     "worker": (DELTAS, MODELS, RETIREMENTS, SAMPLES),
     "merger": (DELTAS, MODELS),
     "scorer": (MODELS, QUERIES),
+    "intake": (SAMPLES,),
 }
 """The topics that a service of each role reads."""
 

@@ -1,0 +1,176 @@
+"""A shop's own topics in JSON, with names, keys and partitions that are not ours, become a model by the intake."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from deltaplane.wire import read_dead_letter
+from kafka.clients import create_topic, read_topic
+from kafka.selection import RunningKafka
+from kafka.services import Stream
+from services.intake_shop import COLUMNS, DAY, FEATURES, FIRST_TIME, INTAKE, chargeback, payment
+
+INPUT = {"id": "ref", "time": "created", "time_unit": "ms", "label": "verdict"}
+
+
+class MadeShop:
+    """Payments and chargebacks that a seed makes, the topics that they go to, and the table that they are joined."""
+
+    def __init__(self, bootstrap: str, name: str, seed: int) -> None:
+        self.payments, self.chargebacks = f"{name}-payments", f"{name}.charge.backs"
+        # The records are of years ago, and would be deleted as soon as the broker looks.
+        for topic, partitions in ((self.payments, 3), (self.chargebacks, 2)):
+            create_topic(bootstrap, topic, partitions=partitions, config={"retention.ms": "-1"})
+        self.rows: dict[str, dict[str, Any]] = {}
+        self._random = random.Random(seed)
+        self._out = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        self._last = FIRST_TIME
+
+    def sell(self, count: int, *, label_share: float = 0.3) -> None:
+        """Send payments, and labels of some of them: early, late, twice, contradicting."""
+        chance = self._random
+        for _ in range(count):
+            ref, at = f"tx-{len(self.rows)}", FIRST_TIME + 60_000 * len(self.rows)
+            row: dict[str, Any] = {
+                "amount": round(chance.lognormvariate(3, 1), 2),
+                "country": chance.choice(["DE", "FR", "PL"]),
+                "known": chance.random() < 0.7,
+            }
+            value = payment(ref, at, row["amount"], row["country"], known=row["known"])
+            labels = ["fraud"] if chance.random() < label_share else []
+            if chance.random() < 0.1:
+                labels += ["ok", chance.choice(["ok", "fraud"])]
+            self.rows[ref] = {"ref": ref, "created": at, **row, "verdict": labels[-1] if labels else "ok"}
+            sends = [(self.chargebacks, ref, chargeback(ref, label)) for label in labels]
+            early = chance.random() < 0.3
+            for topic, key, data in [*(sends if early else ()), (self.payments, ref, value), *(() if early else sends)]:
+                self.send(topic, key, data, at)
+            if chance.random() < 0.05:
+                self.send(self.payments, ref, value, at)
+
+    def send(self, topic: str, ref: str, value: bytes | None, at: int) -> None:
+        """Send a record; the labels of one payment have one partition, as contradictions are decided by their order."""
+        key = f"customer {len(ref) % 7}{ref[-1]}" if topic == self.payments else f"cb-{ref}"
+        self._out.produce(topic, value, key=key, timestamp=at)
+        self._last = max(self._last, at)
+
+    def let_pass(self, days: int) -> None:
+        """Let time pass: a record that says nothing comes in each topic."""
+        for topic in (self.payments, self.chargebacks):
+            self._out.produce(topic, b"no json", key=b"x", timestamp=self._last + days * DAY)
+        self._last += days * DAY
+        self._out.flush()
+
+    def flush(self) -> None:
+        self._out.flush()
+
+    def intake(self) -> dict[str, Any]:
+        return {**INTAKE, "topic": self.payments, "labels": {**INTAKE["labels"], "topic": self.chargebacks}}
+
+    def table(self, path: Path) -> Path:
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, ["ref", "created", "amount", "country", "known", "verdict"])
+            writer.writeheader()
+            writer.writerows(self.rows.values())
+        return path
+
+
+@pytest.fixture
+def shop(kafka: RunningKafka, stream_name: str) -> MadeShop:
+    return MadeShop(kafka.bootstrap, stream_name, seed=7)
+
+
+@pytest.fixture
+def stream(kafka: RunningKafka, tmp_path: Path, stream_name: str, shop: MadeShop) -> Iterator[Stream]:
+    with Stream.made(
+        tmp_path,
+        stream_name,
+        kafka.bootstrap,
+        service={"state_directory": str(tmp_path / "state")},
+        columns=COLUMNS,
+        features={},
+        grid={"steps": [2.0**-20] * FEATURES},
+        classes={"names": ["fraud", "ok"], "positive": "fraud"},
+        input=INPUT,
+        intake=shop.intake(),
+    ) as opened:
+        yield opened
+
+
+def replayed(stream: Stream, shop: MadeShop) -> str:
+    """The digest of a replay of the joined table."""
+    out = stream.directory / "replay.json"
+    stream.run("replay", shop.table(stream.directory / "joined.csv"), "--json", out)
+    return str(json.loads(out.read_text())["digest"])
+
+
+def test_the_topics_of_a_shop_have_the_digest_of_a_replay_of_the_joined_table(
+    kafka: RunningKafka, stream: Stream, shop: MadeShop
+) -> None:
+    for command in ("worker", "merger", "intake"):
+        stream.start(command)
+    shop.sell(400)
+    shop.let_pass(31)
+    stream.wait_for_digest(replayed(stream, shop), "labels and silence")
+    shop.send(shop.chargebacks, "tx-1", chargeback("tx-1", "fraud"), FIRST_TIME + 90 * DAY)
+    shop.rows["tx-1"]["verdict"] = "fraud"
+    shop.flush()
+    stream.wait_for_digest(replayed(stream, shop), "a label that came after silence corrects it")
+    records = read_topic(kafka.bootstrap, f"{stream.definition.name}.dead-letters")
+    refused = [(letter.topic, letter.kind) for letter in (read_dead_letter(one.value()) for one in records)]
+    assert sorted(refused) == sorted((topic, "bad record") for topic in (shop.payments, shop.chargebacks))
+    assert stream.run("audit").stdout.rstrip().endswith("equal")
+
+
+def test_intakes_that_are_killed_with_and_without_their_stores_and_shared_out_anew_lose_and_double_nothing(
+    stream: Stream, shop: MadeShop
+) -> None:
+    for command in ("worker", "merger"):
+        stream.start(command)
+    intakes = [stream.start("intake")]
+    for life in range(4):
+        shop.sell(300)
+        shop.flush()
+        intakes[-1].wait_for("took over partition")
+        intakes.pop(0).kill()
+        if life % 2:
+            for file in (stream.directory / "state").glob("*"):
+                file.unlink()
+        intakes += [stream.start("intake", "--metrics-address", "127.0.0.1:0") for _ in range(1 + life % 2)]
+    shop.sell(100)
+    shop.let_pass(31)
+    stream.wait_for_digest(replayed(stream, shop), "after kills, lost stores and rebalances")
+    assert stream.run("audit").stdout.rstrip().endswith("equal")
+
+
+def test_one_that_was_frozen_and_wakes_up_late_changes_nothing(stream: Stream, shop: MadeShop) -> None:
+    for command in ("worker", "merger"):
+        stream.start(command)
+    first = stream.start("intake")
+    shop.sell(300)
+    shop.flush()
+    first.wait_for("took over partition", 2)
+    first.process.send_signal(signal.SIGSTOP)
+    second = stream.start("intake", "--metrics-address", "127.0.0.1:0")
+    shop.sell(300)
+    second.wait_for("took over partition", 2)
+    shop.let_pass(31)
+    first.process.send_signal(signal.SIGCONT)
+    stream.wait_for_digest(replayed(stream, shop), "after one was frozen for longer than its session")
+
+
+def test_an_intake_says_what_is_missing_before_it_begins(stream: Stream, shop: MadeShop) -> None:
+    text = stream.definition_file.read_text()
+    stream.definition_file.write_text(text.replace(shop.payments, "no-such-topic"))
+    assert "topic no-such-topic of [intake] is not there" in stream.run("intake", code=2).stderr
+    stream.definition_file.write_text(text.split("[intake]")[0] + "\n[service]\n" + text.split("[service]")[1])
+    assert "expected a table [intake] that names your topics" in stream.run("intake", code=2).stderr
