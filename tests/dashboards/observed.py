@@ -16,9 +16,28 @@ from deltaplane.log.records import Query
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_query
 from deltaplane_services.definition_file.definition_tables import load_tables
+from deltaplane_services.definition_file.intake_table import intake_of
 from deltaplane_services.embedded.embedded_runner import RunnerOptions
-from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
-from deltaplane_services.processors.messages import DELTAS, MODELS, QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output
+from deltaplane_services.intake.joining import IntakeProcessor
+from deltaplane_services.intake.reading import RecordReader
+from deltaplane_services.intake.waiting_rows import WaitingRows
+from deltaplane_services.observe.metrics import (
+    IntakeMetrics,
+    MergerMetrics,
+    ScorerMetrics,
+    ServiceMetrics,
+    WorkerMetrics,
+)
+from deltaplane_services.processors.messages import (
+    DELTAS,
+    MODELS,
+    QUERIES,
+    RETIREMENTS,
+    SAMPLES,
+    Outgoing,
+    Output,
+    Record,
+)
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.produce.feed import Feed
 from deltaplane_services.produce.feed_options import ReplayOptions, complete_definition, reader_options
@@ -51,7 +70,10 @@ class _Newest:
 
 
 class ObservedRunner(CrashingRunner):
-    """Two workers, a merger and a scorer, each with its metrics."""
+    """Two workers, a merger, a scorer and an intake, each with its metrics.
+
+    The intake reads a topic of its own, in which each record is an event that waits.
+    """
 
     def __init__(self, definition: StreamDefinition, options: RunnerOptions | None = None) -> None:
         options = options or RunnerOptions()
@@ -59,6 +81,12 @@ class ObservedRunner(CrashingRunner):
         self.merging = MergerMetrics(definition)
         self.scoring = ScorerMetrics(definition)
         self.serving = ServeMetrics(FollowedSource(definition, _Newest(self)))
+        self.taking_in = IntakeMetrics(definition, options.site)
+        labels = {"topic": "labels", "id": "id", "label": "label"}
+        intake = intake_of({"intake": {"topic": "events", "id": "id", "labels": labels}}, definition)
+        assert intake is not None, "the table is there"
+        self._reader, self._read = RecordReader(definition, intake), 0
+        self._intake = IntakeProcessor(definition, intake, 0, WaitingRows(), "intake")
         self._telling: ServiceMetrics | None = None
         self._outputs: list[Output] = []
         super().__init__(definition, len(self.workers), options)
@@ -66,7 +94,7 @@ class ObservedRunner(CrashingRunner):
     @property
     def services(self) -> list[ServiceMetrics]:
         """The metrics of every process there would be."""
-        return [*self.workers, self.merging, self.scoring]
+        return [*self.workers, self.merging, self.scoring, self.taking_in]
 
     def turn(self) -> None:
         """What every service tells at the end of a turn of its loop."""
@@ -82,9 +110,17 @@ class ObservedRunner(CrashingRunner):
         self.scoring.turn(self.scorer)
         self.serving.answered("/predict", 200, 0.001)
         self.serving.rows(1, 1)
+        self._take_in()
         for service in self.services:
             service.unsafe_topics({SAMPLES: 0})
         self.merging.trimmed({(SAMPLES, 0): 1}, {(SAMPLES, 0): int(self.broker.begin(SAMPLES, 0))})
+
+    def _take_in(self) -> None:
+        """A turn of the intake, in which one more event comes and waits."""
+        record = Record("events", 0, self._read, self._read, None, b'{"id": %d}' % self._read)
+        assert not list(self._intake.process(self._reader.read([record], self._read)))
+        self._read += 1
+        self.taking_in.turn([self._intake], joined=True, waiting=0)
 
     def crash_worker(self, index: int, now: int) -> None:
         """Lose a worker's memory; its partitions wait for their rebuild."""

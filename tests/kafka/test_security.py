@@ -232,6 +232,7 @@ def read_genuine_records(guarded: Guarded) -> dict[str, bytes]:
         ("merger", "samples"),
         ("retirer", "retirements"),
         ("client", "queries"),
+        ("intake", "queries"),
         ("administrator", "samples"),
     ],
 )

@@ -10,6 +10,7 @@ ON_KAFKA = (
     "docs/tutorials/kafka.md",
     "docs/how-to/python-client.md",
     "docs/how-to/rows-by-name.md",
+    "docs/how-to/your-topics.md",
     "docs/how-to/monitor.md",
     "docs/export.md",
     "docs/how-to/serve.md",

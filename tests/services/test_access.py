@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from deltaplane.errors import DefinitionError
+from deltaplane_services.definition_file.definition_tables import load_tables
+from deltaplane_services.definition_file.settings import resolve_settings
 from deltaplane_services.kafka.access import (
     MERGERS,
     ROLES,
@@ -41,20 +43,21 @@ def who_may(operation: str, topic: str) -> set[str]:
 
 def test_every_topic_is_written_by_those_who_answer_for_it_and_nobody_else() -> None:
     assert {topic: who_may("Write", topic) for topic in TOPICS} == {
-        "samples": {"producer"},
-        "retirements": {"retirer"},
+        "samples": {"producer", "intake"},
+        "retirements": {"retirer", "intake"},
         "deltas": {"worker", "operator"},
         "checkpoints": {"merger"},
         "models": {"merger"},
         "queries": {"client"},
         "predictions": {"scorer"},
         "receipts": {"worker"},
-        "dead-letters": {"worker", "merger", "scorer"},
+        "dead-letters": {"worker", "merger", "scorer", "intake"},
     }
 
 
-def test_raw_rows_are_read_by_workers_and_auditors_alone() -> None:
-    assert who_may("Read", "samples") == who_may("Read", "retirements") == {"worker", "auditor"}
+def test_raw_rows_are_read_by_workers_and_auditors_and_by_the_intake_that_publishes_them() -> None:
+    assert who_may("Read", "samples") == {"worker", "auditor", "intake"}
+    assert who_may("Read", "retirements") == {"worker", "auditor"}
     assert who_may("Read", "queries") == {"scorer"}
     assert who_may("Read", "dead-letters") == {"inspector"}
     assert not any({"Read", "Write"} & set(right.operations) for right in ROLES["administrator"].rights)
@@ -73,7 +76,7 @@ def test_topics_that_come_from_outside_are_those_that_no_service_writes() -> Non
         assert topic.from_outside == (not who_may("Write", name) & services), name
 
 
-@pytest.mark.parametrize("role", ["worker", "merger", "scorer"])
+@pytest.mark.parametrize("role", ["worker", "merger", "scorer", "intake"])
 def test_a_service_may_see_the_settings_of_every_topic_that_it_works_on_and_does_without(role: str) -> None:
     for cluster in ("site", "central"):
         seen = [
@@ -160,3 +163,13 @@ def test_a_principal_that_is_none_is_refused_with_the_roles_there_are(text: str)
 def test_the_page_on_security_shows_the_table_as_it_is() -> None:
     settings = resolve({}, {}, tomllib.loads(DEFINITION.read_text("utf-8")))
     assert rights_table(settings.definition) in (TOP / "SECURITY.md").read_text("utf-8")
+
+
+def test_an_intake_may_read_the_topics_that_its_definition_names_and_they_keep_their_names() -> None:
+    labels = {"topic": "charge.backs", "id": "payment", "value": "1"}
+    tables = {**load_tables(DEFINITION), "intake": {"topic": "payments", "id": "ref", "labels": labels}}
+    settings = resolve_settings({"site": "north"}, {}, tables)
+    found = {(one.resource, one.name): one.operations for one in acls(settings, [("intake", "User:i")])}
+    assert found["topic", "payments"] == found["topic", "charge.backs"] == ("Read",)
+    assert found["group", "electricity.intakes.north"] == ("Read",)
+    assert ("topic", "payments") not in {(one.resource, one.name) for one in acls(settings, [("worker", "User:w")])}

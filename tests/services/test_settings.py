@@ -27,6 +27,7 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "central_broker": ["d:4", "SSL://e:5", "f:6"],
     "site": ["Paris", "Oslo", "Rome-2"],
     "instance": ["w1", "w2", "w3"],
+    "state_directory": ["a", "b/c", "/d"],
     "metrics_address": ["0.0.0.0:1", "[::]:2", "host:0"],
     "log_level": ["debug", "warning", "error"],
     "blas_threads": [2, 3, 0],
