@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from deltaplane.reference import Reference
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_dead_letter
 from kafka.clients import create_topic, read_topic
 from kafka.selection import RunningKafka
@@ -174,3 +178,59 @@ def test_an_intake_says_what_is_missing_before_it_begins(stream: Stream, shop: M
     assert "topic no-such-topic of [intake] is not there" in stream.run("intake", code=2).stderr
     stream.definition_file.write_text(text.split("[intake]")[0] + "\n[service]\n" + text.split("[service]")[1])
     assert "expected a table [intake] that names your topics" in stream.run("intake", code=2).stderr
+
+
+def test_a_row_that_is_deleted_in_its_database_leaves_the_model_with_a_receipt_that_is_true(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str
+) -> None:
+    topic = f"{stream_name}-public.orders"
+    create_topic(kafka.bootstrap, topic, partitions=2)
+    with Stream.made(
+        tmp_path,
+        stream_name,
+        kafka.bootstrap,
+        service={"state_directory": str(tmp_path / "state")},
+        columns=COLUMNS,
+        features={},
+        grid={"steps": [2.0**-20] * FEATURES},
+        classes={"names": ["fraud", "ok"], "positive": "fraud"},
+        intake={"topic": topic, "format": "debezium-json", "id": "id", "label": "kind"},
+    ) as stream:
+        for command in ("worker", "merger", "intake"):
+            stream.start(command)
+        out = Producer({"bootstrap.servers": kafka.bootstrap})
+        row = {"amount": 2.5, "country": "DE", "known": True}
+
+        def change(operation: str, number: int, kind: str = "ok") -> None:
+            now, before = {"id": number, **row, "kind": kind}, {"id": number}
+            rows = {"before": before, "after": None} if operation == "d" else {"before": None, "after": now}
+            key = json.dumps({"id": number})
+            out.produce(topic, json.dumps({"op": operation, **rows, "source": {"table": "orders"}}), key=key)
+            if operation == "d":
+                out.produce(topic, None, key=key)
+
+        for number in range(40):
+            change("r", number)
+        for number in range(20):
+            change("u", number, "fraud")
+        out.flush()
+        stream.wait_for_digest(digest_of(stream.definition, row, range(20), range(20, 40)), "rows as they are now")
+        for number in range(10, 30):
+            change("d", number)
+        out.flush()
+        stream.wait_for_digest(digest_of(stream.definition, row, range(10), range(30, 40)), "rows that are there")
+        said = stream.run("verify-receipt", "15", "29").stdout
+        assert "15: retired" in said
+        assert "29: retired" in said
+
+
+def digest_of(definition: StreamDefinition, row: dict[str, Any], fraud: range, ok: range) -> str:
+    """The digest of rows that are all the same, by the numbers that are their ids."""
+    assert definition.columns is not None
+    ids = [str(number) for number in (*fraud, *ok)]
+    features = definition.columns.encode_records([row] * len(ids)).features
+    codes = np.array([0] * len(fraud) + [1] * len(ok), dtype=np.int32)
+    samples, reference = Samples.of_record(ids, FIRST_TIME, ("fraud", "ok"), codes, features), Reference(definition)
+    for partition in range(definition.partitions):
+        reference.add(partition, samples.chosen(np.flatnonzero(definition.partitions_of(ids) == partition)))
+    return reference.statistics().digest(definition.data_fingerprint)

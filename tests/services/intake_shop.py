@@ -55,7 +55,7 @@ def shop(intake: Mapping[str, Any] | None = None, **tables: Any) -> tuple[Stream
     return definition, found
 
 
-def payment(ref: str, time: int, amount: float = 12.5, country: Any = "DE", **more: Any) -> bytes:
+def payment(ref: str, time: int, amount: Any = 12.5, country: Any = "DE", **more: Any) -> bytes:
     """The value of a record of ``payments``."""
     tx = {"ref": ref, "created": time, "sum": {"value": amount, "currency": "EUR"}, "country": country, "known": True}
     return json.dumps({"tx": {**tx, **more}, "meta": {"version": 3}}).encode()

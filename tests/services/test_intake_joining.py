@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from column_rows import ENCODER
+from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_retirement
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.intake.joining import IntakeProcessor
-from deltaplane_services.intake.positions import Sent, sent_by
+from deltaplane_services.intake.positions import Sent, last_position, sent_by
 from deltaplane_services.intake.reading import Place, RecordReader
 from deltaplane_services.intake.waiting_rows import WaitingRows, opened
 from deltaplane_services.processors.messages import (
@@ -95,7 +97,7 @@ def as_record(out: Outgoing, offset: int = 0) -> Record:
     return Record(out.topic, out.partition, offset, NOW, out.key, out.content, headers=out.headers)
 
 
-def logs_of(payments: list[tuple[bytes | None, int]], chargebacks: list[tuple[bytes | None, int]]) -> Logs:
+def logs_of(payments: Sequence[tuple[bytes | None, int]], chargebacks: Sequence[tuple[bytes | None, int]]) -> Logs:
     """One partition of each topic from values and log times."""
     return {
         (topic, 0): [record(topic, 0, at, value, log_time) for at, (value, log_time) in enumerate(of)]
@@ -103,7 +105,9 @@ def logs_of(payments: list[tuple[bytes | None, int]], chargebacks: list[tuple[by
     }
 
 
-def drained(payments: list[tuple[bytes | None, int]], chargebacks: list[tuple[bytes | None, int]], **more: Any) -> Shop:
+def drained(
+    payments: Sequence[tuple[bytes | None, int]], chargebacks: Sequence[tuple[bytes | None, int]], **more: Any
+) -> Shop:
     made = Shop(logs_of(payments, chargebacks), **more)
     made.drain()
     return made
@@ -318,8 +322,9 @@ def after_a_crash(made: Shop, partition: int, chance: random.Random, *, lost: bo
     if not lost and chance.random() < 0.5:
         rows = old._rows
         rolled_back(rows)
-    found = [sent for out in made.messages[partition] if (sent := sent_by(out.headers)) and sent.positions]
-    return made.processor(partition, rows, found[-1].positions if found else None)
+    said = [(as_record(out), sent) for out in made.messages[partition] if (sent := sent_by(out.headers))]
+    found = last_position(said)
+    return made.processor(partition, rows, None if found is None else found[0])
 
 
 def rolled_back(rows: WaitingRows) -> None:
@@ -370,3 +375,58 @@ def test_the_header_says_what_it_was_made_of_and_nothing_else_is_taken_for_one()
     for value in (b"", b"[1]", b'["w", 3]', b"\xff", b'["w", [["payments", "x", 1]]]'):
         assert sent_by((("deltaplane-intake", value),)) is None
     assert sent_by(()) is None
+
+
+def test_a_writer_that_had_not_come_as_far_as_one_before_it_sent_too_late() -> None:
+    early, far = {("payments", 0): 5, ("labels", 0): 9}, {("payments", 0): 7, ("labels", 0): 9}
+    records = [record("samples", 0, at, None) for at in range(4)]
+
+    def said(*sent: Sent) -> list[tuple[Record, Sent]]:
+        return list(zip(records, sent, strict=False))
+
+    assert last_position([]) is None
+    assert last_position(said(Sent("a"))) is None
+    assert last_position(said(Sent("a", early), Sent("b", far))) == (far, [])
+    assert last_position(said(Sent("a", far), Sent("a", early))) == (early, [])
+    late = said(Sent("a", early), Sent("b", far), Sent("a"), Sent("a", early))
+    assert last_position(late) == (early, records[2:])
+
+
+def test_large_rows_are_sent_in_messages_that_fit() -> None:
+    columns = {"rules": [{"column": f"note {at}", "kind": "hashed", "buckets": 2} for at in range(100)]}
+    notes = {f"note {at}": "x" * 4000 for at in range(100)}
+    events = [(payment(f"tx-{at}", T, **notes), T) for at in range(8)]
+    steps = {"steps": [2.0**-20] * 300}
+    made = drained(
+        events, [(chargeback(f"tx-{at}"), T) for at in range(8)], intake={"fields": None}, columns=columns, grid=steps
+    )
+    assert len(made.sent) == 8
+    sizes = [len(message.value or b"") for messages in made.messages for message in messages]
+    assert len(sizes) > 2
+    assert max(sizes) < 2**21
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["DE", "12.5", "2026-11-29"]),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+@given(st.lists(st.fixed_dictionaries({rule.column: JSON for rule in ENCODER.rules}), min_size=1, max_size=4))
+def test_whatever_json_the_cells_are_a_row_is_sent_or_refused_and_nothing_raises(rows: list[dict[str, Any]]) -> None:
+    events = []
+    for at, row in enumerate(rows):
+        value = json.dumps({"tx": {"ref": str(at), "created": T, **row}}, allow_nan=True).encode(
+            "utf-8", "surrogatepass"
+        )
+        events.append((value, T))
+    steps = {"steps": [2.0**-10] * len(ENCODER.features)}
+    made = drained(
+        events,
+        [(chargeback(str(at)), T) for at in range(len(rows))],
+        intake={"fields": None},
+        columns=encoder_table(ENCODER),
+        grid=steps,
+    )
+    assert len(made.sent) + len(made.letters) == len(rows)

@@ -78,6 +78,8 @@ def test_a_label_in_the_event_is_read_with_it() -> None:
         (payment("a", 10**400), "bad value", "is not finite"),
         (payment("a", FIRST_TIME, known="perhaps"), "bad value", "column 'known' is neither true nor false"),
         (payment("a", FIRST_TIME, country=["DE"]), "bad value", "column 'country' is no text"),
+        (payment("a", FIRST_TIME, country="x" * 5000), "bad value", "has a text of 5,000 characters"),
+        (payment("a", FIRST_TIME, "0." + "0" * 90_000), "bad value", "has a text of 90,002 characters"),
         (payment("a", FIRST_TIME, 1).replace(b": 1,", b": 1" + b"0" * 399 + b","), "bad value", "beyond 1.8e308"),
     ],
 )
@@ -208,3 +210,11 @@ def test_the_intake_changes_no_fingerprint(tmp_path: Any) -> None:
     file.write_text("[intake]\ntopics = 'x'\n")
     with pytest.raises(DefinitionError, match=r"unknown key 'intake\.topics'"):
         load_tables(file)
+
+
+def test_a_letter_of_a_record_whose_key_and_value_are_as_large_as_can_be_fits_its_topic() -> None:
+    reader = RecordReader(*shop())
+    huge = record("payments", 0, 0, b"x" * 2**20, key=b"k" * 2**20)
+    (refused,) = reader.read([huge], NOW).refused
+    (letter,) = refused.letters()
+    assert len(letter.value or b"") < 1_000_000

@@ -44,10 +44,13 @@ from deltaplane_services.processors.messages import (
     read_published_samples,
 )
 
-__all__ = ["MESSAGE_ROWS", "REASON", "IntakeProcessor"]
+__all__ = ["MESSAGE_BYTES", "MESSAGE_ROWS", "REASON", "IntakeProcessor"]
 
 MESSAGE_ROWS = 500
 """Rows of one message of samples, and rows whose silence is judged at once."""
+
+MESSAGE_BYTES = 2**20
+"""Bytes of the cells of one message, as JSON text: what a single record may have, so that a message of one row fits."""
 
 REASON = "deleted at its source"
 """The reason of retirements."""
@@ -92,9 +95,13 @@ class IntakeProcessor:
     def restore(self, sent: Mapping[Place, int], begins: Mapping[Place, int]) -> None:
         """Go on from where the last record of an intake says that all was ``sent``.
 
-        ``begins``: the first offset that each log still has. Positions of logs that the store does not know are there.
+        ``begins``: the first offset that each log still has, as :meth:`know` takes it.
         """
         self._sent = dict(sent)
+        self.know(begins)
+
+    def know(self, begins: Mapping[Place, int]) -> None:
+        """Read logs that are not known yet from these offsets on."""
         for place, begin in begins.items():
             self._rows.facts.positions.setdefault(place, begin)
 
@@ -321,7 +328,7 @@ class IntakeProcessor:
         self.counts["samples"] += len(samples)
         self.counts["silent"] += sum(row.silent and row.label is None for row, _ in wanted)
         most = MESSAGE_ROWS if definition.columns is None else min(MESSAGE_ROWS, most_named_rows(definition.columns))
-        parts = [samples[at : at + most] for at in range(0, len(samples), most)]
+        parts = list(_in_parts(samples, most))
         for number, part in enumerate(parts, start=1):
             sent = Sent(self.writer, dict(self.positions) if last and number == len(parts) else None)
             out = Outgoing(SAMPLES, self.partition, None, self._encoded(part), headers=sent.headers())
@@ -344,3 +351,17 @@ class IntakeProcessor:
         return write_sample_batch(
             Samples.of_record(ids, times, tuple(place), codes, features), definition.data_fingerprint
         )
+
+
+def _in_parts(samples: Sequence[_Sample], most: int) -> Iterator[list[_Sample]]:
+    """The samples of each message, in order: at most so many, and not more than :data:`MESSAGE_BYTES` but for one."""
+    part: list[_Sample] = []
+    size = 0
+    for one in samples:
+        if part and (len(part) >= most or size + len(one.cells) > MESSAGE_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += len(one.cells)
+    if part:
+        yield part

@@ -7,13 +7,13 @@ and goes on from there, whatever has become of the store.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from deltaplane_services.intake.reading import Place
-from deltaplane_services.processors.messages import Headers
+from deltaplane_services.processors.messages import Headers, Record
 
-__all__ = ["HEADER", "Sent", "sent_by"]
+__all__ = ["HEADER", "Sent", "last_position", "sent_by"]
 
 HEADER = "deltaplane-intake"
 
@@ -46,3 +46,22 @@ def sent_by(headers: Headers) -> Sent | None:
         return Sent(str(writer), {(str(topic), int(at)): int(offset) for topic, at, offset in places})
     except (ValueError, TypeError, RecursionError):
         return None
+
+
+def last_position(said: Sequence[tuple[Record, Sent]]) -> tuple[Mapping[Place, int], list[Record]] | None:
+    """(the last positions that records of samples say, the records that were sent too late); None if none says any.
+
+    The last writer was too late if another one before it had come farther in some log.
+    """
+    at = next((at for at in reversed(range(len(said))) if said[at][1].positions is not None), None)
+    if at is None:
+        return None
+    last = said[at][1]
+    assert last.positions is not None, "it was looked for"
+    for before in reversed(range(at)):
+        sent = said[before][1]
+        if sent.writer != last.writer and sent.positions is not None:
+            if any(last.positions.get(place, 0) < offset for place, offset in sent.positions.items()):
+                return last.positions, [record for record, one in said[before + 1 :] if one.writer == last.writer]
+            break
+    return last.positions, []

@@ -161,6 +161,10 @@ class RecordReader:
         time = log_time if intake.time is None else self._time_of(_at(change.row, intake.time), log_time)
         label = None if intake.label is None else self._label_of(_at(change.row, intake.label), intake.label)
         cells = {column: cell for column, path in intake.fields if (cell := _at(change.row, path)) is not None}
+        for column, cell in cells.items():
+            if isinstance(cell, str) and len(cell) > limits.TEXT_BYTES:
+                many = f"{len(cell):,} characters, and may have {limits.TEXT_BYTES:,}"
+                raise _Fault(_BAD_VALUE, f"column {column!r} has a text of {many}")
         return Item(place, record.offset, sample_id, "", time, label), cells
 
     def _label_item(self, labels: LabelsDefinition, place: Place, offset: int, change: Change, log_time: int) -> Item:
@@ -251,5 +255,8 @@ def _dotted(path: Path) -> str:
 
 def _refused(record: Record, fault: _Fault) -> Refused:
     kind, reason = fault.kind, str(fault)
+    if record.key is not None:
+        # Of a key that is as large as a record may be, and of the value, one letter could not hold both.
+        record = record._replace(key=record.key[: limits.DEAD_LETTER_BYTES])
     letters: Callable[[], list[Any]] = lambda: [dead_letter(record, kind, reason, LETTER_BYTES)]  # noqa: E731
     return Refused(record, {kind: 1}, letters)

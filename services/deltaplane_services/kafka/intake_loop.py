@@ -22,7 +22,7 @@ from deltaplane.errors import DeltaplaneError, LogReplaced
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.intake.joining import IntakeProcessor
-from deltaplane_services.intake.positions import Sent, sent_by
+from deltaplane_services.intake.positions import last_position, sent_by
 from deltaplane_services.intake.reading import Place, RecordReader
 from deltaplane_services.intake.waiting_rows import StoreFault, WaitingRows
 from deltaplane_services.kafka.log import LogReader, record_of
@@ -173,7 +173,7 @@ class IntakeService(ServiceLoop):
 
     def _take(self, partition: int) -> None:
         """Go on with a partition from what the last record of an intake in its samples says."""
-        sent, last, end = self._last_sent(partition)
+        sent, stale, end = self._last_sent(partition)
         self._lives += 1
         rows = self._clients.rows(partition)
         processor = IntakeProcessor(self._definition, self._intake, partition, rows, f"{self._name}.{self._lives}")
@@ -188,31 +188,28 @@ class IntakeService(ServiceLoop):
             raise
         finally:
             reader.close()
-        # The writer before may have been frozen for long: what it sent last is sent again.
-        self._at_work[partition] = _AtWork(processor, end, [last] if last is not None else [])
+        self._at_work[partition] = _AtWork(processor, end, stale)
         self._waiting.remove(partition)
         self._must_follow = True
         logger.info("took over partition %d of samples%s", partition, ", rebuilding" if processor.rebuilding else "")
 
-    def _last_sent(self, partition: int) -> tuple[Mapping[Place, int], Record | None, int]:
-        """(how far an intake had come, the last record that it sent, the end of the samples); nothing if none did."""
+    def _last_sent(self, partition: int) -> tuple[Mapping[Place, int], list[Record], int]:
+        """(how far an intake had come, records of one that sent them too late, the end of the samples).
+
+        Records are too late if their writer had not come as far as another one before them. All are in the piece of the
+        log that the last position was found in.
+        """
         low, high = self._own.bounds(SAMPLES, partition)
         stop, length = high, _LOOK_BACK
-        last: Record | None = None
         while stop > low:
             start = max(low, stop - length)
-            found: Sent | None = None
-            newest: Record | None = None
-            for record in self._own.read(SAMPLES, partition, start, stop):
-                if (sent := sent_by(record.headers)) is not None:
-                    newest = record
-                    found = sent if sent.positions is not None else found
-            last = last or newest
-            if found is not None and found.positions is not None:
-                known = {place: at for place, at in found.positions.items() if place in self._places}
-                return known, last, high
+            read = self._own.read(SAMPLES, partition, start, stop)
+            said = [(record, sent) for record in read if (sent := sent_by(record.headers)) is not None]
+            if (found := last_position(said)) is not None:
+                positions, stale = found
+                return {place: at for place, at in positions.items() if place in self._places}, stale, high
             stop, length = start, length * 10
-        return {}, last, high
+        return {}, [], high
 
     def _check(self, processor: IntakeProcessor, place: Place, low: int, high: int) -> None:
         """Raise if a log has lost what was not read yet, or is not the one that was read."""
@@ -327,7 +324,7 @@ class IntakeService(ServiceLoop):
         if all(topic in counts for topic in self._intake.topics) and sum(counts.values()) > len(self._places):
             self._places = self._known_places()
             for one in self._at_work.values():
-                one.processor.restore({}, dict.fromkeys(self._places, 0))
+                one.processor.know(dict.fromkeys(self._places, 0))
             self._must_follow = True
 
     def _commit(self) -> None:
