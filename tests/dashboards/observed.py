@@ -86,7 +86,7 @@ class ObservedRunner(CrashingRunner):
         intake = intake_of({"intake": {"topic": "events", "id": "id", "labels": labels}}, definition)
         assert intake is not None, "the table is there"
         self._reader, self._read = RecordReader(definition, intake), 0
-        self._intake = IntakeProcessor(definition, intake, 0, WaitingRows(), "intake")
+        self._waiting_in = IntakeProcessor(definition, intake, 0, WaitingRows(), "intake")
         self._telling: ServiceMetrics | None = None
         self._outputs: list[Output] = []
         super().__init__(definition, len(self.workers), options)
@@ -118,9 +118,9 @@ class ObservedRunner(CrashingRunner):
     def _take_in(self) -> None:
         """A turn of the intake, in which one more event comes and waits."""
         record = Record("events", 0, self._read, self._read, None, b'{"id": %d}' % self._read)
-        assert not list(self._intake.process(self._reader.read([record], self._read)))
+        assert not list(self._waiting_in.process(self._reader.read([record], self._read)))
         self._read += 1
-        self.taking_in.turn([self._intake], joined=True, waiting=0)
+        self.taking_in.turn([self._waiting_in], joined=True, waiting=0)
 
     def crash_worker(self, index: int, now: int) -> None:
         """Lose a worker's memory; its partitions wait for their rebuild."""

@@ -7,7 +7,7 @@ reused, and survive compaction and trimming, and a fetch below the beginning of 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from operator import attrgetter
 
@@ -102,9 +102,12 @@ class EmbeddedBroker:
     """All topics of one stream with one site.
 
     With ``keep_meaning``, records carry the values that they encode, and are encoded only if somebody asks for bytes.
+    ``of_users``: topics that are none of the stream's, and their numbers of partitions.
     """
 
-    def __init__(self, partitions: int, *, keep_meaning: bool = False) -> None:
+    def __init__(
+        self, partitions: int, *, keep_meaning: bool = False, of_users: Mapping[str, int] | None = None
+    ) -> None:
         self.partitions = partitions
         self._keep_meaning = keep_meaning
         self._logs = {
@@ -112,6 +115,8 @@ class EmbeddedBroker:
             for topic, settings in TOPICS.items()
             for partition in range(1 if settings.single else partitions)
         }
+        self.of_users = [(topic, at) for topic, number in (of_users or {}).items() for at in range(number)]
+        self._logs |= {place: _Log(*place, compacted=False) for place in self.of_users}
 
     def append(self, outgoing: Outgoing, log_time: int) -> int:
         """The offset of a record that is appended at ``log_time``, in milliseconds since the epoch."""

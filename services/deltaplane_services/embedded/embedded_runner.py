@@ -17,7 +17,12 @@ from deltaplane.log.delta import UNKNOWN_TOPICS, Source, TopicIds
 from deltaplane.log.scoring import ScoredRows
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model
+from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
+from deltaplane_services.intake.joining import IntakeProcessor
+from deltaplane_services.intake.positions import last_position, sent_by
+from deltaplane_services.intake.reading import RecordReader
+from deltaplane_services.intake.waiting_rows import WaitingRows
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
@@ -27,6 +32,7 @@ from deltaplane_services.processors.messages import (
     RETIREMENTS,
     SAMPLES,
     Output,
+    Record,
     read_published_model,
 )
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
@@ -114,7 +120,10 @@ def start_merger(definition: StreamDefinition, broker: EmbeddedBroker) -> tuple[
 
 
 class EmbeddedRunner:
-    """A whole pipeline in one process; it goes on from what a ``broker`` holds, at time ``now`` in milliseconds."""
+    """A whole pipeline in one process; it goes on from what a ``broker`` holds, at time ``now`` in milliseconds.
+
+    With an ``intake`` it begins with the users' topics that the broker has.
+    """
 
     def __init__(
         self,
@@ -123,6 +132,7 @@ class EmbeddedRunner:
         options: RunnerOptions | None = None,
         broker: EmbeddedBroker | None = None,
         now: int = 0,
+        intake: IntakeDefinition | None = None,
     ) -> None:
         self.definition = definition
         self.options = options or RunnerOptions()
@@ -137,6 +147,12 @@ class EmbeddedRunner:
         self._scored: list[tuple[int, ScoredRows]] = []
         # No writer's name is ever used twice: each life has appended a claim, so that no more lives than deltas exist.
         self._lives = sum(self.broker.end(DELTAS, p) for p in range(definition.partitions))
+        self._intake = intake
+        self.intakes: dict[int, IntakeProcessor] = {}
+        if intake is not None:
+            self._reader = RecordReader(definition, intake)
+            for partition in range(definition.partitions):
+                self.take_intake(partition, WaitingRows(identity=intake.identity))
         self.rebalance(now)
 
     # Assignment ------------------------------------------------------------------------------------------------------
@@ -173,12 +189,35 @@ class EmbeddedRunner:
         errors = [processor.rounding_error for worker in self._workers for processor in worker.sources.values()]
         return np.asarray(np.max(errors, axis=0), dtype=np.float64)
 
+    def take_intake(self, partition: int, rows: WaitingRows) -> IntakeProcessor:
+        """The intake of a partition, which goes on from what the samples say, with a store that may be empty."""
+        assert self._intake is not None, "there is one where a definition has one"
+        self._lives += 1
+        made = IntakeProcessor(self.definition, self._intake, partition, rows, f"intake.{self._lives}")
+        records = self.broker.fetch(SAMPLES, partition, self.broker.begin(SAMPLES, partition))
+        found = last_position([(one, sent) for one in records if (sent := sent_by(one.headers)) is not None])
+        begins = {place: self.broker.begin(*place) for place in self.broker.of_users}
+        made.restore({} if found is None else found[0], begins)
+        self.intakes[partition] = made
+        for late in [] if found is None else found[1]:
+            self.answer_late(partition, late)
+        return made
+
+    def answer_late(self, partition: int, record: Record, now: int = 0) -> None:
+        """Have the intake of a partition send again what another one has sent too late."""
+        while self.intakes[partition].rebuilding:
+            self._poll_intake(self.intakes[partition], now)
+        for output in self.intakes[partition].again(record):
+            self._publish(output, now)
+
     # Rounds ----------------------------------------------------------------------------------------------------------
 
     def round(self, now: int) -> bool:
         """Whether there was anything to do, in a poll of everything at ``now``, in milliseconds since the epoch."""
         self._rounds += 1
         busy = False
+        for one in list(self.intakes.values()):
+            busy |= self._poll_intake(one, now)
         sources = [processor for worker in self._workers for processor in worker.sources.values()]
         if len(sources) > 1:
             self._random.shuffle(sources)
@@ -192,6 +231,17 @@ class EmbeddedRunner:
         """Do rounds until every input is consumed and every partition knows the last watermark."""
         while self.round(now):
             pass
+
+    def _poll_intake(self, intake: IntakeProcessor, now: int) -> bool:
+        busy = False
+        for place in self.broker.of_users:
+            records = self.broker.fetch(*place, intake.position(place), self.options.records_per_poll)
+            if records:
+                busy = True
+                for output in intake.process(self._reader.read(records, now)):
+                    self._publish(output, now)
+        intake.commit()
+        return busy
 
     def _poll_worker(self, processor: WorkerProcessor, now: int) -> bool:
         partition = processor.source.partition
