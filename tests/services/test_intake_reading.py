@@ -38,7 +38,7 @@ def test_an_event_has_its_id_its_time_and_the_cells_of_the_streams_columns_alone
     (item,), letters = read(payment("a-1", FIRST_TIME - 5, 3.25, "NG", colour="red"))
     assert not letters
     assert (item.id, item.time, item.label, item.gone) == ("a-1", FIRST_TIME - 5, None, False)
-    assert json.loads(item.cells or "") == {"amount": 3.25, "country": "NG", "known": True}
+    assert json.loads(item.cells or "") == [3.25, "NG", True]
 
 
 def test_a_label_is_that_of_its_path_or_the_one_that_every_record_means() -> None:
@@ -75,7 +75,7 @@ def test_a_label_in_the_event_is_read_with_it() -> None:
         (payment("a", FIRST_TIME, created=None), "bad value", "expected the event time at 'tx.created', got None"),
         (payment("a", FIRST_TIME, created="soon"), "bad value", "the event time at 'tx.created'"),
         (payment("a", FIRST_TIME + 36_525 * DAY), "bogus time", "36,525.0 days ahead of the log, more than max_skew"),
-        (payment("a", 10**400), "bad value", "is not finite"),
+        (payment("a", 10**400), "bogus time", "beyond any calendar"),
         (payment("a", FIRST_TIME, known="perhaps"), "bad value", "column 'known' is neither true nor false"),
         (payment("a", FIRST_TIME, country=["DE"]), "bad value", "column 'country' is no text"),
         (payment("a", FIRST_TIME, country="x" * 5000), "bad value", "has a text of 5,000 characters"),

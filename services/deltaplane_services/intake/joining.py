@@ -222,14 +222,13 @@ class IntakeProcessor:
     def _taken(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> tuple[list[Item], list[Version]]:
         """The items of this partition within some bounds, and the version of each."""
         items, versions = [], []
+        times = {place: dict(zip(*map(np.ndarray.tolist, of), strict=True)) for place, of in self._times.items()}
         for at in np.flatnonzero(read.homes == self.partition).tolist():
             item = read.items[at]
             start, stop = bounds.get(item.quantize, (0, 0))
             if start <= item.offset < stop:
-                offsets, times = self._times[item.quantize]
-                log_time = int(times[np.searchsorted(offsets, item.offset)])
                 items.append(item)
-                versions.append(Version(log_time, item.quantize[1], item.offset))
+                versions.append(Version(times[item.quantize][item.offset], item.quantize[1], item.offset))
         return items, versions
 
     def _refused(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> list[Outgoing]:
@@ -338,16 +337,17 @@ class IntakeProcessor:
             yield Output(tuple(first))
 
     def _encoded(self, samples: Sequence[_Sample]) -> bytes:
-        definition, cells = self._definition, [json.loads(one.cells) for one in samples]
+        definition = self._definition
+        columns = zip(*(json.loads(one.cells) for one in samples), strict=True)
+        table = {name: list(cells) for (name, _), cells in zip(self._intake.fields, columns, strict=True)}
         place = {label: code for code, label in enumerate(dict.fromkeys(one.label for one in samples))}
         codes = np.array([place[one.label] for one in samples], dtype=np.int32)
         times = np.array([one.time for one in samples], dtype=np.int64)
         ids = [one.id for one in samples]
         if definition.columns is not None:
             rows = Samples.of_record(ids, times, tuple(place), codes, np.zeros((len(ids), 0)))
-            table = {name: [row.get(name) for row in cells] for name in definition.columns.columns}
             return write_named_sample_batch(rows, table, definition.columns, definition.data_fingerprint)
-        features, _ = features_by_name(definition, cells)
+        features, _ = features_by_name(definition, table)
         return write_sample_batch(
             Samples.of_record(ids, times, tuple(place), codes, features), definition.data_fingerprint
         )

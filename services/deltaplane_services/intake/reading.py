@@ -41,9 +41,10 @@ _BOGUS_TIME, _UNKNOWN_CLASS = "bogus time", "unknown class"
 
 
 class Item(NamedTuple):
-    """What one record says of an id; ``cells`` is the row as JSON text, None of a label and of an event that is gone.
+    """What one record says of an id.
 
-    ``time``: the event time in milliseconds; of a label, and of what is gone, that of the log.
+    ``cells`` are those of the columns as a list in JSON, None of a label and of an event that is gone. ``time`` is the
+    event time in milliseconds; of a label, and of what is gone, that of the log.
     """
 
     place: Place
@@ -90,6 +91,9 @@ class RecordReader:
             self._times = _time_rule(intake)
         except ReaderError as fault:
             raise DefinitionError(f"intake.time: {fault}") from None
+        numbers_are = "s" if intake.time_unit is None else intake.time_unit
+        self._unit = None if intake.time_format else {"s": 1000, "ms": 1}.get(numbers_are)
+        self._cells = [_getter(path) for _, path in intake.fields]
         self._bounded = definition.nested_windows.timed or (
             intake.labels is not None and intake.labels.after_milliseconds is not None
         )
@@ -105,7 +109,7 @@ class RecordReader:
         items: list[Item] = []
         faults: list[tuple[Record, _Fault]] = []
         places: dict[Place, list[tuple[int, int]]] = {}
-        events: list[tuple[int, Record, dict[str, Any]]] = []
+        events: list[tuple[int, Record, list[Any]]] = []
         for record in records:
             log_time = min(record.log_time, now)
             places.setdefault((record.topic, record.partition), []).append((record.offset, log_time))
@@ -134,7 +138,7 @@ class RecordReader:
         )
 
     def _unread(
-        self, events: Sequence[tuple[int, Record, dict[str, Any]]], items: list[Item]
+        self, events: Sequence[tuple[int, Record, list[Any]]], items: list[Item]
     ) -> list[tuple[Record, _Fault]]:
         """Put the cells into the items of events, together; the faults of those whose cells cannot be read.
 
@@ -142,15 +146,17 @@ class RecordReader:
         """
         if not events:
             return []
-        _, reasons = features_by_name(self._definition, [cells for _, _, cells in events])
+        columns = zip(*(cells for _, _, cells in events), strict=True)
+        table = {name: _column(cells) for (name, _), cells in zip(self._intake.fields, columns, strict=True)}
+        _, reasons = features_by_name(self._definition, table)
         for row, (at, _, cells) in enumerate(events):
             if row in reasons:
                 items[at] = items[at]._replace(id="")
             else:
-                items[at] = items[at]._replace(cells=json.dumps(cells, separators=(",", ":")))
+                items[at] = items[at]._replace(cells=_as_text(cells))
         return [(events[row][1], _Fault(_BAD_VALUE, reason)) for row, reason in reasons.items()]
 
-    def _item(self, record: Record, change: Change, log_time: int) -> tuple[Item, dict[str, Any] | None]:
+    def _item(self, record: Record, change: Change, log_time: int) -> tuple[Item, list[Any] | None]:
         intake, place = self._intake, (record.topic, record.partition)
         labels = intake.labels
         if labels is not None and record.topic == labels.topic:
@@ -160,11 +166,12 @@ class RecordReader:
             return Item(place, record.offset, sample_id, None, log_time, None, gone=True), None
         time = log_time if intake.time is None else self._time_of(_at(change.row, intake.time), log_time)
         label = None if intake.label is None else self._label_of(_at(change.row, intake.label), intake.label)
-        cells = {column: cell for column, path in intake.fields if (cell := _at(change.row, path)) is not None}
-        for column, cell in cells.items():
-            if isinstance(cell, str) and len(cell) > limits.TEXT_BYTES:
+        row = change.row
+        cells = [cell_of(row) for cell_of in self._cells]
+        for at, cell in enumerate(cells):
+            if type(cell) is str and len(cell) > limits.TEXT_BYTES:
                 many = f"{len(cell):,} characters, and may have {limits.TEXT_BYTES:,}"
-                raise _Fault(_BAD_VALUE, f"column {column!r} has a text of {many}")
+                raise _Fault(_BAD_VALUE, f"column {intake.fields[at][0]!r} has a text of {many}")
         return Item(place, record.offset, sample_id, "", time, label), cells
 
     def _label_item(self, labels: LabelsDefinition, place: Place, offset: int, change: Change, log_time: int) -> Item:
@@ -196,20 +203,27 @@ class RecordReader:
         path = _dotted(self._intake.time or ())
         if isinstance(cell, bool) or not isinstance(cell, str | int | float):
             raise _Fault(_BAD_VALUE, f"expected the event time at {path}, got {shown(cell)}")
+        if type(cell) is int and self._unit is not None:
+            # Whole numbers of these units need no rounding, and are what most records have.
+            return self._bound(cell * self._unit, cell, log_time)
         try:
             time = self._times.read(cell if isinstance(cell, str) else repr(cell))
         except ValueError as fault:
             raise _Fault(_BAD_VALUE, f"the event time at {path}: {fault}; see intake.time_unit, time_format") from None
-        ahead = time - log_time - self._definition.max_skew_milliseconds
-        if abs(time) >= limits.EVENT_TIME_MILLISECONDS or (self._bounded and ahead > 0):
-            # Numbers are seconds if nothing else is declared.
-            hint = "" if self._intake.time_unit else "; numbers that are no seconds need intake.time_unit"
-            raise _Fault(
-                _BOGUS_TIME,
-                f"the event time {shown(cell)} at {path} is {(time - log_time) / 86_400_000:,.1f} days ahead of the"
-                f" log, more than max_skew{hint}",
-            )
-        return time
+        return self._bound(time, cell, log_time)
+
+    def _bound(self, time: int, cell: Any, log_time: int) -> int:
+        """The event time, unless it is farther ahead of the log than may be, or beyond any calendar."""
+        if abs(time) < limits.EVENT_TIME_MILLISECONDS:
+            ahead = time - log_time
+            if not self._bounded or ahead <= self._definition.max_skew_milliseconds:
+                return time
+            what = f"is {ahead / 86_400_000:,.1f} days ahead of the log, more than max_skew"
+        else:
+            what = "is beyond any calendar"
+        # Numbers are seconds if nothing else is declared.
+        hint = "" if self._intake.time_unit else "; numbers that are no seconds need intake.time_unit"
+        raise _Fault(_BOGUS_TIME, f"the event time {shown(cell)} at {_dotted(self._intake.time or ())} {what}{hint}")
 
 
 def _time_rule(intake: IntakeDefinition) -> TimeRule:
@@ -224,10 +238,31 @@ def _time_rule(intake: IntakeDefinition) -> TimeRule:
     return SECONDS_OR_ISO if intake.time_zone is None else TimeRule(TimeUnit("s"), None, LocalZone(intake.time_zone))
 
 
+def _column(cells: Sequence[Any]) -> Any:
+    """The cells of a column; as an array where all are numbers with a point, which is read faster."""
+    return np.array(cells) if all(type(cell) is float for cell in cells) else list(cells)
+
+
+def _getter(path: Path) -> Callable[[Any], Any]:
+    """A function that gives what lies at a path; None if nothing does."""
+    if len(path) == 2:
+        outer, inner = path
+
+        def of_two(row: Any) -> Any:
+            within = row.get(outer) if type(row) is dict else None
+            return within.get(inner) if type(within) is dict else _at(row, path)
+
+        return of_two
+    return lambda row: _at(row, path)
+
+
+_as_text = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def _at(row: Any, path: Path) -> Any:
     """What lies at a path; None if nothing does."""
     for name in path:
-        if isinstance(row, dict):
+        if type(row) is dict:
             row = row.get(name)
         elif isinstance(row, list) and name.isdecimal() and int(name) < len(row):
             row = row[int(name)]

@@ -61,7 +61,7 @@ class Version(NamedTuple):
 class WaitingRow:
     """What is known of one id.
 
-    - ``cells``: the event's row as JSON text; None while only a label is known, or if the event is gone.
+    - ``cells``: the event's cells as a list in JSON; None while only a label is known, or if the event is gone.
     - ``due``: when silence becomes its label; the earliest that any version of the event said.
     - ``silent``: whether silence has become its label.
     - ``wake``: when it has to be looked at again, in milliseconds; None never.
