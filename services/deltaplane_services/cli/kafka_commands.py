@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from enum import StrEnum
 from pathlib import Path
@@ -176,6 +177,8 @@ def intake(
     from deltaplane_services.observe.metrics import IntakeMetrics
     from deltaplane_services.operations.unsafe_topics import topics_watched
 
+    # Records are many small lists and dictionaries without cycles, which need no looking for.
+    gc.set_threshold(50_000)
     settings = _service_settings(stream, flags, "intake")
     if settings.intake is None:
         raise DefinitionError("intake: expected a table [intake] that names your topics, got none")
