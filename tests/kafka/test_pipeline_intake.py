@@ -234,3 +234,33 @@ def digest_of(definition: StreamDefinition, row: dict[str, Any], fraud: range, o
     for partition in range(definition.partitions):
         reference.add(partition, samples.chosen(np.flatnonzero(definition.partitions_of(ids) == partition)))
     return reference.statistics().digest(definition.data_fingerprint)
+
+
+def test_refused_records_come_back_once_the_definition_is_mended_as_if_nothing_had_been_refused(
+    stream: Stream, shop: MadeShop
+) -> None:
+    good = stream.definition_file.read_text()
+    bad = good.replace('"tx.sum.value"', '"tx.sum"')
+    assert bad != good
+    stream.definition_file.write_text(bad)
+    for command in ("worker", "merger"):
+        stream.start(command)
+    intake = stream.start("intake")
+    shop.sell(400)
+    shop.flush()
+    intake.wait_for("bad value")
+    listed: list[dict[str, Any]] = []
+    while len({one["name"] for one in listed}) < len(shop.rows):
+        listed = json.loads(stream.run("dead-letters", "list", "--reason", "bad value", "--json").stdout)
+    shown = json.loads(stream.run("dead-letters", "show", listed[0]["name"]).stdout)
+    assert shown["topic"] == shop.payments
+    assert json.loads(shown["value"])["tx"]["ref"] in shop.rows
+    assert "column 'amount' is no number" in shown["reason"]
+    assert stream.run("dead-letters", "list", "--reason", "bogus time").stdout == ""
+    assert "there is none named 'x'" in stream.run("dead-letters", "show", "x", code=2).stderr
+    intake.terminate()
+    stream.definition_file.write_text(good)
+    assert "records sent again" in stream.run("dead-letters", "replay", "--reason", "bad value", "--since", "1h").stdout
+    stream.start("intake")
+    shop.let_pass(31)
+    stream.wait_for_digest(replayed(stream, shop), "all that had been refused")

@@ -430,3 +430,13 @@ def test_whatever_json_the_cells_are_a_row_is_sent_or_refused_and_nothing_raises
         grid=steps,
     )
     assert len(made.sent) + len(made.letters) == len(rows)
+
+
+def test_each_bad_record_has_a_letter_though_the_logs_are_read_one_after_the_other() -> None:
+    logs: Logs = {("payments", at): [] for at in range(3)}
+    for number in range(300):
+        log = logs["payments", number % 3]
+        log.append(record("payments", number % 3, len(log), b"no json", T + 60_000 * number))
+    made = Shop({**logs, ("chargebacks", 0): []})
+    made.drain()
+    assert len({letter.key for letter in made.letters}) == 300

@@ -21,6 +21,7 @@ from deltaplane_services.cli.definition_commands import definition_app
 from deltaplane_services.cli.grid_commands import grid_app
 from deltaplane_services.cli.inspect_command import inspect
 from deltaplane_services.cli.kafka_commands import register
+from deltaplane_services.cli.letter_commands import letters_app
 from deltaplane_services.cli.replay_command import EXIT_CODES, replay
 from deltaplane_services.cli.retire_commands import register as register_retire
 from deltaplane_services.cli.serve_command import serve
@@ -111,6 +112,7 @@ app.command()(serve)
 register_copy(app)
 register_retire(app)
 app.add_typer(source_app, name="source")
+app.add_typer(letters_app, name="dead-letters")
 app.add_typer(grid_app, name="grid")
 app.add_typer(definition_app, name="definition")
 

@@ -241,8 +241,10 @@ class IntakeProcessor:
                 mine.append(one)
         counts: Counter[str] = Counter()
         letters = []
-        for topic in self._intake.topics:
-            letters += self._letters.letters(topic, [one for one in mine if one.record.topic == topic], counts)
+        # Each log has a limit of its own, since its time is.
+        for topic, number in dict.fromkeys((one.record.topic, one.record.partition) for one in mine):
+            of_log = [one for one in mine if (one.record.topic, one.record.partition) == (topic, number)]
+            letters += self._letters.letters(f"{topic} {number}", of_log, counts)
         self.counts.update(refused=len(mine) if not self._silently else 0)
         return [letter._replace(partition=self.partition) for letter in letters]
 

@@ -45,6 +45,7 @@ __all__ = [
     "sample_publisher",
     "scorer_clients",
     "topic_watch",
+    "whole_name_publisher",
     "worker_clients",
     "writer_name",
 ]
@@ -72,6 +73,11 @@ def publisher(settings: ServiceSettings, cluster: ClusterName, on_delivered: Del
     name, announced = settings.definition.name, announcement(settings.definition)
     properties = settings.producer_properties(cluster)
     return _made(lambda given: Publisher(given, name, on_delivered, announcement=announced), properties, cluster)
+
+
+def whole_name_publisher(settings: ServiceSettings, cluster: ClusterName) -> Publisher:
+    """A publisher of records that name whole topics, of the stream or not. Raises as :func:`publisher` does."""
+    return _made(lambda given: Publisher(given, ""), settings.producer_properties(cluster), cluster)
 
 
 def sample_publisher(settings: ServiceSettings) -> Publisher:

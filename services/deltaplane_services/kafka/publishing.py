@@ -58,9 +58,10 @@ class DeliveryFailed(DeltaplaneError):
 class Publisher:
     """An idempotent producer that refuses to go on after the first delivery that has failed.
 
-    ``prefix`` is the stream's name. ``on_delivered`` is called with each acknowledged record's topic, and the seconds
-    that it took. The producer waits for acknowledgements once more than ``most_unacknowledged`` are missing.
-    ``announcement`` is that of the writer's definition, sent as a header of some records.
+    ``prefix`` is the stream's name, empty where records name whole topics. ``on_delivered`` is called with each
+    acknowledged record's topic, and the seconds that it took. The producer waits for acknowledgements once more than
+    ``most_unacknowledged`` are missing. ``announcement`` is that of the writer's definition, sent as a header of some
+    records.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Publisher:
     ) -> None:
         self._producer = Producer(dict(properties))
         self._on_delivered = on_delivered
-        self._prefix = prefix
+        self._before = f"{prefix}." if prefix else ""
         self._most_unacknowledged = most_unacknowledged
         self._party = Principal.of(properties)
         self._failure: DeltaplaneError | None = None
@@ -96,7 +97,7 @@ class Publisher:
     def _produce(self, record: Outgoing, answered: Answered | None) -> None:
         topic = self._names.get(record.topic)
         if topic is None:
-            topic = self._names.setdefault(record.topic, f"{self._prefix}.{record.topic}")
+            topic = self._names.setdefault(record.topic, f"{self._before}{record.topic}")
         on_delivery = self._delivered if answered is None else partial(self._delivered_or_large, record, answered)
         while True:
             if self._failure is not None:
@@ -158,7 +159,7 @@ class Publisher:
             if error is None and offset is not None:
                 place.append(offset)
 
-        topic = f"{self._prefix}.{record.topic}"
+        topic = f"{self._before}{record.topic}"
         try:
             self._producer.produce(
                 topic,

@@ -1,0 +1,125 @@
+"""``deltaplane dead-letters``: what was refused and why, and records that come back once its cause has been mended.
+
+A record that is sent again goes to the topic and partition that it came from, as it was. A letter holds it whole unless
+it was one row of a batch, or was too large; those are sent again by whoever has the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from deltaplane import limits
+from deltaplane.errors import DefinitionError, WireError
+from deltaplane.log.records import DeadLetter
+from deltaplane.wire import read_dead_letter
+from deltaplane_services.definition_file.kafka_properties import ClusterName
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.clients import reader, whole_name_publisher
+from deltaplane_services.kafka.topic_plans import topic_name
+from deltaplane_services.processors.messages import DEAD_LETTERS, Outgoing
+from deltaplane_services.processors.topics import TOPICS
+
+__all__ = ["KeptLetter", "Replayed", "kept_letters", "letter_named", "replay_letters"]
+
+
+@dataclass(frozen=True)
+class KeptLetter:
+    """A dead letter of a cluster: its key, by which it is named, and when it was written, in milliseconds."""
+
+    cluster: ClusterName
+    key: str
+    log_time: int
+    letter: DeadLetter
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the record that it stands for can be sent again as it was."""
+        letter = self.letter
+        whole = letter.value is not None and len(letter.value) == letter.size and letter.row is None
+        return whole and not letter.rest and len(letter.key or b"") < limits.DEAD_LETTER_BYTES
+
+    def as_json(self) -> dict[str, Any]:
+        """The letter as values that JSON has; bytes as text, with escapes for what is none."""
+        letter = self.letter
+        return {
+            "name": self.key,
+            "cluster": self.cluster,
+            "written": self.log_time,
+            "topic": letter.topic,
+            "partition": letter.partition,
+            "offset": letter.offset,
+            "row": letter.row,
+            "kind": letter.kind,
+            "reason": letter.reason,
+            "stands_for": letter.rows,
+            "whole": self.is_whole,
+            "size": letter.size,
+            "key": _text(letter.key),
+            "value": _text(letter.value),
+        }
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """How many records were sent again, and how many letters hold no whole record."""
+
+    sent: int
+    not_whole: int
+
+
+def kept_letters(
+    settings: ServiceSettings, reason: str | None = None, since: int | None = None
+) -> Iterator[KeptLetter]:
+    """The newest letter of each key, in the order of their logs: of one kind (``reason``), or since a time in ms."""
+    for cluster in settings.clusters:
+        newest: dict[str, KeptLetter] = {}
+        log = reader(settings, cluster.name)
+        try:
+            for partition in range(settings.definition.partitions):
+                for record in log.read(DEAD_LETTERS, partition, 0, 2**62):
+                    try:
+                        letter = read_dead_letter(record.value)
+                    except WireError:
+                        continue
+                    key = (record.key or b"").decode("utf-8", "replace")
+                    newest.pop(key, None)
+                    newest[key] = KeptLetter(cluster.name, key, record.log_time, letter)
+        finally:
+            log.close()
+        for one in newest.values():
+            kinds = {one.letter.kind, *one.letter.rest}
+            if (reason is None or reason in kinds) and (since is None or one.log_time >= since):
+                yield one
+
+
+def letter_named(settings: ServiceSettings, name: str) -> KeptLetter:
+    """The letter of a name. Raises :class:`DefinitionError` if there is none."""
+    for one in kept_letters(settings):
+        if one.key == name:
+            return one
+    raise DefinitionError(f"dead letter: there is none named {name[:100]!r}; deltaplane dead-letters list has them all")
+
+
+def replay_letters(settings: ServiceSettings, letters: Iterable[KeptLetter]) -> Replayed:
+    """Send the records of letters again, to where they came from. Raises what publishing raises."""
+    sent = not_whole = 0
+    publishers: dict[ClusterName, Any] = {}
+    for one in letters:
+        if not one.is_whole:
+            not_whole += 1
+            continue
+        letter = one.letter
+        topic = topic_name(settings.definition, letter.topic) if letter.topic in TOPICS else letter.topic
+        out = publishers.setdefault(one.cluster, None) or whole_name_publisher(settings, one.cluster)
+        publishers[one.cluster] = out
+        out.publish([Outgoing(topic, letter.partition, letter.key, letter.value)])
+        sent += 1
+    for out in publishers.values():
+        out.flush()
+    return Replayed(sent, not_whole)
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "backslashreplace")
