@@ -7,6 +7,7 @@ import json
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import read_dead_letter
 from kafka.clients import create_topic, read_topic
+from kafka.cluster import KafkaCluster
 from kafka.selection import RunningKafka
 from kafka.services import Stream
 from services.intake_shop import COLUMNS, DAY, FEATURES, FIRST_TIME, INTAKE, chargeback, payment
@@ -93,13 +95,13 @@ def shop(kafka: RunningKafka, stream_name: str) -> MadeShop:
     return MadeShop(kafka.bootstrap, stream_name, seed=7)
 
 
-@pytest.fixture
-def stream(kafka: RunningKafka, tmp_path: Path, stream_name: str, shop: MadeShop) -> Iterator[Stream]:
+@contextmanager
+def stream_of(directory: Path, name: str, bootstrap: str, shop: MadeShop) -> Iterator[Stream]:
     with Stream.made(
-        tmp_path,
-        stream_name,
-        kafka.bootstrap,
-        service={"state_directory": str(tmp_path / "state")},
+        directory,
+        name,
+        bootstrap,
+        service={"state_directory": str(directory / "state")},
         columns=COLUMNS,
         features={},
         grid={"steps": [2.0**-20] * FEATURES},
@@ -107,6 +109,12 @@ def stream(kafka: RunningKafka, tmp_path: Path, stream_name: str, shop: MadeShop
         input=INPUT,
         intake=shop.intake(),
     ) as opened:
+        yield opened
+
+
+@pytest.fixture
+def stream(kafka: RunningKafka, tmp_path: Path, stream_name: str, shop: MadeShop) -> Iterator[Stream]:
+    with stream_of(tmp_path, stream_name, kafka.bootstrap, shop) as opened:
         yield opened
 
 
@@ -170,6 +178,24 @@ def test_one_that_was_frozen_and_wakes_up_late_changes_nothing(stream: Stream, s
     shop.let_pass(31)
     first.process.send_signal(signal.SIGCONT)
     stream.wait_for_digest(replayed(stream, shop), "after one was frozen for longer than its session")
+
+
+def test_a_broker_that_is_killed_and_comes_back_costs_an_intake_nothing(
+    second_kafka: KafkaCluster, tmp_path: Path, stream_name: str
+) -> None:
+    shop = MadeShop(second_kafka.bootstrap, stream_name, seed=11)
+    with stream_of(tmp_path, stream_name, second_kafka.bootstrap, shop) as stream:
+        for command in ("worker", "merger", "intake"):
+            stream.start(command)
+        shop.sell(400)
+        shop.flush()
+        stream.processes[2].wait_for("took over partition", 2)
+        second_kafka.kill(1)
+        second_kafka.restart(1)
+        shop.sell(200)
+        shop.let_pass(31)
+        stream.wait_for_digest(replayed(stream, shop), "after the broker was killed")
+        stream.check_running()
 
 
 def test_an_intake_says_what_is_missing_before_it_begins(stream: Stream, shop: MadeShop) -> None:
