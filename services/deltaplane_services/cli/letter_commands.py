@@ -61,8 +61,8 @@ def letters_replay(stream: SiteOptions, reason: _Reason = None, since: _Since = 
     echo(f"{done.sent:,} records sent again")
     if done.not_whole:
         echo(
-            f"{done.not_whole:,} letters hold no whole record (a row of a batch, or too large): send these from their"
-            " source",
+            f"{done.not_whole:,} letters hold no whole record (a row of a batch, or too large), or one of a topic that"
+            " only services write: send rows again from their source",
             typer.colors.YELLOW,
             err=True,
         )

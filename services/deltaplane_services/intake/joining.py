@@ -292,7 +292,7 @@ class IntakeProcessor:
         for row in forgotten:
             self._count(row, -1)
             self.counts["labels forgotten" if row.is_label else "events forgotten"] += 1
-        self._rows.put(silent)
+        self._rows.silence(silent)
         self._rows.delete([row.id for row in forgotten])
         return silent
 

@@ -145,6 +145,14 @@ class WaitingRows:
         with _faults(self._path):
             self._file.executemany(_PUT, map(_values, rows))
 
+    def silence(self, rows: Iterable[WaitingRow]) -> None:
+        """Write of rows that are there only whether silence is their label, and when to look at them again."""
+        self._begin()
+        with _faults(self._path):
+            self._file.executemany(
+                "UPDATE rows SET silent = ?, wake = ? WHERE id = ?", [(one.silent, one.wake, one.id) for one in rows]
+            )
+
     def delete(self, ids: Sequence[str]) -> None:
         """Forget some rows."""
         self._begin()

@@ -189,7 +189,7 @@ ROLES: Mapping[str, Role] = {
         ),
     ),
     "inspector": Role(
-        "reads dead letters, which repeat the beginnings of samples and queries",
+        "reads dead letters (deltaplane dead-letters), which repeat samples, queries and records of your own topics",
         (*_topics("site", READ, DEAD_LETTERS), *_topics("central", READ, DEAD_LETTERS)),
     ),
     "trimmer": Role(

@@ -18,6 +18,7 @@ from deltaplane_services.definition_file.kafka_properties import ClusterName
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, whole_name_publisher
 from deltaplane_services.kafka.topic_plans import topic_name
+from deltaplane_services.kafka.unpacking import NOT_READ, STAND_IN
 from deltaplane_services.processors.messages import DEAD_LETTERS, Outgoing
 from deltaplane_services.processors.topics import TOPICS
 
@@ -38,7 +39,9 @@ class KeptLetter:
         """Whether the record that it stands for can be sent again as it was."""
         letter = self.letter
         whole = letter.value is not None and len(letter.value) == letter.size and letter.row is None
-        return whole and not letter.rest and len(letter.key or b"") < limits.DEAD_LETTER_BYTES
+        # Of a batch that no client reads, a letter has words of ours.
+        words = letter.value in (STAND_IN, NOT_READ)
+        return whole and not words and not letter.rest and len(letter.key or b"") < limits.DEAD_LETTER_BYTES
 
     def as_json(self) -> dict[str, Any]:
         """The letter as values that JSON has; bytes as text, with escapes for what is none."""
@@ -63,7 +66,7 @@ class KeptLetter:
 
 @dataclass(frozen=True)
 class Replayed:
-    """How many records were sent again, and how many letters hold no whole record."""
+    """How many records were sent again, and how many letters hold no whole record, or none that may be sent again."""
 
     sent: int
     not_whole: int
@@ -107,11 +110,10 @@ def replay_letters(settings: ServiceSettings, letters: Iterable[KeptLetter]) -> 
     sent = not_whole = 0
     publishers: dict[ClusterName, Any] = {}
     for one in letters:
-        if not one.is_whole:
+        letter, topic = one.letter, _topic_of(settings, one.letter)
+        if not one.is_whole or topic is None:
             not_whole += 1
             continue
-        letter = one.letter
-        topic = topic_name(settings.definition, letter.topic) if letter.topic in TOPICS else letter.topic
         out = publishers.setdefault(one.cluster, None) or whole_name_publisher(settings, one.cluster)
         publishers[one.cluster] = out
         out.publish([Outgoing(topic, letter.partition, letter.key, letter.value)])
@@ -119,6 +121,17 @@ def replay_letters(settings: ServiceSettings, letters: Iterable[KeptLetter]) -> 
     for out in publishers.values():
         out.flush()
     return Replayed(sent, not_whole)
+
+
+def _topic_of(settings: ServiceSettings, letter: DeadLetter) -> str | None:
+    """The whole name of the topic that a record goes back to; None if it is none that is written from outside.
+
+    Whoever may write dead letters must not have records written to any topic by whoever sends them again.
+    """
+    if letter.topic in TOPICS:
+        return topic_name(settings.definition, letter.topic) if TOPICS[letter.topic].from_outside else None
+    users = () if settings.intake is None else settings.intake.topics
+    return letter.topic if letter.topic in users else None
 
 
 def _text(data: bytes | None) -> str | None:
