@@ -225,10 +225,10 @@ class IntakeProcessor:
         times = {place: dict(zip(*map(np.ndarray.tolist, of), strict=True)) for place, of in self._times.items()}
         for at in np.flatnonzero(read.homes == self.partition).tolist():
             item = read.items[at]
-            start, stop = bounds.get(item.quantize, (0, 0))
+            start, stop = bounds.get(item.place, (0, 0))
             if start <= item.offset < stop:
                 items.append(item)
-                versions.append(Version(times[item.quantize][item.offset], item.quantize[1], item.offset))
+                versions.append(Version(times[item.place][item.offset], item.quantize[1], item.offset))
         return items, versions
 
     def _refused(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> list[Outgoing]:
