@@ -354,7 +354,7 @@ def _asked(model: Model, query: Record) -> None:
     metrics = MergerMetrics(STREAM)
     metrics.model(model)
     generate_latest(metrics.registry)
-    model_line(model)
+    model_line(model, STREAM)
     json.dumps(model_as_json(model, STREAM))
 
 

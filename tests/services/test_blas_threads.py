@@ -24,7 +24,8 @@ from deltaplane_services.cli import application, shared_options
 from deltaplane_services.client import LiveModel
 from deltaplane_services.definition_file.settings import resolve_knob
 from deltaplane_services.produce.feed_options import ReplayOptions
-from deltaplane_services.replay.run import ReplayResult, Snapshot, embedded, replay
+from deltaplane_services.replay.result import ReplayResult, Snapshot
+from deltaplane_services.replay.run import embedded, replay
 
 FOUND = 3
 """Threads that the caller of these tests has given BLAS: a number that nothing here would choose."""

@@ -18,7 +18,8 @@ from deltaplane_services.definition_file.definition_tables import load_tables
 from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
-from deltaplane_services.replay.run import ReplayResult, replay
+from deltaplane_services.replay.result import ReplayResult
+from deltaplane_services.replay.run import replay
 from deltaplane_services.system.interrupts import STOP_SIGNALS, Interrupts
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

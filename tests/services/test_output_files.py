@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import subprocess
@@ -105,7 +106,7 @@ def test_a_replay_asks_for_its_outputs_before_it_begins(tmp_path: Path, option: 
     assert f"{option[2:]}: '{tmp_path}/no/x' cannot be written" in ended.stderr
 
 
-@pytest.mark.parametrize("option", ["--json", "--retired-ids", "--write-definition"])
+@pytest.mark.parametrize("option", ["--json", "--report", "--retired-ids", "--write-definition"])
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, option: str) -> None:
     rows, target = tmp_path / "rows.csv", tmp_path / "target"
     rows.write_text(ROWS)
@@ -117,6 +118,30 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path, option
     assert f"{option[2:]}: '{target}' cannot be written" in ended.stderr
     assert target.read_text() == "old and good"
     assert names_in(tmp_path) == ["rows.csv", "target"]
+
+
+def test_pictures_are_all_there_or_none_is_and_their_directory_neither(tmp_path: Path) -> None:
+    rows, plots = tmp_path / "rows.csv", tmp_path / "deep" / "plots"
+    rows.write_text(ROWS)
+    # Some pictures are smaller than this, and some are larger.
+    ended = command("replay", rows, *LEAST, "--plots", plots, within="ulimit -f 40; {}")
+    assert (ended.returncode, "Traceback" in ended.stderr) == (2, False), ended.stderr
+    assert "plots: " in ended.stderr
+    assert "cannot be written" in ended.stderr
+    assert names_in(tmp_path) == ["rows.csv"]
+    (tmp_path / "bad.csv").write_text("a,b,label\n1,2,x\n")
+    for file in ("bad.csv", "there is none.csv"):
+        assert command("replay", tmp_path / file, *LEAST, "--plots", plots).returncode == 2
+        assert names_in(tmp_path) == ["bad.csv", "rows.csv"]
+
+
+def test_files_are_whole_though_nobody_reads_what_is_printed(tmp_path: Path) -> None:
+    rows, summary, page = tmp_path / "rows.csv", tmp_path / "s.json", tmp_path / "page.html"
+    rows.write_text(ROWS)
+    ended = command("replay", rows, *LEAST, "--json", summary, "--report", page, within="{} | head -c 0")
+    assert "Traceback" not in ended.stderr
+    assert json.loads(summary.read_text("utf-8"))["rows"] == 400
+    assert page.read_text("utf-8").rstrip().endswith("</html>")
 
 
 def test_standard_output_that_is_full_or_closed_is_no_traceback(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ def test_a_model_is_shown_with_the_names_that_strangers_gave(capsys: pytest.Capt
     shown_with_sources = model(3, definition, positions=(position,))
     print_model(shown, definition, None)
     print_model(shown, definition, np.ones(2))
-    echo(model_line(shown))
+    echo(model_line(shown, definition))
     _show(shown_with_sources)
     echo(json_text(model_as_json(shown, definition)).replace("\n", ""))
     require_harmless(capsys.readouterr().out)

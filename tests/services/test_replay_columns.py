@@ -22,7 +22,8 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import ReaderOptions, open_rows
 from deltaplane_services.readers.bounds import MATRIX_BYTES
-from deltaplane_services.replay.run import ReplayResult, embedded
+from deltaplane_services.replay.result import ReplayResult
+from deltaplane_services.replay.run import embedded
 from deltaplane_services.replay.run import replay as run_replay
 
 Row = dict[str, Any]

@@ -16,7 +16,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane_services.cli.application import app
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
-from deltaplane_services.replay.labels_seen import LabelsSeen, rarest_label
+from deltaplane_services.replay.labels_seen import LabelsSeen
 
 
 def rows_of(rare: float, others: tuple[str, ...] = ("ok",), rows: int = 2000) -> list[dict[str, Any]]:
@@ -72,7 +72,7 @@ def test_what_differs_from_a_declared_label_is_held_against_that_one_though_it_h
 def test_a_flood_of_labels_is_not_counted_without_end() -> None:
     seen = LabelsSeen()
     for at in range(50):
-        seen.add(f"{at}-{one}" for one in range(200))
+        seen.add([f"{at}-{one}" for one in range(200)])
     assert limits.CLASSES < len(seen.rows) <= limits.CLASSES + 200
 
 
@@ -107,8 +107,9 @@ def test_the_summary_and_the_page_say_when_the_positive_class_was_chosen() -> No
     chosen, named = deltaplane.replay(table, label="y"), deltaplane.replay(table, label="y", positive="fraud")
     assert (chosen.summary["positive"], chosen.summary["positive_chosen"]) == ("fraud", True)
     assert (named.summary["positive"], named.summary["positive_chosen"]) == ("fraud", False)
-    told = "fraud, the rarer one, was chosen"
-    assert told in run_page(run_of(chosen.summary, "s"))
+    told = "the positive class is 'fraud', of which the first rows have fewest; --positive names another"
+    assert chosen.summary["notes"] == [told]
+    assert run_page(run_of(chosen.summary, "s")).count(told) == 1
     assert told not in run_page(run_of(named.summary, "s"))
     before = {
         name: value for name, value in named.summary.items() if name not in ("notes", "positive_chosen", "warnings")
@@ -139,7 +140,19 @@ def test_nothing_is_thinned_out_where_the_first_rows_do_not_show_which_class_is_
         DefinitionError, match=r"all of the first 10,000 rows have the label 'ok'; name it with --positive"
     ):
         deltaplane.replay(table, label="y", imbalance="0:20")
-    assert rarest_label(["b", "a", "c", "c", "c"], "imbalance") == "a"
+    seen = LabelsSeen()
+    seen.add(["b", "a", "c", "c", "c"])
+    assert seen.rarest() == "a"
+
+
+def test_the_positive_class_is_the_rarest_of_the_first_rows_and_not_the_last_label_or_the_rarest_in_the_end() -> None:
+    table = rows_of(0.1, ("ok",), rows=limits.GRID_FIT_ROWS) + rows_of(0.9, ("ok",), rows=2 * limits.GRID_FIT_ROWS)
+    chosen = deltaplane.replay(table, label="y", window="2000", C="1")
+    assert (chosen.summary["positive"], chosen.summary["positive_chosen"]) == ("fraud", True)
+    assert chosen.summary["labels"]["fraud"] > chosen.summary["labels"]["ok"]
+    frauds = [cell for cell in chosen.summary["confusion"] if cell["truth"] == "fraud"]
+    hits = sum(cell["count"] for cell in frauds if cell["predicted"] == "fraud")
+    assert chosen.summary["sensitivity"] == hits / sum(cell["count"] for cell in frauds)
 
 
 @pytest.mark.parametrize("objective", ["f1", "kappa", "cost:FN=50,FP=1"])
@@ -151,7 +164,8 @@ def test_what_is_asked_for_of_one_class_is_asked_for_of_the_rarest_of_the_first_
     named = deltaplane.replay(table, label="y", objective=objective, positive="fraud")
     assert chosen.definition == named.definition
     assert chosen.summary["digest"] == named.summary["digest"]
-    assert any("objective: the positive class is 'fraud'" in one for one in chosen.summary["notes"])
+    assert any("the positive class is 'fraud', against all others" in one for one in chosen.summary["notes"])
+    assert (chosen.summary["positive_chosen"], named.summary["positive_chosen"]) == (True, False)
     assert not named.summary["notes"]
 
 

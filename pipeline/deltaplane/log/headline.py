@@ -22,8 +22,9 @@ from deltaplane.log.confusion import (
     sensitivity,
 )
 from deltaplane.solve.objectives import Objective
+from deltaplane.solve.solver import Plane
 
-__all__ = ["headline", "headline_name"]
+__all__ = ["headline", "headline_name", "positive_of"]
 
 _NAMES = {
     "gmean": "G-mean",
@@ -48,6 +49,17 @@ _OF_ONE_CLASS: Mapping[str, Callable[[Binary], float]] = {
     "recall": sensitivity,
     "precision": sensitivity,
 }
+
+
+def positive_of(declared: str | None, plane: Plane | None, scores: Confusion) -> str | None:
+    """The class that figures of one class are of: the declared one, or of two the one with fewer rows in the truth.
+
+    None of more than two classes, and while there is no plane.
+    """
+    if declared is not None or plane is None or plane.positive is None:
+        return declared
+    rows = scores.truths()
+    return min(plane.classes, key=lambda label: (rows.get(label, 0), label != plane.positive))
 
 
 def headline_name(objective: Objective) -> str:

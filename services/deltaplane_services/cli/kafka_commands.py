@@ -322,7 +322,7 @@ def model_watch(
     settings = stream.settings()
     check(settings, "viewer")
     for model in follow_models(settings):
-        echo(model_line(model))
+        echo(model_line(model, settings.definition))
 
 
 @with_groups

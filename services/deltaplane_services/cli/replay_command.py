@@ -24,7 +24,7 @@ from deltaplane_services.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
-    from deltaplane_services.replay.run import ReplayResult
+    from deltaplane_services.replay.result import ReplayResult
     from deltaplane_services.replay.saved import SavedReplay
 
 __all__ = ["EXIT_CODES", "InputOptions", "KafkaOptions", "PlaneOptions", "RunOptions", "WindowOptions", "replay"]
@@ -278,13 +278,16 @@ def replay(
         pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, tables, threads))
     with console.progress() as show:
         result = run_replay(options, show, pipeline, saved)
-    console.summary(result)
-    if run.json_to is not None:
-        write_json(result, run.json_to)
+    # What is printed may meet a closed pipe, which must cost no file.
+    if run.json_to not in {None, "-"}:
+        write_json(result, str(run.json_to))
     if run.report is not None or run.plots is not None:
         draw(run_of(plain_summary(result), file), run.report, run.plots)
     if run.write_definition is not None:
         write_text(run.write_definition, definition_text(result), "write-definition")
+    console.summary(result)
+    if run.json_to == "-":
+        write_json(result, "-")
     if code := _exit_code(result):
         raise typer.Exit(code)
 

@@ -16,7 +16,7 @@ from deltaplane.exact.deviations import deviations, ranked, standardized
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log import confusion
 from deltaplane.log.exported_model import model_tables
-from deltaplane.log.headline import headline, headline_name
+from deltaplane.log.headline import headline, headline_name, positive_of
 from deltaplane.log.merger import of_modelled_classes
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
@@ -106,10 +106,10 @@ def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf)
         follower.close()
 
 
-def model_line(model: Model) -> str:
+def model_line(model: Model, definition: StreamDefinition) -> str:
     """One line about a model."""
-    plane = model.plane
-    figure = headline(model.objective, model.scores, None if plane is None else plane.positive)
+    positive = positive_of(definition.classes.positive, model.plane, model.scores)
+    figure = headline(model.objective, model.scores, positive)
     shown = "–" if math.isnan(figure) else f"{figure:.4f}"
     name = headline_name(model.objective)
     note = f"  not within bounds: {model.unmet}" if model.unmet else ""
@@ -122,7 +122,7 @@ def model_line(model: Model) -> str:
 
 def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
     """A model in plain values: all that it takes to predict with it elsewhere, and how it came about."""
-    plane = model.plane
+    plane, positive = model.plane, positive_of(definition.classes.positive, model.plane, model.scores)
     tables: dict[str, Any] = json_value(
         {
             **model_tables(model, definition),
@@ -136,8 +136,8 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
             "condition": None if plane is None else plane.condition,
             "plane_version": model.plane_version,
             "refusal": model.refusal,
-            "objective": objective_table(model.objective, model, None if plane is None else plane.positive),
-            "measures": confusion.summary(model.scores, None if plane is None else plane.positive).to_dict(),
+            "objective": objective_table(model.objective, model, positive),
+            "measures": confusion.summary(model.scores, positive).to_dict(),
             "outcomes": dict(model.totals),
         }
     )
@@ -152,7 +152,7 @@ def print_model(model: Model, definition: StreamDefinition, spread: Floats | Non
     """
     # The names of features and classes are text, and never read as markup.
     console = rich.console.Console(highlight=False, markup=False, emoji=False)
-    console.print(plain(f"{definition.name}, {model_line(model)}"))
+    console.print(plain(f"{definition.name}, {model_line(model, definition)}"))
     table = Table()
     if model.plane is not None:
         sides = model.plane.classes if model.plane.positive is None else (model.plane.positive,)

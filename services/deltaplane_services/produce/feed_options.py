@@ -126,19 +126,26 @@ class ReplayOptions:
             )
 
     @property
-    def chooses_rare(self) -> bool:
-        """Whether rows are to be thinned out, and nobody says which class is the rare one."""
-        return self.imbalance is not None and self.tables.get("classes", {}).get("positive") is None
+    def names_positive(self) -> bool:
+        """Whether somebody says which class is the positive one."""
+        return bool(self.tables.get("classes", {}).get("positive"))
 
     @property
-    def chooses_positive(self) -> bool:
+    def makes_two_classes(self) -> bool:
         """Whether something is asked for that is about one class or two, and nobody says which classes there are.
 
         A replay that goes on from another has the positive class of that one.
         """
-        classes = self.tables.get("classes", {})
         asked = self.tables.get("solver", {}).get("objective", "gmean") != "gmean"
-        return asked and not self.continues and not (classes.get("positive") or classes.get("names"))
+        named = self.names_positive or self.tables.get("classes", {}).get("names")
+        return asked and not self.continues and not named
+
+    @property
+    def needs_positive(self) -> str | None:
+        """The option that cannot do without a positive class while nobody names one; None if there is no such."""
+        if self.makes_two_classes:
+            return "objective"
+        return "imbalance" if self.imbalance is not None and not self.names_positive else None
 
     @property
     def input(self) -> Mapping[str, Any]:

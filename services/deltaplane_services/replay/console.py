@@ -17,8 +17,7 @@ from deltaplane.log import confusion
 from deltaplane.log.headline import headline, headline_name
 from deltaplane.solve.objectives import GMEAN
 from deltaplane_services.observe.blend_tables import blend_shares
-from deltaplane_services.replay.run import ReplayResult, Snapshot
-from deltaplane_services.replay.summary import positive_class
+from deltaplane_services.replay.result import ReplayResult, Snapshot
 from deltaplane_services.system.printable import echo, plain
 
 __all__ = [
@@ -61,7 +60,12 @@ class Console:
             TextColumn("imbalance {task.fields[ratio]}"),
             TimeElapsedColumn(),
         )
-        with Progress(*columns, console=self._console, transient=True, refresh_per_second=1 / REFRESH_SECONDS) as bar:
+        # Where nobody looks there is nothing to show, and a closed pipe must not end the run.
+        blind = not self._console.is_terminal
+        bar = Progress(
+            *columns, console=self._console, transient=True, refresh_per_second=1 / REFRESH_SECONDS, disable=blind
+        )
+        with bar:
             of = headline_name(GMEAN)
             task = bar.add_task("replay", total=None, rows="0", rate="–", measure=of, figure="–", recent="–", ratio="–")
             shown = 0.0
@@ -194,7 +198,7 @@ def as_written(value: float) -> str:
 
 def _quality(table: Table, result: ReplayResult) -> None:
     """The headline figure, and what it costs beside it."""
-    model, definition, positive = result.model, result.definition, positive_class(result)
+    model, definition, positive = result.model, result.definition, result.positive
     scores = confusion.summary(model.scores, positive)
     figure = number(headline(definition.objective, model.scores, positive))
     table.add_row(plain(headline_name(definition.objective)), Text(figure, "bold"))
@@ -203,8 +207,6 @@ def _quality(table: Table, result: ReplayResult) -> None:
     if definition.objective.kind != "gmean":
         table.add_row("G-mean", number(scores.gmean))
     if positive is not None:
-        if definition.classes.positive is None:
-            table.add_row("positive", plain(f"{positive}, the rarer class; --positive names another"))
         table.add_row(
             plain(f"sensitivity ({positive})"),
             f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",

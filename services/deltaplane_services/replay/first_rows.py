@@ -14,9 +14,9 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.definition_tables import lay_over
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import RowBlock
-from deltaplane_services.replay.labels_seen import rarest_label
+from deltaplane_services.replay.labels_seen import LabelsSeen
 
-__all__ = ["first_blocks", "marks", "rare", "rows_to_fit_on", "with_positive"]
+__all__ = ["first_blocks", "marks", "rows_to_fit_on", "with_positive"]
 
 
 def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
@@ -24,23 +24,20 @@ def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
     return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
 
 
-def rare(definition: StreamDefinition, options: ReplayOptions, first: list[RowBlock]) -> str | None:
-    """The class that is to be rare where rows are thinned out: the positive one, or the rarest of the first rows."""
-    if not options.chooses_rare:
-        return definition.classes.positive
-    return rarest_label(_first_labels(first), "imbalance")
+def with_positive(options: ReplayOptions, first: list[RowBlock]) -> tuple[ReplayOptions, str | None]:
+    """The options, and the rarest class of the first rows if some of them need a positive class and nobody names one.
 
-
-def with_positive(options: ReplayOptions, first: list[RowBlock]) -> ReplayOptions:
-    """The options, with the rarest class of the first rows as the positive one if none is named and one is needed."""
-    if not options.chooses_positive:
-        return options
-    positive = rarest_label(_first_labels(first), "objective")
-    return replace(options, tables=lay_over(dict(options.tables), "classes", positive=positive))
-
-
-def _first_labels(first: list[RowBlock]) -> list[str]:
-    return [label for block in first for label in block.labels][: limits.GRID_FIT_ROWS]
+    An objective has that class against all others; rows are thinned out by it, and all classes stay.
+    """
+    if options.needs_positive is None:
+        return options, None
+    labels = LabelsSeen()
+    for block in first:
+        labels.add(block.labels)
+    rare = labels.rarest(options.needs_positive)
+    if options.makes_two_classes:
+        options = replace(options, tables=lay_over(dict(options.tables), "classes", positive=rare))
+    return options, rare
 
 
 def marks(definition: StreamDefinition, rows: Floats | None) -> list[FillValue]:

@@ -20,7 +20,8 @@ from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.definition_tables import Tables, load_tables
 from deltaplane_services.replay.keywords import Keywords, check_keywords, replay_options, tables_of
-from deltaplane_services.replay.run import ReplayResult, embedded
+from deltaplane_services.replay.result import ReplayResult
+from deltaplane_services.replay.run import embedded
 from deltaplane_services.replay.run import replay as run_replay
 from deltaplane_services.replay.summary import definition_text, plain_summary
 from deltaplane_services.replay.tables_given import NAME, as_parquet

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
 
-__all__ = ["LabelsSeen", "rarest_label"]
+__all__ = ["LabelsSeen"]
 
 _SHOWN = 6
 
@@ -18,13 +18,32 @@ class LabelsSeen:
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
+        self._first: Counter[str] = Counter()
 
-    def add(self, labels: Iterable[str]) -> None:
+    def add(self, labels: Sequence[str]) -> None:
         """The labels of the rows that come next."""
         found = Counter(labels)
+        if (left := limits.GRID_FIT_ROWS - self._first.total()) > 0:
+            self._first.update(labels[:left])
         if len(self.rows) > limits.CLASSES:
             found = Counter({label: count for label, count in found.items() if label in self.rows})
         self.rows.update(found)
+
+    def rarest(self, asked_by: str | None = None) -> str | None:
+        """The label that fewest of the first rows have, of two that tie the first by name: what is taken as positive.
+
+        None where there is just one, or none. ``asked_by``: the option that needs it; then that is a
+        :class:`DefinitionError`.
+        """
+        first = self._first
+        if len(first) > 1:
+            return min(first, key=lambda label: (first[label], label))
+        if asked_by is None:
+            return None
+        raise DefinitionError(
+            f"{asked_by}: which class is the rare one cannot be told, since all of the first {first.total():,} rows"
+            f" have the label {next(iter(first), '')!r}; name it with --positive"
+        )
 
     def notes(self, declared: Collection[str]) -> list[str]:
         """What somebody should look at: labels that differ from a declared or a more frequent one in case or blanks."""
@@ -48,19 +67,3 @@ class LabelsSeen:
                     " they are one"
                 )
         return notes
-
-
-def rarest_label(labels: Iterable[str], asked_by: str) -> str:
-    """The label that fewest of the first rows have, of two that tie the first by name: what is taken as positive.
-
-    ``asked_by``: the option that needs a positive class, for the error.
-
-    Raises :class:`DefinitionError` where there is just one, or none.
-    """
-    rows = Counter(labels)
-    if len(rows) < 2:
-        raise DefinitionError(
-            f"{asked_by}: which class is the rare one cannot be told, since all of the first {rows.total():,} rows have"
-            f" the label {next(iter(rows), '')!r}; name it with --positive"
-        )
-    return min(rows, key=lambda label: (rows[label], label))

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import IO
@@ -19,12 +19,10 @@ import numpy as np
 
 from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
-from deltaplane.columns.inference import Decision
-from deltaplane.errors import DeltaplaneError
 from deltaplane.exact.ordinary import FillValue
-from deltaplane.log.confusion import Confusion
+from deltaplane.log.headline import positive_of
 from deltaplane.log.model import Model
-from deltaplane.log.prequential import Point, PrequentialSeries
+from deltaplane.log.prequential import PrequentialSeries
 from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
@@ -39,70 +37,21 @@ from deltaplane_services.produce.feed_options import (
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
-from deltaplane_services.replay.first_rows import first_blocks, marks, rare, rows_to_fit_on, with_positive
+from deltaplane_services.replay.first_rows import first_blocks, marks, rows_to_fit_on, with_positive
 from deltaplane_services.replay.label_order import LabelOrder
 from deltaplane_services.replay.labels_seen import LabelsSeen
-from deltaplane_services.replay.oracle import Oracle, Verification
+from deltaplane_services.replay.oracle import Oracle
 from deltaplane_services.replay.pipeline import EmbeddedPipeline, Pipeline
 from deltaplane_services.replay.prediction_file import PredictionFile
 from deltaplane_services.replay.predictions import Predictions
+from deltaplane_services.replay.result import ReplayError, ReplayResult, Snapshot
 from deltaplane_services.replay.saved import SavedReplay, save
 from deltaplane_services.replay.scored_batches import scored_batches
 from deltaplane_services.replay.verdict import Verdict, verdict_of
 from deltaplane_services.system.interrupts import Interrupts
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
 
-__all__ = ["OpenPipeline", "Progress", "ReplayError", "ReplayResult", "Snapshot", "embedded", "replay"]
-
-
-class ReplayError(DeltaplaneError):
-    """The file was read to its end and holds nothing that a classifier can be made of."""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """How far a replay is. ``fraction`` of the file read is None where its size is not known."""
-
-    rows: int
-    refused: int
-    seconds: float
-    fraction: float | None
-    recent: Confusion
-    model: Model | None
-
-
-@dataclass(frozen=True)
-class ReplayResult:
-    """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
-
-    ``ended_early`` is None, or why the file was not read to its end. ``notes``: what was found out about the file, or
-    taken for granted. ``marks``: values of the first rows, where a grid was fitted on them, that are likely to mean
-    that there is none. ``first_event_time_milliseconds``: the earliest of the rows fed, None where they have none.
-    """
-
-    source: str
-    definition: StreamDefinition
-    options: ReplayOptions
-    model: Model
-    rows: int
-    seconds: float
-    points: list[Point]
-    refusals: Refusals
-    thinned: int
-    rounding_error: Floats | None
-    marks: list[FillValue]
-    verification: Verification | None
-    ended_early: str | None
-    verdict: Verdict
-    notes: tuple[str, ...] = ()
-    """What was recognised in the file and not told, and what somebody should look at."""
-    labels: Mapping[str, int] = field(default_factory=dict)
-    """Rows that were read of each label, as the file has it, refused and thinned ones too; the most frequent first."""
-    decisions: tuple[Decision, ...] = ()
-    """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
-    predictions: Predictions | None = None
-    """What was predicted of each row before it was learned, if that was to be kept."""
-    first_event_time_milliseconds: int | None = None
+__all__ = ["OpenPipeline", "Progress", "embedded", "replay"]
 
 
 Progress = Callable[[Callable[[], Snapshot]], None]
@@ -159,9 +108,8 @@ def replay(
         if options.shuffle is not None:
             blocks = shuffled(blocks, options.shuffle)
         fits = needs_first_rows(options)
-        chooses = options.chooses_positive
-        first = list(first_blocks(blocks)) if fits or chooses or options.chooses_rare else []
-        options = with_positive(options, first)
+        first = list(first_blocks(blocks)) if fits or options.needs_positive else []
+        options, rare = with_positive(options, first)
         rows = rows_to_fit_on(first) if fits else None
         definition = complete_definition(options, reader.feature_names, rows)
         blocks = chain(first, blocks)
@@ -175,10 +123,10 @@ def replay(
         with interrupts.held():
             pipeline = open_pipeline(definition)
             stack.callback(pipeline.close)
-        feed = Feed(definition, options, rare(definition, options, first))
+        feed = Feed(definition, options, rare or definition.classes.positive)
         run = _Run(options, reader, on_progress, feed, pipeline, note)
         run.file = _prediction_file(options, definition, stack)
-        run.chose_positive = chooses
+        run.chosen = rare
         if saved is not None:
             run.go_on_from(saved)
         run.marks = choice.marks or marks(definition, rows)
@@ -225,7 +173,7 @@ class _Run:
         self.definition = feed.definition
         self.ended_early: str | None = None
         self.marks: list[FillValue] = []
-        self.chose_positive = False
+        self.chosen: str | None = None
         self.file: PredictionFile | None = None
         self._reader = reader
         self._on_progress = on_progress
@@ -308,6 +256,7 @@ class _Run:
         model = self._pipeline.model
         self._check_declared(model)
         assert model is not None, "a stream with two live classes has a model"
+        positive, chosen = self._positive(model)
         return ReplayResult(
             source=self.options.source,
             definition=self.definition,
@@ -323,31 +272,40 @@ class _Run:
             marks=self.marks,
             verification=None if self._oracle is None else self._oracle.verify(model),
             ended_early=self.ended_early,
-            verdict=self._verdict(model),
-            notes=self._notes(),
+            positive=positive,
+            positive_chosen=chosen,
+            verdict=self._verdict(model, positive),
+            notes=self._notes(positive, chosen=chosen),
             labels=dict(self._labels.rows.most_common()),
             predictions=self._predictions,
         )
 
-    def _notes(self) -> tuple[str, ...]:
+    def _positive(self, model: Model) -> tuple[str | None, bool]:
+        """The class whose recall is the sensitivity, and whether it was chosen here: of two, the rarer first rows.
+
+        None of more than two classes, as long as nobody names one.
+        """
+        named, plane = self.definition.classes.positive, model.plane
+        rarer = positive_of(named, plane, model.scores)
+        if named is not None or plane is None or rarer is None:
+            return named, named is not None and named == self.chosen
+        rare = self._labels.rarest() if self.chosen is None and not self.options.continues else self.chosen
+        # The first rows may be of one class, or of some that have been forgotten since.
+        return (rare if rare in plane.classes else rarer), True
+
+    def _notes(self, positive: str | None, *, chosen: bool) -> tuple[str, ...]:
         classes = self.definition.classes
         declared = classes.names or ((classes.positive,) if classes.positive is not None else ())
         notes = [*self._reader.notes, *self._labels.notes(declared)]
-        if self.chose_positive:
-            notes.append(
-                f"objective: the positive class is {classes.positive!r}, of which the first rows have fewest, against"
-                " all others; --positive names another"
-            )
-        if self.options.chooses_rare:
-            notes.append(
-                f"imbalance: the positive class is {self._feed.rare!r}, of which the first rows have fewest; --positive"
-                " names another"
-            )
+        rare = positive if chosen else self.chosen
+        if rare is not None:
+            against = " against all others," if classes.positive is not None else ""
+            fewest = f"the positive class is {rare!r},{against} of which the first rows have fewest"
+            notes.append(f"{fewest}; --positive names another")
         return tuple(notes)
 
-    def _verdict(self, model: Model) -> Verdict:
+    def _verdict(self, model: Model, positive: str | None) -> Verdict:
         letters = self._refusals.total - self._refusals.counts["unreadable"]
-        positive = self.definition.classes.positive or (None if model.plane is None else model.plane.positive)
         return verdict_of(model, self._feed.rows, letters, self._order, self.options, positive)
 
     def _round(self, records: list[Outgoing], published: Published) -> None:

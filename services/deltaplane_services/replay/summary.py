@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.produce.refused_rows import Refusals
-from deltaplane_services.replay.run import ReplayResult
+from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.system.output_files import write_text
 from deltaplane_services.system.printable import json_text, json_value
 
-__all__ = ["LABELS_TOLD", "SPANS_LATELY", "as_json", "definition_text", "plain_summary", "positive_class", "write_json"]
+__all__ = ["LABELS_TOLD", "SPANS_LATELY", "as_json", "definition_text", "plain_summary", "write_json"]
 
 LABELS_TOLD = 1000
 """Labels that are counted in JSON, the most frequent; a flood of them is no message."""
@@ -34,7 +33,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
     """Everything about a replay in plain values; what is undefined is null."""
     model, definition = result.model, result.definition
     verification = result.verification
-    positive = positive_class(result)
+    positive = result.positive
     return {
         "source": result.source,
         "stream": definition.name,
@@ -47,7 +46,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
         "positive": positive,
-        "positive_chosen": positive is not None and definition.classes.positive is None,
+        "positive_chosen": result.positive_chosen,
         "labels": dict(list(result.labels.items())[:LABELS_TOLD]),
         "window": [str(window) for window in definition.nested_windows.windows],
         "window_rows": sum(model.counts.values()),
@@ -119,17 +118,6 @@ def _rejections(refusals: Refusals) -> dict[str, Any]:
             {"line": item.line_number or None, "kind": item.kind, "reason": item.reason} for item in refusals.listed
         ],
     }
-
-
-def positive_class(result: ReplayResult) -> str | None:
-    """The class whose recall is sensitivity: the definition's, or of two the one with fewer rows; None of more."""
-    plane = result.model.plane
-    if result.definition.classes.positive is not None or plane is None or plane.positive is None:
-        return result.definition.classes.positive
-    rows = Counter(dict.fromkeys(plane.classes, 0))
-    for (truth, _), count in result.model.scores.counts.items():
-        rows[truth] += count
-    return min(plane.classes, key=lambda label: (rows[label], label != plane.positive))
 
 
 def _model(result: ReplayResult) -> dict[str, Any]:

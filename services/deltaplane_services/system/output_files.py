@@ -70,11 +70,17 @@ class OutputFile:
         assert self._opened is not None, "it is open from the beginning"
         return self._opened
 
-    def keep(self) -> None:
-        """Write all of the file to the disk, and give it its name."""
+    def write(self, content: bytes) -> None:
+        """Write to the disk, so that there is room for it."""
+        self.file.write(content)
         self.file.flush()
         if self._partial is not None:
             os.fsync(self.file.fileno())
+
+    def keep(self) -> None:
+        """Write all of the file to the disk, and give it its name."""
+        self.write(b"")
+        if self._partial is not None:
             self._partial.replace(self._path)
             self._partial = None
         self.file.close()
@@ -126,7 +132,7 @@ def check_output(path: Path | None, what: str) -> None:
 def write_text(path: Path, text: str, what: str, mode: int | None = None) -> None:
     """Write a text as a file, whole or not at all. Raises :class:`OutputRefused`."""
     with OutputFile(path, what, mode) as output:
-        output.file.write(text.encode())
+        output.write(text.encode())
         output.keep()
 
 

@@ -29,7 +29,7 @@ from deltaplane.log.confusion import (
     specificity,
 )
 from deltaplane.log.delta import still_waiting
-from deltaplane.log.headline import headline
+from deltaplane.log.headline import headline, positive_of
 from deltaplane.log.model import Model
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
@@ -42,7 +42,7 @@ from deltaplane_services.observe.metrics.metric_names import Metric
 from deltaplane_services.observe.metrics.quality_metrics import RecentScores
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 
-__all__ = ["OF_ONE_CLASS", "StreamView", "Totals", "positive_class"]
+__all__ = ["OF_ONE_CLASS", "StreamView", "Totals"]
 
 Totals = dict[tuple[Metric, Labels], int]
 
@@ -124,7 +124,7 @@ class StreamView:
             cell = (classes.name(truth), classes.name(guess))
             cells[cell] = cells.get(cell, 0) + count
         yield family(metric_names.CONFUSION, stream, ((cell, float(count)) for cell, count in cells.items()))
-        positive = positive_class(self._definition, seen.model.plane)
+        positive = positive_of(self._definition.classes.positive, seen.model.plane, seen.scores["all"])
         of_all: dict[Metric, list[tuple[Labels, float]]] = {}
         for span, scores in seen.scores.items():
             quality = gmean(scores) if positive is None else binary_gmean(Binary.of(scores, positive))
@@ -183,11 +183,6 @@ class StreamView:
             for feature, weight in zip(features, row, strict=False)
         ]
         yield family(metric_names.WEIGHT, stream, weights)
-
-
-def positive_class(definition: StreamDefinition, plane: Plane | None) -> str | None:
-    """The class whose recall is the sensitivity: the definition's, or that of the one plane of two classes."""
-    return definition.classes.positive or (None if plane is None else plane.positive)
 
 
 def _sizes(model: Model) -> dict[str, int]:

@@ -160,9 +160,6 @@ def _notices(run: Run) -> Iterable[Element]:
         yield element("p", element("strong", "Warning: "), text, class_="card notice")
     for text in run.notes:
         yield element("p", element("strong", "Note: "), text, class_="card")
-    if run.positive_chosen:
-        why = f"{run.positive}, the rarer one, was chosen; --positive names another"
-        yield element("p", element("strong", "Positive class: "), why, class_="card")
     if unmet:
         yield element("p", element("strong", "Not within bounds: "), str(unmet), class_="card notice")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -63,9 +63,9 @@ _SETTINGS: dict[str, object] = {
 
 
 def write_plots(charts: Sequence[Chart], of: str, directory: Path) -> list[Path]:
-    """Every picture of what is named ``of``, twice; the files. Raises :class:`OutputRefused`."""
+    """Every picture of what is named ``of``, twice, all of them or none; the files. Raises :class:`OutputRefused`."""
     (name,) = short_names([of], _LONGEST_NAME).values()
-    written = []
+    pictures = {}
     for chart in charts:
         with _drawing(chart.name):
             title = f"{chart.title}: {name}"
@@ -74,11 +74,14 @@ def write_plots(charts: Sequence[Chart], of: str, directory: Path) -> list[Path]
                 picture = io.BytesIO()
                 figure.savefig(picture, format=ending, facecolor="white", dpi=_DOTS[ending], metadata=metadata)
                 figure.set_layout_engine("none")  # What has been laid out once stays where it is.
-                written.append(directory / f"{chart.name}.{ending}")
-                with OutputFile(written[-1], "plots") as output:
-                    output.file.write(picture.getvalue())
-                    output.keep()
-    return written
+                pictures[directory / f"{chart.name}.{ending}"] = picture.getvalue()
+    with ExitStack() as stack:
+        outputs = [stack.enter_context(OutputFile(path, "plots")) for path in pictures]
+        for output, content in zip(outputs, pictures.values(), strict=True):
+            output.write(content)
+        for output in outputs:
+            output.keep()
+    return [*pictures]
 
 
 @contextmanager

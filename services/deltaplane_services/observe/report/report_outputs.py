@@ -15,7 +15,7 @@ __all__ = ["check_outputs", "draw", "write_comparison", "write_report"]
 def check_outputs(report: Path | None, plots: Path | None = None) -> None:
     """Raise :class:`ReportError` or :class:`OutputRefused` where something is missing that these need.
 
-    That is the extra, or a directory to write to; the one for pictures is made.
+    That is the extra, or a directory to write to; the one for pictures is made when there are pictures.
     """
     if report is None and plots is None:
         return
@@ -28,8 +28,9 @@ def check_outputs(report: Path | None, plots: Path | None = None) -> None:
     if plots is not None and plots.exists() and not plots.is_dir():
         raise ReportError(f"plots: expected a directory, or a name for one, got the file {str(plots)!r}")
     if plots is not None:
-        _make(plots)
-        check_output(plots / "picture.png", "plots")
+        # Nothing is made now, so that a run that fails leaves nothing behind.
+        there = next(place for place in (plots, *plots.absolute().parents) if place.exists())
+        check_output(there / "picture.png", "plots")
 
 
 def draw(run: Run, report: Path | None, plots: Path | None) -> None:
@@ -40,8 +41,13 @@ def draw(run: Run, report: Path | None, plots: Path | None) -> None:
         from deltaplane_services.observe.report.charts import charts_of
         from deltaplane_services.observe.report.plots import write_plots
 
-        _make(plots)
-        write_plots(charts_of(run), run.stream, plots)
+        made = _made(plots)
+        try:
+            write_plots(charts_of(run), run.stream, plots)
+        except BaseException:
+            for directory in made:
+                directory.rmdir()
+            raise
 
 
 def write_report(run: Run, to: Path) -> None:
@@ -62,8 +68,11 @@ def _write_page(page: str, to: Path) -> None:
     write_text(to, page, "report")
 
 
-def _make(directory: Path) -> None:
+def _made(directory: Path) -> list[Path]:
+    """The directories that had to be made for this one to be there, the innermost first."""
+    absent = [place for place in (directory, *directory.parents) if not place.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise ReportError(f"plots: the directory {str(directory)!r} cannot be made: {fault.strerror}") from None
+    return absent
