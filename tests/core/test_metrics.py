@@ -196,6 +196,7 @@ def test_a_summary_holds_every_measure_and_writes_undefined_as_null() -> None:
         "relative_sensitivity": 0.75 / 0.875,
         "kappa": pytest.approx(4 / 7),
         "matthews": pytest.approx(1 / math.sqrt(3)),
+        "false_alarms_per_1000_rows": 100.0,
         "gmean": math.sqrt(0.75 * 0.875),
         "imbalance_ratio": 4.0,
     }

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from deltaplane_services.observe.report.compare import MOST_RUNS, best, comparison, read_runs
+from deltaplane_services.observe.report.compare import MOST_RUNS, best, check_same_rows, comparison, read_runs, remarks
 from deltaplane_services.observe.report.comparison_page import comparison_page
-from deltaplane_services.observe.report.record import ReportError, read_run, run_of
+from deltaplane_services.observe.report.record import ReportError, Run, read_run, run_of
 from services.report_summaries import HOSTILE, vanishing
 
 Change = Callable[[dict[str, Any]], object]
@@ -105,6 +105,47 @@ def test_the_best_of_a_measure_is_marked_and_what_is_undefined_is_a_dash(tmp_pat
     assert ("accuracy", "b") not in marked, "there is no second to be better than"
     assert ("sensitivity", "a") in marked, "of equals, both are best"
     assert ("sensitivity", "b") in marked
+
+
+def test_runs_over_different_rows_are_refused_and_have_no_best_if_they_are_shown_all_the_same(tmp_path: Path) -> None:
+    other = write(tmp_path / "b.json", data="9 rows, CRC-32 of their labels 1", gmean=0.9)
+    runs = read_runs([write(tmp_path / "a.json", data="8 rows, CRC-32 of their labels 2"), other])
+    with pytest.raises(ReportError, match=r"different rows.*a: 8 rows.*; b: 9 rows.*--different-rows"):
+        check_same_rows(runs)
+    assert best(runs) == set()
+    assert "different rows" in remarks(runs)[0]
+    assert "different rows" in comparison_page(runs)
+    before = read_runs([write(tmp_path / "c.json", rows=7, gmean=0.9), write(tmp_path / "d.json")])
+    with pytest.raises(ReportError, match=r"9 rows of stream\.csv"):
+        check_same_rows(before)
+    same = read_runs([write(tmp_path / "e.json"), write(tmp_path / "f.json")])
+    check_same_rows(same)
+    assert "taken on trust" in remarks(same)[0]
+
+
+def test_what_makes_runs_no_better_or_worse_is_said(tmp_path: Path) -> None:
+    def pair(**other: Any) -> dict[str, Run]:
+        same: dict[str, Any] = {"data": "x", "intervals": {"gmean": [0.7, 0.9]}}
+        return read_runs([write(tmp_path / "a.json", **same), write(tmp_path / "b.json", **same | other)])
+
+    assert {run for _, run in best(pair(positive="no", gmean=0.9))} == {"a", "b"}
+    assert {measure for measure, _ in best(pair(positive="no", gmean=0.9))} == {"G-mean", "accuracy"}
+    assert "positive class differs (a: yes, b: no)" in remarks(pair(positive="no"))[0]
+    assert best(pair(scored=2000)) == set()
+    assert "scored 2,000 to 3,000 rows, which is too many" in remarks(pair(scored=2000))[0]
+    assert "scored 2,990 to 3,000 rows, a few" in remarks(pair(scored=2990))[0]
+    assert "interval and that of a overlap" in remarks(pair(gmean=0.85))[0]
+    assert remarks(pair(gmean=0.95, intervals={"gmean": [0.91, 0.97]})) == []
+
+
+def test_settings_that_differ_are_shown_and_others_are_not(tmp_path: Path) -> None:
+    settings = {"chunk": 100, "seed": 0, "definition": {"solver": {"kind": "wlpsvm", "C": 1.0}}}
+    other = {"chunk": 20, "seed": 0, "definition": {"solver": {"kind": "wlpsvm"}}}
+    runs = read_runs([write(tmp_path / "a.json", settings=settings), write(tmp_path / "b.json", settings=other)])
+    rows = {row[0]: row[1:] for row in comparison(runs).body}
+    assert rows["chunk"] == ("100", "20")
+    assert rows["solver.C"] == ("1", "–")
+    assert not {"seed", "solver.kind"} & rows.keys()
 
 
 def test_the_page_of_several_runs_has_a_curve_for_each_and_the_value_of_each_at_every_row(tmp_path: Path) -> None:

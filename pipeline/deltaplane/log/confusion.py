@@ -260,6 +260,7 @@ class Measures:
     relative_sensitivity: float
     kappa: float
     matthews: float
+    false_alarms_per_1000_rows: float
     gmean: float
     imbalance_ratio: float
 
@@ -286,6 +287,7 @@ def summary(confusion: Confusion, positive: str | None = None) -> Measures:
         relative_sensitivity=relative_sensitivity(binary),
         kappa=kappa(sides),
         matthews=matthews(sides),
+        false_alarms_per_1000_rows=NAN if positive is None else 1000.0 * _ratio(binary.false_positives, confusion.rows),
         gmean=gmean(confusion) if positive is None else binary_gmean(binary),
         imbalance_ratio=imbalance_ratio(confusion.truths()),
     )

@@ -21,10 +21,11 @@ from deltaplane.log.confusion import (
     one_against_rest,
     sensitivity,
 )
+from deltaplane.log.intervals import measure_intervals
 from deltaplane.solve.objectives import Objective
 from deltaplane.solve.solver import Plane
 
-__all__ = ["headline", "headline_name", "positive_of"]
+__all__ = ["METRICS", "cautions", "headline", "headline_name", "positive_of"]
 
 _NAMES = {
     "gmean": "G-mean",
@@ -49,6 +50,67 @@ _OF_ONE_CLASS: Mapping[str, Callable[[Binary], float]] = {
     "recall": sensitivity,
     "precision": sensitivity,
 }
+
+
+METRICS = {
+    "gmean": ("gmean", "G-mean"),
+    "precision": ("precision", "precision"),
+    "recall": ("sensitivity", "recall"),
+    "f1": ("f_measure", "F-measure"),
+    "kappa": ("kappa", "Cohen's kappa"),
+    "mcc": ("matthews", "Matthews correlation"),
+    "accuracy": ("accuracy", "accuracy"),
+    "false_alarms": ("false_alarms_per_1000_rows", "false alarms per 1,000 rows"),
+    "roc_auc": ("roc_auc", "ROC-AUC"),
+    "pr_auc": ("pr_auc", "PR-AUC"),
+}
+"""What can be asked to be the figure that is read first, the name of its measure, and what it is called."""
+
+
+def cautions(scores: Confusion, positive: str | None, baselines: Mapping[str, Confusion]) -> list[str]:
+    """What whoever reads the G-mean alone would miss, in words; nothing where there is no such thing.
+
+    That is what it costs where most alarms are false, and which of the ``baselines`` of the same rows are better than
+    the upper end of its interval.
+    """
+    words = _alarm_words(scores, positive)
+    quality, (_, high) = _gmean_of(scores, positive), measure_intervals(scores, positive)["gmean"]
+    better = {name: value for name, one in baselines.items() if (value := _gmean_of(one, positive)) > high}
+    return words + [
+        f"without a model that goes on learning, {name} has a G-mean of {value:.4f} on the same rows, better than the"
+        f" {quality:.4f} of the model"
+        for name, value in better.items()
+    ]
+
+
+def _gmean_of(scores: Confusion, positive: str | None) -> float:
+    return gmean(scores) if positive is None else binary_gmean(Binary.of(scores, positive))
+
+
+def _alarm_words(scores: Confusion, positive: str | None) -> list[str]:
+    """What a good G-mean costs, where most alarms are false and it does not show that."""
+    if positive is None:
+        return []
+    binary = Binary.of(scores, positive)
+    found, alarms = binary.true_positives, binary.false_positives
+    quality, right = binary_gmean(binary), f_measure(binary)
+    if not found or alarms <= found or not quality - right >= _HIDDEN:
+        return []
+    share = found / (found + alarms)
+    words = (
+        f"of 100 rows that are predicted {positive!r} only {_of_100(share)} are: {alarms / found:,.1f} false alarms for"
+        f" each true one. The G-mean of {quality:.2f} does not show that, since the other rows are so many; precision"
+        f" {share:.2f}, F-measure {right:.2f}"
+    )
+    return [words]
+
+
+_HIDDEN = 0.2
+"""How far the G-mean is above the F-measure where it hides something."""
+
+
+def _of_100(share: float) -> str:
+    return f"{100 * share:.0f}" if share >= 0.01 else f"{100 * share:.1g}"
 
 
 def positive_of(declared: str | None, plane: Plane | None, scores: Confusion) -> str | None:

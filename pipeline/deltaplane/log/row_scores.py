@@ -97,7 +97,7 @@ class RowScores:
             chosen = plane.choose(values)
             counts[self._labels[first.labels[0]], plane.classes[chosen[0]]] += 1
             if self._note is not None:
-                self._note(ScoredRows(places[:1], plane.classes, chosen, values))
+                self._note(ScoredRows(places[:1], plane.classes, chosen, values, features[:1], plane.positive))
         self._learn(first, *self._window.moved_on(first))
         return 1
 
@@ -134,7 +134,7 @@ class RowScores:
             counts[truth, rest] += int(np.count_nonzero(right)) - claimed
         if self._note is not None:
             values = decisions[:, None]
-            self._note(ScoredRows(places, plane.classes, plane.choose(values), values))
+            self._note(ScoredRows(places, plane.classes, plane.choose(values), values, features, plane.positive))
         before, good = self._statistics, np.flatnonzero(~refused)
         self._learn(coming, going, window)
         if self.plane is plane and len(good):

@@ -26,14 +26,18 @@ __all__ = ["NoteScored", "Quality", "ScoredRows", "score"]
 class ScoredRows:
     """What was predicted of n rows before they were learned.
 
-    ``rows`` int64[n] are their places in the record that they came in; ``chosen`` int64[n] index ``classes``;
-    ``values`` float64[n, p] are the decision values of p planes.
+    ``rows`` int64[n] are their places in the record that they came in; ``chosen`` int64[n] index ``classes``, of which
+    one plane of two has the ``positive`` one above zero, and several planes none;
+    ``values`` float64[n, p] are the decision values of p planes, of the ``inputs`` float64[n, d] of each row: raw
+    values of its features, or mapped ones.
     """
 
     rows: Int64s
     classes: tuple[str, ...]
     chosen: Int64s
     values: Floats
+    inputs: Floats
+    positive: str | None
 
 
 NoteScored: TypeAlias = Callable[[ScoredRows], None]
@@ -75,7 +79,7 @@ def score(
         if model.calibration is not None:
             tallies = tallies + tally_plane(plane, values, truths, place)
         if note is not None:
-            note(ScoredRows(samples.rows[piece][kept[piece]], plane.classes, chosen, values))
+            note(ScoredRows(samples.rows[piece][kept[piece]], plane.classes, chosen, values, rows, plane.positive))
         tried = None if model.blend is None else model.blend.try_out(rows, codes, samples.labels)
         prequential_counts = tried if prequential_counts is None or tried is None else prequential_counts + tried
     return Quality(scores, prequential_counts, tallies)

@@ -15,8 +15,11 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(help="Write an HTML page with the curves of all runs that opens offline.")
     ] = None,
+    different_rows: Annotated[
+        bool, typer.Option("--different-rows", help="Show runs over different rows, too, without stars.")
+    ] = False,
 ) -> None:
-    """Show the measures of several replays side by side; the best of each is bold and has a star.
+    """Show the measures of several replays side by side, and what differs between them; the best is bold with a star.
 
     deltaplane compare a.json b.json --report comparison.html
     """
@@ -24,12 +27,14 @@ def compare(
     from rich.table import Table
     from rich.text import Text
 
-    from deltaplane_services.observe.report.compare import best, comparison, read_runs
+    from deltaplane_services.observe.report.compare import best, check_same_rows, comparison, read_runs, remarks
     from deltaplane_services.observe.report.report_outputs import check_outputs, write_comparison
     from deltaplane_services.system.printable import plain
 
     check_outputs(report)
     runs = read_runs(files)
+    if not different_rows:
+        check_same_rows(runs)
     content, winners = comparison(runs), best(runs)
     table = Table()
     # What stood in a file is shown as text and never read as markup.
@@ -43,6 +48,9 @@ def compare(
             for run, value in zip(runs, cells, strict=True)
         ]
         table.add_row(Text(plain(name)), *shown)
-    Console(highlight=False, emoji=False).print(table)
     if report is not None:
         write_comparison(runs, report)
+    console = Console(highlight=False, emoji=False)
+    console.print(table)
+    for remark in remarks(runs):
+        console.print(Text(plain(remark), "yellow"))

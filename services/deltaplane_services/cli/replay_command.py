@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from deltaplane_services.replay.result import ReplayResult
     from deltaplane_services.replay.saved import SavedReplay
 
-__all__ = ["EXIT_CODES", "InputOptions", "KafkaOptions", "PlaneOptions", "RunOptions", "WindowOptions", "replay"]
+__all__ = [
+    "EXIT_CODES",
+    "FigureOptions",
+    "InputOptions",
+    "KafkaOptions",
+    "PlaneOptions",
+    "RunOptions",
+    "WindowOptions",
+    "replay",
+]
 
 EXIT_CODES = """Exit codes:
 
@@ -190,6 +199,21 @@ class RunOptions:
 
 
 @dataclass(frozen=True)
+class FigureOptions:
+    """What the figures are of."""
+
+    panel: ClassVar[str] = "The figures"
+
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="The figure to be read first: gmean, precision, recall, f1, kappa, mcc, accuracy, false_alarms,"
+            " roc_auc or pr_auc. By default what planes are weighed for (--objective). All of them are in --json."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
 class KafkaOptions:
     """Where it runs on Kafka, if it does."""
 
@@ -219,6 +243,7 @@ def replay(
     stream: WindowOptions,
     plane: PlaneOptions,
     run: RunOptions,
+    figures: FigureOptions,
     on: KafkaOptions,
     definition: Annotated[
         Path | None, typer.Option(help="Stream definition (deltaplane.toml); the flags below override it.")
@@ -252,7 +277,7 @@ def replay(
     check_output(run.save, "save")
     saved = _resumed(run, definition, on.broker)
     tables = load_tables(definition) if saved is None else saved.tables
-    groups = (columns, times, form, stream, plane, run)
+    groups = (columns, times, form, stream, plane, run, figures)
     given = {_KEYWORDS.get(name, name): value for one in groups for name, value in asdict(one).items()}
     given["classes"] = None if columns.classes is None else ",".join(columns.classes)
     tables = tables_of(tables, given)

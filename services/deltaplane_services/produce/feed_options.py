@@ -11,6 +11,7 @@ from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
+from deltaplane.log.headline import METRICS
 from deltaplane.stream.column_tables import encoder_of
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, nested_windows_of
 from deltaplane.stream.definition import StreamDefinition
@@ -64,6 +65,7 @@ class ReplayOptions:
       filled in.
     - ``keep_predictions``: whether to keep the prediction of each row.
     - ``predictions``: a file to write them to as they are made.
+    - ``metric``: the figure that is to be read first, of :data:`METRICS`; by default what planes are weighed for.
 
     Raises :class:`DefinitionError` for options that are out of range, or do not go together.
     """
@@ -87,11 +89,7 @@ class ReplayOptions:
     content: BinaryIO | None = None
     keep_predictions: bool = False
     predictions: Path | None = None
-
-    @property
-    def scored_rows_wanted(self) -> bool:
-        """Whether anybody asks what was predicted of each row."""
-        return self.keep_predictions or self.predictions is not None
+    metric: str | None = None
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
@@ -100,6 +98,8 @@ class ReplayOptions:
             raise DefinitionError(f"retire-fraction: expected a number from 0 to 1, got {self.retire_fraction}")
         if self.rows_per_second is not None and not 1e-6 <= self.rows_per_second <= 1e9:
             raise DefinitionError(f"speed: expected 1e-6 to 1e9 rows per second, got {self.rows_per_second}")
+        if self.metric is not None and self.metric not in METRICS:
+            raise DefinitionError(f"metric: expected one of {', '.join(METRICS)}, got {self.metric!r}")
         if not 0 <= self.seed < 2**64:
             raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
         if self.save is not None or self.continues:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import rich.console
 import typer
@@ -14,9 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from deltaplane.log import confusion
-from deltaplane.log.headline import headline, headline_name
+from deltaplane.log.headline import METRICS, headline, headline_name
 from deltaplane.solve.objectives import GMEAN
 from deltaplane_services.observe.blend_tables import blend_shares
+from deltaplane_services.replay.figures import figures, said_of
 from deltaplane_services.replay.result import ReplayResult, Snapshot
 from deltaplane_services.system.printable import echo, plain
 
@@ -88,7 +90,7 @@ class Console:
         if result.decisions:
             self._console.print(_columns(result))
         self._console.print(_overview(result))
-        for warning in result.verdict.warnings:
+        for warning in (*result.verdict.warnings, *said_of(result)):
             self._console.print(Text(f"warning: {plain(warning)}", "bold yellow"))
         for note in result.notes:
             self._console.print(Text(f"note: {plain(note)}", "yellow"))
@@ -198,27 +200,52 @@ def as_written(value: float) -> str:
 
 def _quality(table: Table, result: ReplayResult) -> None:
     """The headline figure, and what it costs beside it."""
-    model, definition, positive = result.model, result.definition, result.positive
-    scores = confusion.summary(model.scores, positive)
-    figure = number(headline(definition.objective, model.scores, positive))
-    table.add_row(plain(headline_name(definition.objective)), Text(figure, "bold"))
+    model, positive = result.model, result.positive
+    found = figures(result)
+    first = found["headline"]
+    figure = number(first["value"])
+    table.add_row(plain(first["name"]), Text(figure, "bold") + _interval(found, _measure_of(first["metric"])))
     if model.unmet is not None:
         table.add_row("not within bounds", Text(plain(model.unmet), "bold yellow"))
-    if definition.objective.kind != "gmean":
-        table.add_row("G-mean", number(scores.gmean))
+    if first["metric"] != "gmean":
+        table.add_row("G-mean", Text(number(found["gmean"])) + _interval(found, "gmean"))
     if positive is not None:
         table.add_row(
             plain(f"sensitivity ({positive})"),
-            f"{number(scores.sensitivity)}   specificity {number(scores.specificity)}",
+            f"{number(found['sensitivity'])}   specificity {number(found['specificity'])}",
         )
-        table.add_row("precision", f"{number(scores.precision)}   kappa {number(scores.kappa)}")
+        table.add_row("precision", f"{number(found['precision'])}   kappa {number(found['kappa'])}")
+        table.add_row("false alarms", _alarms(found))
         table.add_row(
-            "F-measure", f"{number(scores.f_measure)}   relative sensitivity {number(scores.relative_sensitivity)}"
+            "F-measure", f"{number(found['f_measure'])}   relative sensitivity {number(found['relative_sensitivity'])}"
         )
+        if result.yardsticks is not None:
+            table.add_row("ROC-AUC", f"{number(found['roc_auc'])}   PR-AUC {number(found['pr_auc'])}")
     else:
-        recalls = ", ".join(f"{label} {number(recall)}" for label, recall in list(scores.recalls.items())[:12])
+        recalls = ", ".join(
+            f"{label} {number(recall)}" for label, recall in list(confusion.recalls(model.scores).items())[:12]
+        )
         table.add_row("recall by class", plain(recalls))
-    table.add_row("accuracy", number(scores.accuracy))
+    table.add_row("accuracy", number(found["accuracy"]))
+    if found["baselines"] is not None:
+        shown = (f"{name.replace('_', ' ')} {number(one['gmean'])}" for name, one in found["baselines"].items())
+        table.add_row("G-mean without", ", ".join(shown))
+
+
+def _measure_of(metric: str) -> str:
+    return METRICS[metric][0] if metric in METRICS else ""
+
+
+def _interval(found: Mapping[str, Any], measure: str) -> Text:
+    """The interval of a measure, where it has one."""
+    low, high = found["intervals"].get(measure, (math.nan, math.nan))
+    return Text(f"   {number(low)} to {number(high)} with 95 %" if math.isfinite(low) else "")
+
+
+def _alarms(found: Mapping[str, Any]) -> str:
+    a_day = found["false_alarms_per_day"]
+    told = f"{number(found['false_alarms_per_1000_rows'], 2)} per 1,000 rows"
+    return f"{told}, {number(a_day, 2)} per day" if math.isfinite(a_day) else told
 
 
 def _scored(result: ReplayResult) -> str:

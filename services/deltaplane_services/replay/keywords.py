@@ -80,6 +80,7 @@ class Keywords(TypedDict, total=False):
     seed: int | None
     shuffle: int | None
     verify: bool | None
+    metric: str | None
     blas_threads: int | None
 
 
@@ -167,6 +168,7 @@ def replay_options(
         category=names_of(say.get("category")),
         number=names_of(say.get("number")),
         fill_in=say.get("missing") == FILL_IN,
+        metric=say.get("metric"),
         blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
         **others,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 
@@ -19,15 +20,26 @@ class LabelsSeen:
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
         self._first: Counter[str] = Counter()
+        self._checksum = self._total = 0
 
     def add(self, labels: Sequence[str]) -> None:
         """The labels of the rows that come next."""
         found = Counter(labels)
+        self._checksum = zlib.crc32("".join(f"{label}\n" for label in labels).encode(errors="replace"), self._checksum)
+        self._total += len(labels)
         if (left := limits.GRID_FIT_ROWS - self._first.total()) > 0:
             self._first.update(labels[:left])
         if len(self.rows) > limits.CLASSES:
             found = Counter({label: count for label, count in found.items() if label in self.rows})
         self.rows.update(found)
+
+    @property
+    def data(self) -> str:
+        """What tells the rows of one file from those of another: how many labels, and their checksum in this order.
+
+        Features are no part of it, so that two choices of columns of a file are still the same rows.
+        """
+        return f"{self._total} rows, CRC-32 of their labels {self._checksum:08x}"
 
     def rarest(self, asked_by: str | None = None) -> str | None:
         """The label that fewest of the first rows have, of two that tie the first by name: what is taken as positive.

@@ -18,6 +18,7 @@ from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.replay.oracle import Verification
 from deltaplane_services.replay.predictions import Predictions
 from deltaplane_services.replay.verdict import Verdict
+from deltaplane_services.replay.yardsticks import Yardsticks
 
 __all__ = ["ReplayError", "ReplayResult", "Snapshot"]
 
@@ -68,6 +69,10 @@ class ReplayResult:
     """What was recognised in the file and not told, and what somebody should look at."""
     labels: Mapping[str, int] = field(default_factory=dict)
     """Rows that were read of each label, as the file has it, refused and thinned ones too; the most frequent first."""
+    data: str | None = None
+    """What tells the rows of this file, in their order, from others; None where some of them came in another run."""
+    yardsticks: Yardsticks | None = None
+    """Curves and baselines; None where the predictions of rows were made elsewhere."""
     decisions: tuple[Decision, ...] = ()
     """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
     predictions: Predictions | None = None

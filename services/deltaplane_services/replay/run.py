@@ -48,6 +48,7 @@ from deltaplane_services.replay.result import ReplayError, ReplayResult, Snapsho
 from deltaplane_services.replay.saved import SavedReplay, save
 from deltaplane_services.replay.scored_batches import scored_batches
 from deltaplane_services.replay.verdict import Verdict, verdict_of
+from deltaplane_services.replay.yardsticks import Yardsticks
 from deltaplane_services.system.interrupts import Interrupts
 from deltaplane_services.system.output_files import PRIVATE, OutputFile
 
@@ -71,12 +72,12 @@ def embedded(
             warn(slow)
         if by_row(definition, options):
             warn_later: Callable[[str], None] = (lambda _: None) if slow else warn
-            return ByRowPipeline(definition, options.seed, warn_later, keep_scored=options.scored_rows_wanted)
+            return ByRowPipeline(definition, options.seed, warn_later, keep_scored=True)
         return EmbeddedPipeline(
             definition,
             options.seed,
             keep_window=options.save is not None,
-            keep_scored=options.scored_rows_wanted,
+            keep_scored=True,
             broker=None if saved is None else saved.broker,
             now=0 if saved is None else saved.now,
         )
@@ -185,6 +186,7 @@ class _Run:
         self._predictions: Predictions | None = None
         if options.keep_predictions:
             self._predictions = Predictions(feed.definition, with_ids=bool(options.input.get("id")))
+        self._yardsticks = Yardsticks(feed.definition)
         self._refusals = Refusals()
         self._labels = LabelsSeen()
         self._order = LabelOrder(feed.definition.classes.positive)
@@ -277,7 +279,9 @@ class _Run:
             verdict=self._verdict(model, positive),
             notes=self._notes(positive, chosen=chosen),
             labels=dict(self._labels.rows.most_common()),
+            data=None if self.options.continues else self._labels.data,
             predictions=self._predictions,
+            yardsticks=self._yardsticks if self._yardsticks.baselines.frozen else None,
         )
 
     def _positive(self, model: Model) -> tuple[str | None, bool]:
@@ -310,24 +314,22 @@ class _Run:
 
     def _round(self, records: list[Outgoing], published: Published) -> None:
         # What comes now is scored by the model that there is before it comes.
-        model = self._pipeline.model if self.options.scored_rows_wanted else None
+        model = self._pipeline.model
         self._pipeline.publish(records, published.now)
         if self._retired_ids is not None:
             self._retired_ids.writelines(f"{_as_line(sample_id)}\n".encode() for sample_id in published.retired)
         if self._oracle is not None:
             self._oracle.note(published)
         self._pipeline.advance(published.now)
-        if self.options.scored_rows_wanted:
-            self._note_predictions(published, model)
-        if self._pipeline.model is not None:
-            self._series.add(self._feed.rows, self._pipeline.model, self._pipeline.deviations)
-        self._harvest(published)
-
-    def _note_predictions(self, published: Published, model: Model | None) -> None:
         scored = self._pipeline.scored()
         for sink in (self._predictions, self.file):
             if sink is not None:
                 sink.add(scored_batches(published.batches, scored, model, sink.names))
+        self._yardsticks.add(published.batches, scored)
+        if self._pipeline.model is not None:
+            self._yardsticks.learned(self._feed.rows, self._pipeline.model)
+            self._series.add(self._feed.rows, self._pipeline.model, self._pipeline.deviations)
+        self._harvest(published)
 
     def _harvest(self, published: Published) -> None:
         """Note what the stream refused."""

@@ -16,6 +16,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.produce.refused_rows import Refusals
+from deltaplane_services.replay.figures import figures, measures
 from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.system.output_files import write_text
 from deltaplane_services.system.printable import json_text, json_value
@@ -36,12 +37,13 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
     positive = result.positive
     return {
         "source": result.source,
+        "data": result.data,
         "stream": definition.name,
         "rows": result.rows,
         "first_event_time": result.first_event_time_milliseconds,
         "seconds": result.seconds,
         "rows_per_second": result.rows / result.seconds if result.seconds else None,
-        **_measures(model.scores, positive),
+        **figures(result),
         "objective": objective_table(definition.objective, model, positive),
         "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
@@ -158,21 +160,6 @@ def _plain(values: Floats | None) -> list[float] | None:
     return None if values is None else values.tolist()
 
 
-def _measures(scores: Confusion, positive: str | None) -> dict[str, float]:
-    measures = confusion.summary(scores, positive)
-    return {
-        "gmean": measures.gmean,
-        "sensitivity": measures.sensitivity,
-        "specificity": measures.specificity,
-        "f_measure": measures.f_measure,
-        "relative_sensitivity": measures.relative_sensitivity,
-        "precision": measures.precision,
-        "kappa": measures.kappa,
-        "matthews": measures.matthews,
-        "accuracy": measures.accuracy,
-    }
-
-
 def _confusion(scores: Confusion) -> list[dict[str, Any]]:
     return [
         {"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())
@@ -185,7 +172,7 @@ def _point(point: Point, positive: str | None, definition: StreamDefinition) -> 
         "rows_from": point.rows_from,
         "rows_to": point.rows_to,
         "watermark": point.watermark,
-        **_measures(point.scores, positive),
+        **measures(point.scores, positive),
         "recalls": dict(confusion.summary(point.scores, positive).recalls),
         "imbalance_ratio": confusion.imbalance_ratio(point.counts),
         "classes": dict(point.counts),
@@ -207,7 +194,12 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
     spans = max(1, len(points) // SPANS_LATELY)
     first = max(0, at + 1 - spans)
     scores = confusion.summary(sum((point.scores for point in points[first : at + 1]), Confusion()), positive)
-    return {"rows_from": points[first].rows_from, "gmean": scores.gmean, "recalls": dict(scores.recalls)}
+    names = ("gmean", "precision", "sensitivity", "kappa", "false_alarms_per_1000_rows")
+    return {
+        "rows_from": points[first].rows_from,
+        **{name: getattr(scores, name) for name in names},
+        "recalls": dict(scores.recalls),
+    }
 
 
 def plain_summary(result: ReplayResult) -> dict[str, Any]:

@@ -46,7 +46,7 @@ def charts_of(run: Run) -> list[Chart]:
     charts = []
     if run.spans:
         shown = run.main_classes(MOST_CLASSES)
-        charts += [_gmean(run), _recalls(run, shown), _imbalance(run), _counts(run, shown)]
+        charts += [_gmean(run), *_precision(run), _recalls(run, shown), _imbalance(run), _counts(run, shown)]
         if any(span.sigmas for span in run.spans):
             charts.append(_sigmas(run, shown))
         if any(span.blend for span in run.spans):
@@ -109,6 +109,23 @@ def _gmean(run: Run) -> Chart:
     )
     panels = [Panel(tuple(lines), "share", 230)]
     return _along(run, "gmean", "G-mean", note, panels, {"lately": lately, "this span": one})
+
+
+def _precision(run: Run) -> list[Chart]:
+    """What the G-mean costs: precision beside sensitivity, and false alarms; nothing without a positive class."""
+    names = {"precision": "precision", "sensitivity": "sensitivity", "false_alarms_per_1000_rows": "false alarms"}
+    values = {name: class_column([span.lately for span in run.spans], key) for key, name in names.items()}
+    if run.positive is None or not np.isfinite(values["precision"]).any():
+        return []
+    pens = inks(("precision", "sensitivity"))
+    lines = tuple(Line(name, values[name], pen, width=1.8) for name, pen in pens.items())
+    alarms = Line("", values["false alarms"], Ink("line4"), width=1.6, filled=True)
+    panels = [Panel(lines, "share", 170), Panel((alarms,), "count", 80, "false alarms per 1,000 rows")]
+    note = (
+        f"Lately. Precision: of the rows predicted {run.positive!r}, the share that is; sensitivity: of those that are,"
+        " the share predicted so. The line breaks where there are none."
+    )
+    return [_along(run, "precision", "Precision and false alarms", note, panels, values)]
 
 
 def _recalls(run: Run, shown: Sequence[str]) -> Chart:

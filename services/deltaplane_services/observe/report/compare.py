@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
-from deltaplane_services.observe.report.record import ReportError, Run, read_run
-from deltaplane_services.observe.report.value_tables import Table, cell
+from deltaplane_services.observe.report.baselines import ends
+from deltaplane_services.observe.report.record import LATER_MEASURES, ReportError, Run, read_run
+from deltaplane_services.observe.report.value_tables import Table, cell, settings_table
 
-__all__ = ["BEST_IS_LARGEST", "MOST_RUNS", "NAMES", "Runs", "best", "comparison", "read_runs"]
+__all__ = [
+    "BEST_IS_LARGEST",
+    "MOST_RUNS",
+    "NAMES",
+    "Runs",
+    "best",
+    "check_same_rows",
+    "comparison",
+    "read_runs",
+    "remarks",
+]
 
 MOST_RUNS = 12
 """Curves in one picture that can still be followed, and columns of a table that can still be read."""
@@ -17,15 +29,26 @@ MOST_RUNS = 12
 Runs = Mapping[str, Run]
 """The runs by the names that tell them apart."""
 
-BEST_IS_LARGEST = ("gmean", "sensitivity", "specificity", "f_measure", "accuracy")
 NAMES = {
     "gmean": "G-mean",
     "sensitivity": "sensitivity",
     "specificity": "specificity",
+    "precision": "precision",
     "f_measure": "F-measure",
+    "kappa": "Cohen's kappa",
+    "matthews": "Matthews correlation",
+    "roc_auc": "ROC-AUC",
+    "pr_auc": "PR-AUC",
+    "false_alarms_per_1000_rows": "false alarms per 1,000 rows",
     "relative_sensitivity": "relative sensitivity",
     "accuracy": "accuracy",
 }
+_OF_NO_CLASS = ("gmean", "accuracy")
+BEST_IS_LARGEST = tuple(key for key in NAMES if key not in ("relative_sensitivity", "false_alarms_per_1000_rows"))
+"""Of relative sensitivity none is best, and fewest false alarms has who finds nothing."""
+
+_NEARLY = 0.01
+"""Of the scored rows: where some runs score so many more of the same rows than others, none is called best."""
 
 
 def read_runs(paths: Sequence[Path]) -> dict[str, Run]:
@@ -48,6 +71,59 @@ def _names(paths: Sequence[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
+def check_same_rows(runs: Runs) -> None:
+    """Raise :class:`ReportError` for runs over different rows, of which none is better than another."""
+    if len(by_data := _by_data(runs)) > 1:
+        told = "; ".join(f"{', '.join(names)}: {data}" for data, names in by_data.items())
+        raise ReportError(
+            f"compare: the runs are over different rows, so that none is better than another ({told});"
+            " compare runs of one file, or add --different-rows to see them side by side all the same, without stars"
+        )
+
+
+def _by_data(runs: Runs) -> dict[str, list[str]]:
+    """Names of runs by what tells their rows apart. Runs of versions before are told apart by what they have."""
+    every = [run.data for run in runs.values()]
+    found: dict[str, list[str]] = {}
+    for name, run in runs.items():
+        data = run.data
+        if data is None or None in every:
+            rows = run.rows + run.rejected + run.thinned
+            data = f"{rows:,} rows of {Path(run.source).name}"
+        found.setdefault(data, []).append(name)
+    return found
+
+
+def remarks(runs: Runs) -> list[str]:
+    """What has to be known of runs before one is called better than another."""
+    found = []
+    if len(_by_data(runs)) > 1:
+        found.append("The runs are over different rows: no figure of one is better than that of another.")
+    elif any(run.data is None for run in runs.values()):
+        found.append("Some runs do not tell their rows apart from others: whether they are the same is taken on trust.")
+    if len({run.positive for run in runs.values()}) > 1:
+        told = ", ".join(f"{name}: {run.positive or 'none'}" for name, run in runs.items())
+        found.append(f"The positive class differs ({told}): of its figures none is called best.")
+    scored = [run.scored for run in runs.values()]
+    if len(set(scored)) > 1:
+        much = max(scored) - min(scored) > _NEARLY * max(scored)
+        then = "which is too many to call one best" if much else "a few more or less at the beginning"
+        found.append(f"The runs scored {min(scored):,} to {max(scored):,} rows, {then}.")
+    return found + _close(runs)
+
+
+def _close(runs: Runs) -> list[str]:
+    """Which runs are not sure to be worse than the best, by the intervals of their G-means."""
+    names = [name for measure, name in best(runs) if measure == NAMES["gmean"]]
+    if len(names) != 1 or not (ends := runs[names[0]].intervals.get("gmean")):
+        return []
+    near = [name for name, run in runs.items() if name != names[0] and run.intervals.get("gmean", (0, 0))[1] >= ends[0]]
+    if not near:
+        return []
+    words = f"The G-mean of {names[0]} is the largest, but its interval and that of {', '.join(near)} overlap"
+    return [f"{words}: the difference may be chance."]
+
+
 def comparison(runs: Runs) -> Table:
     """Measures down, runs across."""
     rows = [("source", *(run.source for run in runs.values()))]
@@ -56,7 +132,10 @@ def comparison(runs: Runs) -> Table:
     rows += [("plane", *(_plane(run) for run in runs.values()))]
     rows += [("rows scored", *(f"{run.scored:,}" for run in runs.values()))]
     for key, name in NAMES.items():
-        rows.append((name, *(cell(run.measures[key]) for run in runs.values())))
+        if key not in LATER_MEASURES or any(math.isfinite(run.measures[key]) for run in runs.values()):
+            rows.append((name, *(cell(run.measures[key]) for run in runs.values())))
+        if any(told := [ends(run, key) for run in runs.values()]):
+            rows.append((f"{name}, 95 %", *(text or "–" for text in told)))
     others: dict[str, Callable[[Run], str]] = {
         "imbalance ratio": lambda run: cell(run.imbalance_ratio, 2),
         "rows/s": lambda run: "–" if math.isnan(run.rows_per_second) else f"{run.rows_per_second:,.0f}",
@@ -66,7 +145,21 @@ def comparison(runs: Runs) -> Table:
         "digest": lambda run: f"{run.digest[:16]}…" if len(run.digest) > 16 else run.digest,
     }
     rows += [(name, *(show(run) for run in runs.values())) for name, show in others.items()]
-    return Table(("", *runs), tuple(rows))
+    return Table(("", *runs), tuple(rows + _differences(runs, {row[0] for row in rows})))
+
+
+def _differences(runs: Runs, shown: Collection[str]) -> list[tuple[str, ...]]:
+    """The settings in which the runs differ, a row each."""
+    settings = [{row[0]: row[1] for row in settings_table(run).body} for run in runs.values()]
+    names = dict.fromkeys(name for one in settings for name in one if name not in shown)
+    rows = [(name, *(one.get(name, "–") for one in settings)) for name in names if not _FOLLOWS.search(name)]
+    return [row for row in rows if len(set(row[1:])) > 1][:_MOST_DIFFERENCES]
+
+
+_FOLLOWS = re.compile("fingerprint|^model (version|condition)|^grid[.]|[.](centers|scales)$")
+"""Settings that follow from others and from the rows."""
+
+_MOST_DIFFERENCES = 40
 
 
 def _plane(run: Run) -> str:
@@ -77,9 +170,16 @@ def _plane(run: Run) -> str:
 
 
 def best(runs: Runs) -> set[tuple[str, str]]:
-    """(measure's name, run's name) of the largest of each measure of which larger is better; all of several equals."""
+    """(measure's name, run's name) of the largest of each measure of which larger is better; all of several equals.
+
+    None where the runs are of different rows, or scored others by far; of measures of one class none where it differs.
+    """
+    scored = [run.scored for run in runs.values()]
+    if len(_by_data(runs)) > 1 or max(scored) - min(scored) > _NEARLY * max(scored):
+        return set()
     winners = set()
-    for key in BEST_IS_LARGEST:
+    keys = BEST_IS_LARGEST if len({run.positive for run in runs.values()}) == 1 else _OF_NO_CLASS
+    for key in keys:
         values = {name: run.measures[key] for name, run in runs.items() if math.isfinite(run.measures[key])}
         if len(values) > 1:
             winners |= {(NAMES[key], name) for name, value in values.items() if value == max(values.values())}

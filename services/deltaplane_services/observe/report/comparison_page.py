@@ -9,7 +9,7 @@ import numpy as np
 
 from deltaplane.arrays import Floats
 from deltaplane_services.observe.report.charts import gmeans
-from deltaplane_services.observe.report.compare import Runs, best, comparison
+from deltaplane_services.observe.report.compare import Runs, best, comparison, remarks
 from deltaplane_services.observe.report.elements import document, element, table
 from deltaplane_services.observe.report.page import figure, figures, header
 from deltaplane_services.observe.report.pictures import Axis, Chart, Line, Panel, column
@@ -28,14 +28,15 @@ def comparison_page(runs: Runs) -> str:
             if (cells[0], name) in winners:
                 row[at].set("class", "best")
     title = f"{len(runs)} runs compared"
-    note = "Bold: the best of a measure. Sensitivity is the recall of each run's own positive class."
+    note = "Bold: the best of a measure. Below: the settings in which the runs differ."
     measures = element("section", element("h2", "Measures"), element("p", note, class_="note"), shown, class_="card")
+    said = [element("p", remark, class_="card notice") for remark in remarks(runs)]
     charts = _charts({name: run for name, run in runs.items() if run.spans})
     return document(
         f"{title} – Deltaplane",
         figures(charts),
         header("Deltaplane", title, " · ".join(runs)),
-        element("main", measures, [figure(chart) for chart in charts]),
+        element("main", said, measures, [figure(chart) for chart in charts]),
     )
 
 

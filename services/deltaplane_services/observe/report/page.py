@@ -7,13 +7,15 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from deltaplane_services.observe.report.baselines import baselines_table, top_table
 from deltaplane_services.observe.report.charts import MOST_CLASSES, charts_of
 from deltaplane_services.observe.report.elements import Element, document, element, table
-from deltaplane_services.observe.report.labels import short, time_text
+from deltaplane_services.observe.report.labels import time_text
 from deltaplane_services.observe.report.pictures import Chart, Line
 from deltaplane_services.observe.report.plotly_figures import figure_of, narrow_layout
 from deltaplane_services.observe.report.record import Run
-from deltaplane_services.observe.report.value_tables import cell, outcomes_table, rejections_table, settings_table
+from deltaplane_services.observe.report.tiles import tiles_of
+from deltaplane_services.observe.report.value_tables import outcomes_table, rejections_table, settings_table
 from deltaplane_services.observe.report.weights import Weights
 
 __all__ = ["figure", "figures", "header", "run_page"]
@@ -32,7 +34,9 @@ def run_page(run: Run) -> str:
             "main",
             _verdict(run),
             _notices(run),
-            _tiles(run),
+            tiles_of(run),
+            _against(run),
+            _top(run),
             along,
             _last_weights(run),
             _counts(run, others),
@@ -156,7 +160,7 @@ def _notices(run: Run) -> Iterable[Element]:
         yield element("p", element("strong", "Ended early: "), run.ended_early, class_="card notice")
     if refusal:
         yield element("p", element("strong", "The last good plane is shown: "), str(refusal), class_="card notice")
-    for text in run.warnings:
+    for text in (*run.warnings, *run.cautions):
         yield element("p", element("strong", "Warning: "), text, class_="card notice")
     for text in run.notes:
         yield element("p", element("strong", "Note: "), text, class_="card")
@@ -164,28 +168,42 @@ def _notices(run: Run) -> Iterable[Element]:
         yield element("p", element("strong", "Not within bounds: "), str(unmet), class_="card notice")
 
 
-def _tiles(run: Run) -> Element:
-    measures = run.measures
-    tiles = [("G-mean", cell(measures["gmean"]))]
-    if run.objective.get("asked", "gmean") != "gmean":
-        value = run.objective.get("value")
-        tiles.insert(0, (str(run.objective.get("measure")), cell(float("nan") if value is None else float(value))))
-    if run.positive is not None:
-        tiles += [(f"sensitivity ({run.positive})", cell(measures["sensitivity"]))]
-        tiles += [("specificity", cell(measures["specificity"])), ("F-measure", cell(measures["f_measure"]))]
-        tiles += [("relative sensitivity", cell(measures["relative_sensitivity"]))]
-    tiles += [("accuracy", cell(measures["accuracy"])), ("imbalance ratio", cell(run.imbalance_ratio, 2))]
-    tiles += [("rows scored", f"{run.scored:,}")]
-    rate = f"{short(run.rows_per_second)} rows/s" if math.isfinite(run.rows_per_second) else "–"
-    tiles += [("throughput", rate), ("time", f"{cell(run.seconds, 2)} s")]
-    tiles += [("retired", f"{run.outcomes.get('retirements retired', 0):,}"), ("refused", f"{run.rejected:,}")]
-    if run.thinned:
-        tiles.append(("thinned out", f"{run.thinned:,}"))
-    boxes = [
-        element("div", element("dt", name), element("dd", value), class_=None if at else "main")
-        for at, (name, value) in enumerate(tiles)
-    ]
-    return element("dl", boxes, class_="tiles")
+def _against(run: Run) -> Element | None:
+    """What the same rows score without a model that goes on learning, beside the model."""
+    if not run.baselines:
+        return None
+    note = (
+        "On the same rows: the most frequent class so far; the class of the row before; and the plane of the first"
+        f" {_frozen_rows(run)} rows, never learned on since. A model is worth what it is better by. Below its figures"
+        " stand the ends between which they lie with 95 %, from the rows of each class (Wilson) as if each were alone."
+    )
+    content = table(baselines_table(run), name="The model and what it is held against", low=True)
+    return element(
+        "section",
+        element("h2", "Held against"),
+        element("p", note, class_="note"),
+        content,
+        class_="card",
+        id="against",
+    )
+
+
+def _frozen_rows(run: Run) -> str:
+    at = run.baselines.get("frozen", {}).get("frozen_at", math.nan)
+    return f"{at:,.0f}" if math.isfinite(at) else "…"
+
+
+def _top(run: Run) -> Element | None:
+    if not run.top:
+        return None
+    note = (
+        f"Of the rows with the highest scores for {run.positive!r}: the share that is of it (precision), how many times"
+        " that is its share among all rows (lift), and how much of it is found so (recall)."
+    )
+    content = table(top_table(run), name="Rows with the highest scores", low=True)
+    return element(
+        "section", element("h2", "At the top"), element("p", note, class_="note"), content, class_="card", id="top"
+    )
 
 
 def _counts(run: Run, beside: list[Element]) -> Element:

@@ -20,9 +20,13 @@ from typing import Any, TypeVar
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.prequential import MOST_POINTS
 
-__all__ = ["MEASURES", "NAN", "Rejection", "ReportError", "Run", "Span", "read_run", "run_of"]
+__all__ = ["LATER_MEASURES", "MEASURES", "NAN", "Rejection", "ReportError", "Run", "Span", "read_run", "run_of"]
 
 MEASURES = ("gmean", "sensitivity", "specificity", "f_measure", "relative_sensitivity", "accuracy")
+LATER_MEASURES = (
+    *("precision", "kappa", "matthews", "false_alarms_per_1000_rows", "false_alarms_per_day", "roc_auc", "pr_auc"),
+)
+"""Measures that summaries of versions before do not have."""
 NAN = math.nan
 V = TypeVar("V")
 
@@ -55,6 +59,8 @@ class Span:
     weights: Mapping[str, tuple[float, ...]]
     blend: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     deviations: tuple[float, ...] | None = None
+    lately: Mapping[str, float] = field(default_factory=dict)
+    """Precision, sensitivity, kappa and false alarms per 1,000 rows, lately; none in summaries of versions before."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +74,11 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Run:
-    """One replay. ``measures`` are those of :data:`MEASURES`; ``objective``, ``model`` and ``settings`` are only shown.
+    """One replay. ``measures`` are those of :data:`MEASURES` and :data:`LATER_MEASURES`; ``intervals`` are their ends.
 
-    Summaries of versions before there were objectives have none.
+    ``baselines``: measures of what the same rows score otherwise. ``top``: figures of the rows with the highest scores.
+    ``headline``: the name and the value of the figure that is read first. ``objective``, ``model`` and ``settings`` are
+    only shown. Summaries of versions before have less.
     """
 
     source: str
@@ -102,6 +110,12 @@ class Run:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     positive_chosen: bool = False
+    cautions: tuple[str, ...] = ()
+    intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    top: tuple[Mapping[str, float], ...] = ()
+    headline: tuple[str, float] | None = None
+    data: str | None = None
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -161,7 +175,7 @@ def run_of(value: Any, name: str) -> Run:
         scored=top.whole("scored"),
         seconds=top.number("seconds"),
         rows_per_second=top.number("rows_per_second"),
-        measures={measure: top.number(measure) for measure in MEASURES},
+        measures={name: top.number(name) for name in MEASURES} | {name: top.later(name) for name in LATER_MEASURES},
         imbalance_ratio=top.number("imbalance_ratio"),
         counts=top.table("classes", _Fields.whole),
         positive=top.text_or_none("positive"),
@@ -188,7 +202,38 @@ def run_of(value: Any, name: str) -> Run:
         warnings=top.texts("warnings"),
         notes=top.texts("notes"),
         positive_chosen=bool(top.flag_or_none("positive_chosen")),
+        cautions=top.texts("cautions"),
+        intervals=_intervals(top),
+        baselines={
+            name: {measure: part.later(measure) for measure in (*MEASURES, *LATER_MEASURES, "frozen_at")}
+            for name, part in top.later_parts("baselines").items()
+        },
+        top=tuple({name: part.number(name) for name in _AT_THE_TOP} for part in top.parts("top"))
+        if "top" in top.value
+        else (),
+        headline=_headline(top),
+        data=top.text_or_none("data"),
     )
+
+
+_AT_THE_TOP = ("rows", "share", "precision", "lift", "recall")
+
+
+def _intervals(top: _Fields) -> dict[str, tuple[float, float]]:
+    found: dict[str, tuple[float, float]] = {}
+    for name in top.part("intervals").value if "intervals" in top.value else ():
+        ends = [NAN if end is None else end for end in top.part("intervals").items(name)]
+        if len(ends) != 2 or not all(isinstance(end, int | float) for end in ends):
+            raise top.wrong(f"intervals.{name}", "two numbers", ends)
+        found[name] = float(ends[0]), float(ends[1])
+    return found
+
+
+def _headline(top: _Fields) -> tuple[str, float] | None:
+    if top.value.get("headline") is None:
+        return None
+    part = top.part("headline")
+    return part.text("name"), part.number("value")
 
 
 def _rejection(item: _Fields) -> Rejection:
@@ -223,7 +268,11 @@ def _span(part: _Fields, number_of_features: int) -> Span:
         weights=_weights(part, number_of_features),
         blend={kind: part.part("blend").table(kind, _Fields.number) for kind in part.part("blend").value},
         deviations=_deviations(part, number_of_features),
+        lately={name: lately.later(name) for name in _LATELY},
     )
+
+
+_LATELY = ("precision", "sensitivity", "kappa", "false_alarms_per_1000_rows")
 
 
 def _time(milliseconds: int) -> int | None:
@@ -304,6 +353,14 @@ class _Fields:
         """A number, or NaN for null. What is not there is wrong."""
         value = self._get(key, "a number or null", lambda value: value is None or _is_number(value))
         return NAN if value is None else float(value)
+
+    def later(self, key: str) -> float:
+        """A number, or NaN for null and where versions of before have none."""
+        return self.number(key) if key in self.value else NAN
+
+    def later_parts(self, key: str) -> dict[str, _Fields]:
+        """An object of objects; an empty one where versions of before have none."""
+        return {name: self.part(key).part(name) for name in self.part(key).value} if key in self.value else {}
 
     def items(self, key: str) -> list[Any]:
         """A list."""

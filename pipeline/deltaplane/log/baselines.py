@@ -1,0 +1,73 @@
+"""What rows would score without a model worth the name, beside the model: the least that it has to be better than.
+
+- ``majority``: the most frequent class of all rows before.
+- ``last label``: the class of the row before; where labels come in spells it is hard to beat, and has learned nothing.
+- ``frozen``: the plane of the first rows, never learned on since; what it is worse by is what learning on is worth.
+
+All are tested on the rows that the model is tested on, and no others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from deltaplane.arrays import Int64s
+from deltaplane.log.confusion import Confusion
+from deltaplane.log.scoring import ScoredRows
+from deltaplane.solve.solver import Plane
+
+__all__ = ["FROZEN_ROWS", "Baselines"]
+
+FROZEN_ROWS = 1000
+"""The plane is frozen once so many rows have been learned, or the longest window is full, if that is shorter."""
+
+
+class Baselines:
+    """The scores of all baselines along a stream; changed by ``add`` and ``learned`` only.
+
+    ``window_rows``: the longest window of the stream, 0 for one that is not of so many rows.
+    """
+
+    def __init__(self, window_rows: int = 0) -> None:
+        self.majority, self.last_label, self.frozen = Confusion(), Confusion(), Confusion()
+        self.frozen_at: int | None = None
+        self._freeze_at = min(FROZEN_ROWS, window_rows or FROZEN_ROWS)
+        self._plane: Plane | None = None
+        self._labels: list[str] = []
+        self._seen: Counter[int] = Counter()
+        self._last: dict[int, int] = {}
+
+    def add(self, partition: int, labels: Sequence[str], codes: Int64s, scored: Sequence[ScoredRows]) -> None:
+        """The next rows of a partition: ``codes`` int64[n] of their classes in ``labels``, and which were scored."""
+        truth = self._coded(labels)[codes]
+        before = np.concatenate([[self._last.get(partition, -1)], truth[:-1]])
+        most = min(self._seen, key=lambda code: (-self._seen[code], self._labels[code]), default=-1)
+        for piece in scored:
+            own, last, guesses = truth[piece.rows], before[piece.rows], self._guesses(piece)
+            known = self._labels
+            if most >= 0:
+                self.majority += Confusion.of(own, np.full(len(own), most), known)
+            self.last_label += Confusion.of(own[last >= 0], last[last >= 0], known)
+            self.frozen += Confusion.of(own, guesses, known)
+        self._seen.update(dict(zip(*(part.tolist() for part in np.unique(truth, return_counts=True)), strict=True)))
+        if len(truth):
+            self._last[partition] = int(truth[-1])
+
+    def learned(self, rows: int, plane: Plane | None) -> None:
+        """Note that a model of the first ``rows`` has this plane."""
+        if self._plane is None and plane is not None and rows >= self._freeze_at:
+            self._plane, self.frozen_at = plane, rows
+
+    def _guesses(self, piece: ScoredRows) -> Int64s:
+        """int64[n]: what the frozen plane predicts; until there is one it is the plane of the time."""
+        if self._plane is None:
+            return self._coded(piece.classes)[piece.chosen]
+        plane = self._plane
+        return self._coded(plane.classes)[plane.choose(plane.decide(piece.inputs))]
+
+    def _coded(self, labels: Sequence[str]) -> Int64s:
+        self._labels += [label for label in labels if label not in self._labels]
+        return np.array([self._labels.index(label) for label in labels], dtype=np.int64)
