@@ -81,6 +81,7 @@ def test_features_that_begin_to_be_constant_or_cease_to_be_are_seen_and_absurd_v
     rows = np.zeros((6000, 2))
     rows[3000:, 0] = 1.0
     assert rows_of_drifts(rows) == [3300]
+    assert rows_of_drifts(np.full((30_000, 3), [0.1, 1e15 + 1, 1e-300])) == []
     rows = np.random.default_rng(11).normal(size=(6000, 2))
     rows[::7, 0], rows[::11, 1] = 1e300, np.inf
     assert rows_of_drifts(rows) == []

@@ -11,7 +11,8 @@ import pytest
 
 from deltaplane_services.observe.report.compare import MOST_RUNS, best, check_same_rows, comparison, read_runs, remarks
 from deltaplane_services.observe.report.comparison_page import comparison_page
-from deltaplane_services.observe.report.record import ReportError, Run, read_run, run_of
+from deltaplane_services.observe.report.json_fields import ReportError
+from deltaplane_services.observe.report.record import Run, read_run, run_of
 from services.report_summaries import HOSTILE, vanishing
 
 Change = Callable[[dict[str, Any]], object]

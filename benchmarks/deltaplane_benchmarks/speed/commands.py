@@ -33,6 +33,7 @@ __all__ = [
     "ROWS_OF_STATISTICS",
     "WEIGHTINGS",
     "Broker",
+    "drift_command",
     "latency_command",
     "register",
     "serve_command",
@@ -60,6 +61,20 @@ def register(app: typer.Typer) -> None:
     app.command("memory")(memory_command)
     app.command("threads")(threads_command)
     app.command("serve")(serve_command)
+    app.command("drift")(drift_command)
+
+
+@with_groups
+def drift_command(
+    outputs: Outputs,
+    rows: Annotated[int, typer.Option(min=1000, help="Rows of each kind in which nothing changes.")] = 400_000,
+    seed: Seed = 0,
+) -> None:
+    """How soon drift is found without labels, and how many false alarms there are where nothing changes."""
+    from deltaplane_benchmarks.drifts import figures
+
+    began = time.perf_counter()
+    _finish([figures(rows, seed)], began, outputs)
 
 
 @with_groups

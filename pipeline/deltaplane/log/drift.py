@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane.arrays import Flags, Floats
+from deltaplane.log.feature_sums import ROUNDING, without_rounding
 
 __all__ = ["ALARMS_PER_100_000_ROWS", "BLOCKS", "BLOCK_ROWS", "Drift", "DriftWatch"]
 
@@ -128,8 +129,10 @@ class DriftWatch:
                 before, now = values[..., :-newest], values[..., -newest:]
                 within = before.var(axis=-1) * before.shape[-1] + now.var(axis=-1) * newest
                 pooled = np.maximum(within / (values.shape[-1] - 2), floor)
-                apart = np.abs(now.mean(axis=-1) - before.mean(axis=-1))
-                found |= apart > self._limit * np.sqrt(pooled * (1.0 / before.shape[-1] + 1.0 / newest))
+                usual = before.mean(axis=-1)
+                apart = np.abs(now.mean(axis=-1) - usual)
+                least = self._limit * np.sqrt(pooled * (1.0 / before.shape[-1] + 1.0 / newest))
+                found |= apart > np.maximum(least, ROUNDING * np.abs(usual))
         return found
 
 
@@ -156,6 +159,8 @@ def _shifts(blocks: Floats, newest: int) -> tuple[Floats, Floats]:
     with np.errstate(all="ignore"):
         for part in (blocks[:-newest], blocks[-newest:]):
             mean = part[:, 0].mean(axis=0)
-            of.append((mean, np.sqrt(part[:, 1].mean(axis=0) + part[:, 0].var(axis=0))))
+            spread = np.sqrt(part[:, 1].mean(axis=0) + part[:, 0].var(axis=0))
+            of.append((mean, without_rounding(spread, mean)))
         (mean, deviation), (mean_now, deviation_now) = of
-        return (mean_now - mean) / deviation, deviation_now / deviation
+        apart = np.where(np.abs(mean_now - mean) <= ROUNDING * np.abs(mean), 0.0, mean_now - mean)
+        return np.where(apart == 0.0, 0.0, apart / deviation), deviation_now / deviation

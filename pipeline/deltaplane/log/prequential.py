@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from deltaplane.arrays import Floats
 from deltaplane.log.confusion import Confusion
+from deltaplane.log.feature_sums import ClassSums, joined
 from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Leaning
 from deltaplane.solve.solver import Plane
@@ -26,7 +27,8 @@ class Point:
 
     ``scores`` are of those samples alone; ``counts`` are live rows by class; ``version``, ``plane`` and ``leaning`` are
     the model's. ``deviations`` float64[d] are those of the features over the live rows, in raw units, and None where
-    they are not known. The model itself is not held: the statistics behind it are many times as large as all of this.
+    they are not known. ``sums`` are those of the features of the samples themselves by class, None where nobody has
+    summed them up. The model itself is not held: the statistics behind it are many times as large as all of this.
     """
 
     rows_from: int
@@ -38,10 +40,16 @@ class Point:
     plane: Plane | None
     leaning: Leaning | None
     deviations: Floats | None = None
+    sums: ClassSums | None = None
 
 
 def _unknown() -> Floats | None:
     """No deviations: whoever has the statistics behind a model gives a function that works them out."""
+    return None
+
+
+def _no_sums() -> ClassSums | None:
+    """No sums of features: whoever sees the samples gives a function that has those since it was last called."""
     return None
 
 
@@ -55,23 +63,36 @@ class PrequentialSeries:
         self._rows = 0
         self._scores = Confusion()
 
-    def add(self, rows: int, model: Model, deviations: Callable[[], Floats | None] = _unknown) -> None:
+    def add(
+        self,
+        rows: int,
+        model: Model,
+        deviations: Callable[[], Floats | None] = _unknown,
+        sums: Callable[[], ClassSums | None] = _no_sums,
+    ) -> None:
         """Note that ``rows`` samples have gone by, and the model that contains them.
 
-        ``deviations`` works out those of the live rows behind that model; it is called where a span ends.
+        ``deviations`` works out those of the live rows behind that model, ``sums`` has those of the features of the
+        samples since it was last called; both are called where a span ends.
         """
         if rows - self._rows < self._span:
             return
-        self._points.append(self._point(rows, model, deviations))
+        self._points.append(self._point(rows, model, deviations, sums))
         self._rows, self._scores = rows, model.scores
         if len(self._points) > self._most_points:
             self._halve()
 
-    def points(self, rows: int, model: Model | None, deviations: Callable[[], Floats | None] = _unknown) -> list[Point]:
+    def points(
+        self,
+        rows: int,
+        model: Model | None,
+        deviations: Callable[[], Floats | None] = _unknown,
+        sums: Callable[[], ClassSums | None] = _no_sums,
+    ) -> list[Point]:
         """Every point, with what is still open as the last one."""
         if model is None or rows == self._rows:
             return list(self._points)
-        return [*self._points, self._point(rows, model, deviations)]
+        return [*self._points, self._point(rows, model, deviations, sums)]
 
     @property
     def recent(self) -> Confusion:
@@ -81,7 +102,13 @@ class PrequentialSeries:
             scores = scores + point.scores
         return scores
 
-    def _point(self, rows: int, model: Model, deviations: Callable[[], Floats | None]) -> Point:
+    def _point(
+        self,
+        rows: int,
+        model: Model,
+        deviations: Callable[[], Floats | None],
+        sums: Callable[[], ClassSums | None],
+    ) -> Point:
         before = self._scores.counts
         scores = {cell: count - before.get(cell, 0) for cell, count in model.scores.counts.items()}
         since = Confusion({cell: count for cell, count in scores.items() if count})
@@ -95,11 +122,20 @@ class PrequentialSeries:
             plane=model.plane,
             leaning=model.leaning,
             deviations=deviations(),
+            sums=sums(),
         )
 
     def _halve(self) -> None:
         pairs = zip(self._points[::2], self._points[1::2], strict=False)
-        merged = [replace(b, rows_from=a.rows_from, scores=a.scores + b.scores) for a, b in pairs]
+        merged = [
+            replace(
+                b,
+                rows_from=a.rows_from,
+                scores=a.scores + b.scores,
+                sums=None if a.sums is None or b.sums is None else joined((a.sums, b.sums)),
+            )
+            for a, b in pairs
+        ]
         odd = self._points[-1:] if len(self._points) % 2 else []
         self._points = merged + odd
         self._span = max(2 * self._span, merged[0].rows_to - merged[0].rows_from)

@@ -219,7 +219,7 @@ def _quality(table: Table, result: ReplayResult) -> None:
         table.add_row(
             "F-measure", f"{number(found['f_measure'])}   relative sensitivity {number(found['relative_sensitivity'])}"
         )
-        if result.yardsticks is not None:
+        if result.yardsticks.knows_rows:
             table.add_row("ROC-AUC", f"{number(found['roc_auc'])}   PR-AUC {number(found['pr_auc'])}")
     else:
         recalls = ", ".join(

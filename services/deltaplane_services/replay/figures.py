@@ -80,7 +80,7 @@ def _alarms_per_day(result: ReplayResult) -> float:
 def _curves(result: ReplayResult) -> dict[str, Any]:
     names = ("roc_auc", "pr_auc")
     nothing: dict[str, Any] = {**dict.fromkeys(names, NAN), **{f"{name}_ends": None for name in names}, "top": []}
-    if result.yardsticks is None or result.positive is None:
+    if not result.yardsticks.knows_rows or result.positive is None:
         return nothing
     curve = result.yardsticks.scores.curve(result.positive)
     areas = dict(zip(names, (curve.roc_auc(), curve.average_precision()), strict=True))
@@ -117,7 +117,7 @@ def said_of(result: ReplayResult) -> list[str]:
 
 
 def _scores_of_baselines(result: ReplayResult) -> dict[str, Confusion]:
-    if result.yardsticks is None:
+    if not result.yardsticks.knows_rows:
         return {}
     against = result.yardsticks.baselines
     return {"majority": against.majority, "last_label": against.last_label, "frozen": against.frozen}
@@ -125,7 +125,7 @@ def _scores_of_baselines(result: ReplayResult) -> dict[str, Confusion]:
 
 def _baselines(result: ReplayResult) -> dict[str, Any] | None:
     """What the same rows score without a model that goes on learning; None where that is not known."""
-    if result.yardsticks is None:
+    if not result.yardsticks.knows_rows:
         return None
     tables: dict[str, Any] = {
         name: {"rows": one.rows, **measures(one, result.positive)} for name, one in _scores_of_baselines(result).items()

@@ -71,8 +71,8 @@ class ReplayResult:
     """Rows that were read of each label, as the file has it, refused and thinned ones too; the most frequent first."""
     data: str | None = None
     """What tells the rows of this file, in their order, from others; None where some of them came in another run."""
-    yardsticks: Yardsticks | None = None
-    """Curves and baselines; None where the predictions of rows were made elsewhere."""
+    yardsticks: Yardsticks = field(kw_only=True)
+    """Curves and baselines, empty where the predictions of rows were made elsewhere, and drift."""
     decisions: tuple[Decision, ...] = ()
     """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
     predictions: Predictions | None = None

@@ -266,7 +266,7 @@ class _Run:
             model=model,
             rows=self._feed.rows,
             seconds=seconds,
-            points=self._series.points(self._feed.rows, model, self._pipeline.deviations),
+            points=self._series.points(self._feed.rows, model, self._pipeline.deviations, self._yardsticks.take_sums),
             first_event_time_milliseconds=self._first_event_time,
             refusals=self._refusals,
             thinned=self._feed.thinned,
@@ -281,7 +281,7 @@ class _Run:
             labels=dict(self._labels.rows.most_common()),
             data=None if self.options.continues else self._labels.data,
             predictions=self._predictions,
-            yardsticks=self._yardsticks if self._yardsticks.baselines.frozen else None,
+            yardsticks=self._yardsticks,
         )
 
     def _positive(self, model: Model) -> tuple[str | None, bool]:
@@ -328,7 +328,9 @@ class _Run:
         self._yardsticks.add(published.batches, scored)
         if self._pipeline.model is not None:
             self._yardsticks.learned(self._feed.rows, self._pipeline.model)
-            self._series.add(self._feed.rows, self._pipeline.model, self._pipeline.deviations)
+            self._series.add(
+                self._feed.rows, self._pipeline.model, self._pipeline.deviations, self._yardsticks.take_sums
+            )
         self._harvest(published)
 
     def _harvest(self, published: Published) -> None:

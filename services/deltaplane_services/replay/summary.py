@@ -16,6 +16,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.produce.refused_rows import Refusals
+from deltaplane_services.replay.changes import changes, shift_of
 from deltaplane_services.replay.figures import figures, measures
 from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.system.output_files import write_text
@@ -44,6 +45,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "rows_per_second": result.rows / result.seconds if result.seconds else None,
         **figures(result),
+        **changes(result, _spans_lately(result.points)),
         "objective": objective_table(definition.objective, model, positive),
         "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
@@ -191,7 +193,7 @@ def _point(point: Point, positive: str | None, definition: StreamDefinition) -> 
 
 def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str, Any]:
     """Quality over the spans that end at a point and hold a fortieth of the stream: one span alone is noisy."""
-    spans = max(1, len(points) // SPANS_LATELY)
+    spans = _spans_lately(points)
     first = max(0, at + 1 - spans)
     scores = confusion.summary(sum((point.scores for point in points[first : at + 1]), Confusion()), positive)
     names = ("gmean", "precision", "sensitivity", "kappa", "false_alarms_per_1000_rows")
@@ -199,7 +201,12 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
         "rows_from": points[first].rows_from,
         **{name: getattr(scores, name) for name in names},
         "recalls": dict(scores.recalls),
+        "shift": shift_of(points, at, spans),
     }
+
+
+def _spans_lately(points: Sequence[Point]) -> int:
+    return max(1, len(points) // SPANS_LATELY)
 
 
 def plain_summary(result: ReplayResult) -> dict[str, Any]:

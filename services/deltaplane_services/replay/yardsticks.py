@@ -1,10 +1,15 @@
-"""What a replay gathers beside its confusion as rows go by: the scores behind curves, and baselines on those rows."""
+"""What a replay gathers beside its confusion as rows go by: the scores behind curves, baselines, and drift."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
+from deltaplane.arrays import Floats, Int64s
 from deltaplane.log.baselines import Baselines
+from deltaplane.log.drift import Drift, DriftWatch
+from deltaplane.log.feature_sums import MOST_CLASSES, OTHERS, ClassSums, FeatureSums, joined
 from deltaplane.log.model import Model
 from deltaplane.log.score_curve import ScoreTally
 from deltaplane.log.scoring import ScoredRows
@@ -15,13 +20,17 @@ __all__ = ["Yardsticks"]
 
 
 class Yardsticks:
-    """Collects, in bounded memory, what the confusion of a replay does not tell; changed by ``add`` and ``learned``."""
+    """Collects, in bounded memory, what the confusion of a replay does not tell; changed by its methods."""
 
     def __init__(self, definition: StreamDefinition) -> None:
         self._classes = definition.classes
         windows = definition.nested_windows.windows
         longest = windows[definition.nested_windows.longest]
         self.scores = ScoreTally()
+        self.drifts: list[Drift] = []
+        self._watch = DriftWatch(len(definition.features))
+        self._sums: dict[str, FeatureSums] = {}
+        self._apart: set[str] = set()
         self.baselines = Baselines(longest.length if longest.counted else 0)
 
     def add(self, batches: Sequence[PublishedBatch], scored: Sequence[tuple[int, ScoredRows]]) -> None:
@@ -29,11 +38,32 @@ class Yardsticks:
         for batch in batches:
             labels = [self._classes.class_of(label) or label for label in batch.samples.label_table]
             codes = batch.samples.label_codes.astype("int64")
+            self._look_at(batch.samples.features, labels, codes)
             pieces = [piece for partition, piece in scored if partition == batch.partition]
             self.baselines.add(batch.partition, labels, codes, pieces)
             for piece in pieces:
                 if piece.positive is not None:
                     self.scores.add(piece.positive, piece.values[:, 0], codes[piece.rows], dict(enumerate(labels)))
+
+    def _look_at(self, features: Floats, labels: Sequence[str], codes: Int64s) -> None:
+        """Note features float64[n, d]; for drift whatever their labels, in sums by these."""
+        self.drifts += self._watch.add(features)
+        for code in np.unique(codes).tolist():
+            label = labels[code]
+            if label not in self._apart and len(self._apart) < MOST_CLASSES:
+                self._apart.add(label)
+            found = {label if label in self._apart else OTHERS: FeatureSums.of(features[codes == code])}
+            self._sums = joined((self._sums, found))
+
+    def take_sums(self) -> ClassSums | None:
+        """Those of the features of all rows since the last call, by class; None where there were none."""
+        sums, self._sums = self._sums, {}
+        return sums or None
+
+    @property
+    def knows_rows(self) -> bool:
+        """Whether rows were predicted here, so that there are curves and baselines."""
+        return bool(self.baselines.frozen)
 
     def learned(self, rows: int, model: Model) -> None:
         """Note the model of the first ``rows``."""

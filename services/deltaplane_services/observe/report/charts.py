@@ -47,6 +47,7 @@ def charts_of(run: Run) -> list[Chart]:
     if run.spans:
         shown = run.main_classes(MOST_CLASSES)
         charts += [_gmean(run), *_precision(run), _recalls(run, shown), _imbalance(run), _counts(run, shown)]
+        charts += _drift(run)
         if any(span.sigmas for span in run.spans):
             charts.append(_sigmas(run, shown))
         if any(span.blend for span in run.spans):
@@ -214,6 +215,28 @@ def _weights(run: Run) -> Chart:
     if any(_reaches_out(panel) for panel in panels):
         note += " Peaks that would dwarf all else reach beyond their strip; the table has them."
     return _along(run, "weights", "Weights of the plane", note, panels, values)
+
+
+def _drift(run: Run) -> list[Chart]:
+    """A strip for each of the features that shift most; nothing where nobody has looked."""
+    number = max((len(span.shift) for span in run.spans), default=0)
+    if not number:
+        return []
+    gap = (math.nan,) * number
+    shifts = np.array([span.shift if len(span.shift) == number else gap for span in run.spans], dtype=np.float64)
+    shifts = np.where(np.isfinite(shifts), shifts, np.nan)
+    names = run.raw_features if len(run.raw_features) == number else tuple(f"feature {at + 1}" for at in range(number))
+    top = np.argsort(-np.nan_to_num(np.abs(shifts)).max(axis=0), kind="stable")[:MOST_FEATURES].tolist()
+    limits = _limits([shifts[:, at] for at in top])
+    panels = [
+        Panel((Line("", shifts[:, at], Ink("line3"), width=1.6),), "signed", 46, names[at], limits=limits) for at in top
+    ]
+    note = (
+        "How far the mean of a feature, over the last fortieth of the spans, is from that of as many rows before, in"
+        " deviations of these: told without labels."
+    )
+    note += f" The {len(top)} of {number:,} features that shift most." if len(top) < number else ""
+    return [_along(run, "drift", "Drift of features", note, panels, {names[at]: shifts[:, at] for at in top})]
 
 
 def _reaches_out(panel: Panel) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from deltaplane_services.observe.report.baselines import ends
-from deltaplane_services.observe.report.record import LATER_MEASURES, ReportError, Run, read_run
+from deltaplane_services.observe.report.json_fields import ReportError
+from deltaplane_services.observe.report.record import LATER_MEASURES, Run, read_run
 from deltaplane_services.observe.report.value_tables import Table, cell, settings_table
 
 __all__ = [

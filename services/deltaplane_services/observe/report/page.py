@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from deltaplane_services.observe.report.baselines import baselines_table, top_table
+from deltaplane_services.observe.report.changes import changes_of
 from deltaplane_services.observe.report.charts import MOST_CLASSES, charts_of
 from deltaplane_services.observe.report.elements import Element, document, element, table
 from deltaplane_services.observe.report.labels import time_text
@@ -37,6 +38,7 @@ def run_page(run: Run) -> str:
             tiles_of(run),
             _against(run),
             _top(run),
+            changes_of(run),
             along,
             _last_weights(run),
             _counts(run, others),

@@ -9,30 +9,24 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from deltaplane.errors import DeltaplaneError
 from deltaplane.log.prequential import MOST_POINTS
+from deltaplane_services.observe.report.changes_told import DriftTold, FallTold, drift_told, fall_told
+from deltaplane_services.observe.report.json_fields import NAN, Fields, ReportError, is_number
 
-__all__ = ["LATER_MEASURES", "MEASURES", "NAN", "Rejection", "ReportError", "Run", "Span", "read_run", "run_of"]
+__all__ = ["LATER_MEASURES", "MEASURES", "Rejection", "Run", "Span", "read_run", "run_of"]
 
 MEASURES = ("gmean", "sensitivity", "specificity", "f_measure", "relative_sensitivity", "accuracy")
 LATER_MEASURES = (
     *("precision", "kappa", "matthews", "false_alarms_per_1000_rows", "false_alarms_per_day", "roc_auc", "pr_auc"),
 )
 """Measures that summaries of versions before do not have."""
-NAN = math.nan
-V = TypeVar("V")
-
-
-class ReportError(DeltaplaneError):
-    """A report cannot be made, and why."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +55,8 @@ class Span:
     deviations: tuple[float, ...] | None = None
     lately: Mapping[str, float] = field(default_factory=dict)
     """Precision, sensitivity, kappa and false alarms per 1,000 rows, lately; none in summaries of versions before."""
+    shift: tuple[float, ...] = ()
+    """Of the features lately from as many rows before, in deviations; NaN where unknown, none where nobody has it."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +112,9 @@ class Run:
     top: tuple[Mapping[str, float], ...] = ()
     headline: tuple[str, float] | None = None
     data: str | None = None
+    falls: tuple[FallTold, ...] = ()
+    drifts: tuple[DriftTold, ...] | None = None
+    """None in summaries of versions that did not look for any."""
 
     @cached_property
     def classes(self) -> tuple[str, ...]:
@@ -132,6 +131,14 @@ class Run:
         for (truth, _), count in self.confusion.items():
             totals[truth] += count
         return totals
+
+    @cached_property
+    def raw_features(self) -> tuple[str, ...]:
+        """The features as rows have them; :attr:`features` are those of planes, which a map may have made."""
+        definition = self.settings.get("definition")
+        named = definition.get("features") if isinstance(definition, Mapping) else None
+        names = named.get("names") if isinstance(named, Mapping) else None
+        return tuple(map(str, names)) if isinstance(names, list) else self.features
 
     @cached_property
     def has_plane(self) -> bool:
@@ -164,7 +171,7 @@ def read_run(path: Path) -> Run:
 
 def run_of(value: Any, name: str) -> Run:
     """The run of a summary in plain values; ``name`` stands for it in messages. Raises :class:`ReportError`."""
-    top = _Fields(name, "", value)
+    top = Fields(name, "", value)
     rejections = top.part("rejections")
     model = top.part("model")
     features = tuple(map(str, model.items("features")))
@@ -177,7 +184,7 @@ def run_of(value: Any, name: str) -> Run:
         rows_per_second=top.number("rows_per_second"),
         measures={name: top.number(name) for name in MEASURES} | {name: top.later(name) for name in LATER_MEASURES},
         imbalance_ratio=top.number("imbalance_ratio"),
-        counts=top.table("classes", _Fields.whole),
+        counts=top.table("classes", Fields.whole),
         positive=top.text_or_none("positive"),
         windows=tuple(map(str, top.items("window"))),
         features=features,
@@ -186,9 +193,9 @@ def run_of(value: Any, name: str) -> Run:
         ended_early=top.text_or_none("ended_early"),
         thinned=top.whole("thinned"),
         rejected=top.whole("rejected"),
-        rejected_by_kind=rejections.table("counts", _Fields.whole),
+        rejected_by_kind=rejections.table("counts", Fields.whole),
         rejections=tuple(_rejection(item) for item in rejections.parts("first")),
-        outcomes=top.table("outcomes", _Fields.whole),
+        outcomes=top.table("outcomes", Fields.whole),
         confusion={
             (cell.text("truth"), cell.text("predicted")): cell.whole("count") for cell in top.parts("confusion")
         },
@@ -213,13 +220,15 @@ def run_of(value: Any, name: str) -> Run:
         else (),
         headline=_headline(top),
         data=top.text_or_none("data"),
+        falls=tuple(fall_told(part) for part in top.parts("falls")) if "falls" in top.value else (),
+        drifts=tuple(drift_told(part) for part in top.parts("drifts")) if "drifts" in top.value else None,
     )
 
 
 _AT_THE_TOP = ("rows", "share", "precision", "lift", "recall")
 
 
-def _intervals(top: _Fields) -> dict[str, tuple[float, float]]:
+def _intervals(top: Fields) -> dict[str, tuple[float, float]]:
     found: dict[str, tuple[float, float]] = {}
     for name in top.part("intervals").value if "intervals" in top.value else ():
         ends = [NAN if end is None else end for end in top.part("intervals").items(name)]
@@ -229,19 +238,19 @@ def _intervals(top: _Fields) -> dict[str, tuple[float, float]]:
     return found
 
 
-def _headline(top: _Fields) -> tuple[str, float] | None:
+def _headline(top: Fields) -> tuple[str, float] | None:
     if top.value.get("headline") is None:
         return None
     part = top.part("headline")
     return part.text("name"), part.number("value")
 
 
-def _rejection(item: _Fields) -> Rejection:
+def _rejection(item: Fields) -> Rejection:
     line = None if item.value.get("line") is None else item.whole("line")
     return Rejection(line, item.text("kind"), item.text("reason"))
 
 
-def _spans(top: _Fields, number_of_features: int) -> tuple[Span, ...]:
+def _spans(top: Fields, number_of_features: int) -> tuple[Span, ...]:
     parts = top.parts("series")
     if len(parts) > 2 * MOST_POINTS:
         raise ReportError(f"{top.name}: series: expected at most {2 * MOST_POINTS} points, got {len(parts)}")
@@ -252,24 +261,34 @@ def _spans(top: _Fields, number_of_features: int) -> tuple[Span, ...]:
     return spans
 
 
-def _span(part: _Fields, number_of_features: int) -> Span:
+def _span(part: Fields, number_of_features: int) -> Span:
     lately = part.part("lately")
     return Span(
         rows_from=part.whole("rows_from"),
         rows_to=part.whole("rows_to"),
         time_milliseconds=_time(part.whole("watermark")),
         gmean=part.number("gmean"),
-        recalls=part.table("recalls", _Fields.number),
+        recalls=part.table("recalls", Fields.number),
         lately_gmean=lately.number("gmean"),
-        lately_recalls=lately.table("recalls", _Fields.number),
+        lately_recalls=lately.table("recalls", Fields.number),
         imbalance_ratio=part.number("imbalance_ratio"),
-        counts=part.table("classes", _Fields.whole),
-        sigmas=part.table("sigmas", _Fields.number),
+        counts=part.table("classes", Fields.whole),
+        sigmas=part.table("sigmas", Fields.number),
         weights=_weights(part, number_of_features),
-        blend={kind: part.part("blend").table(kind, _Fields.number) for kind in part.part("blend").value},
+        blend={kind: part.part("blend").table(kind, Fields.number) for kind in part.part("blend").value},
         deviations=_deviations(part, number_of_features),
         lately={name: lately.later(name) for name in _LATELY},
+        shift=_shift(lately),
     )
+
+
+def _shift(lately: Fields) -> tuple[float, ...]:
+    if lately.value.get("shift") is None:
+        return ()
+    values = [NAN if value is None else value for value in lately.items("shift")]
+    if not all(isinstance(value, float) or is_number(value) for value in values):
+        raise lately.wrong("shift", "numbers, one for each feature", values)
+    return tuple(map(float, values))
 
 
 _LATELY = ("precision", "sensitivity", "kappa", "false_alarms_per_1000_rows")
@@ -280,16 +299,16 @@ def _time(milliseconds: int) -> int | None:
     return milliseconds if 0 < abs(milliseconds) < _LATEST_TIME_MILLISECONDS else None
 
 
-def _deviations(part: _Fields, number_of_features: int) -> tuple[float, ...] | None:
+def _deviations(part: Fields, number_of_features: int) -> tuple[float, ...] | None:
     if part.value.get("deviations") is None:
         return None
     values = part.items("deviations")
-    if len(values) != number_of_features or not all(_is_number(value) and value >= 0 for value in values):
+    if len(values) != number_of_features or not all(is_number(value) and value >= 0 for value in values):
         raise part.wrong("deviations", f"{number_of_features} numbers from zero up, one for each feature", values)
     return tuple(map(float, values))
 
 
-def _weights(part: _Fields, number_of_features: int) -> dict[str, tuple[float, ...]]:
+def _weights(part: Fields, number_of_features: int) -> dict[str, tuple[float, ...]]:
     if part.value.get("weights") is None:
         return {}
     rows, labels = part.items("weights"), part.items("weights_of")
@@ -297,7 +316,7 @@ def _weights(part: _Fields, number_of_features: int) -> dict[str, tuple[float, .
         raise part.wrong("weights", f"{len(labels)} rows, one for each of weights_of", rows)
     weights = {}
     for label, row in zip(labels, rows, strict=True):
-        if not isinstance(row, list) or not all(_is_number(weight) for weight in row):
+        if not isinstance(row, list) or not all(is_number(weight) for weight in row):
             raise part.wrong("weights", "lists of numbers", row)
         if len(row) != number_of_features:
             raise part.wrong("weights", f"{number_of_features} numbers in each row, one for each feature", row)
@@ -307,103 +326,6 @@ def _weights(part: _Fields, number_of_features: int) -> dict[str, tuple[float, .
 
 _LATEST_TIME_MILLISECONDS = 253_402_300_799_999
 """The end of the year 9999, behind which a calendar has no dates."""
-
-
-class _Fields:
-    """An object of the JSON, and where it stands; takes values out of it by their type."""
-
-    def __init__(self, name: str, place: str, value: Any) -> None:
-        self.name = name
-        self.quantize = place
-        if not isinstance(value, dict):
-            raise ReportError(
-                f"{name}: {place or 'top'}: expected an object, got {_shown(value)};"
-                " give a file that replay --json has written"
-            )
-        self.value: dict[str, Any] = value
-
-    def wrong(self, key: str, expected: str, got: Any) -> ReportError:
-        """What to raise where a value is not what was expected."""
-        return ReportError(
-            f"{self.name}: {self.quantize}{key}: expected {expected}, got {_shown(got)};"
-            " give a file that replay --json of this version has written"
-        )
-
-    def text(self, key: str) -> str:
-        """A string."""
-        return str(self._get(key, "text", lambda value: isinstance(value, str)))
-
-    def text_or_none(self, key: str) -> str | None:
-        """A string, or None for null."""
-        return None if self.value.get(key) is None else self.text(key)
-
-    def texts(self, key: str) -> tuple[str, ...]:
-        """Texts; none where versions of before have not said any."""
-        return tuple(map(str, self.items(key))) if key in self.value else ()
-
-    def flag_or_none(self, key: str) -> bool | None:
-        """True or false, or None for null."""
-        return None if self.value.get(key) is None else bool(self._get(key, "true or false", _is_flag))
-
-    def whole(self, key: str) -> int:
-        """A whole number."""
-        return int(self._get(key, "a whole number", _is_whole))
-
-    def number(self, key: str) -> float:
-        """A number, or NaN for null. What is not there is wrong."""
-        value = self._get(key, "a number or null", lambda value: value is None or _is_number(value))
-        return NAN if value is None else float(value)
-
-    def later(self, key: str) -> float:
-        """A number, or NaN for null and where versions of before have none."""
-        return self.number(key) if key in self.value else NAN
-
-    def later_parts(self, key: str) -> dict[str, _Fields]:
-        """An object of objects; an empty one where versions of before have none."""
-        return {name: self.part(key).part(name) for name in self.part(key).value} if key in self.value else {}
-
-    def items(self, key: str) -> list[Any]:
-        """A list."""
-        return list(self._get(key, "a list", lambda value: isinstance(value, list)))
-
-    def part(self, key: str) -> _Fields:
-        """An object; null is an empty one."""
-        value = self._get(key, "an object", lambda value: value is None or isinstance(value, dict))
-        return _Fields(self.name, f"{self.quantize}{key}.", value or {})
-
-    def parts(self, key: str) -> list[_Fields]:
-        """A list of objects."""
-        return [_Fields(self.name, f"{self.quantize}{key}[{at}].", item) for at, item in enumerate(self.items(key))]
-
-    def table(self, key: str, take: Callable[[_Fields, str], V]) -> dict[str, V]:
-        """An object whose values are all of one type; null is an empty one."""
-        part = self.part(key)
-        return {name: take(part, name) for name in part.value}
-
-    def _get(self, key: str, expected: str, fits: Callable[[Any], bool]) -> Any:
-        if key not in self.value:
-            raise self.wrong(key, expected, "nothing")
-        value = self.value[key]
-        if not fits(value):
-            raise self.wrong(key, expected, value)
-        return value
-
-
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _natural(label: str) -> tuple[int, float, str]:

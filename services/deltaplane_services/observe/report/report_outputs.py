@@ -6,7 +6,8 @@ import importlib.util
 from pathlib import Path
 
 from deltaplane_services.observe.report.compare import Runs
-from deltaplane_services.observe.report.record import ReportError, Run
+from deltaplane_services.observe.report.json_fields import ReportError
+from deltaplane_services.observe.report.record import Run
 from deltaplane_services.system.output_files import check_output, write_text
 
 __all__ = ["check_outputs", "draw", "write_comparison", "write_report"]
