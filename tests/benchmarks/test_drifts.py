@@ -8,7 +8,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from deltaplane_benchmarks import bench_cli
-from deltaplane_benchmarks.drifts import KINDS, WINDOW_ROWS, found
+from deltaplane_benchmarks.speed.drifts import KINDS, WINDOW_ROWS, found
 
 
 def test_a_change_is_found_within_a_window_and_there_is_at_most_one_false_alarm_in_100_000_rows() -> None:

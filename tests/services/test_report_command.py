@@ -15,7 +15,7 @@ from deltaplane_services.observe.report.record import read_run
 from services.test_replay import electricity, run_main, write_csv
 
 OPTIONS = ("--label", "target", "--positive", "1", "--time", "event_time", "--window", "500")
-PICTURES = ["blend", "confusion", "counts", "gmean", "imbalance", "precision", "recall", "sigmas", "weights"]
+PICTURES = ["blend", "confusion", "counts", "drift", "gmean", "imbalance", "precision", "recall", "sigmas", "weights"]
 
 
 @pytest.fixture

@@ -71,7 +71,7 @@ def drift_command(
     seed: Seed = 0,
 ) -> None:
     """How soon drift is found without labels, and how many false alarms there are where nothing changes."""
-    from deltaplane_benchmarks.drifts import figures
+    from deltaplane_benchmarks.speed.drifts import figures
 
     began = time.perf_counter()
     _finish([figures(rows, seed)], began, outputs)

@@ -15,7 +15,7 @@ from deltaplane_services.observe.report.value_tables import Table, cell
 
 __all__ = ["changes_of", "drifts_table", "falls_table"]
 
-TimeAt = Callable[[float], str]
+_TimeAt = Callable[[float], str]
 """The event time at a row, as text; empty where there is none."""
 
 
@@ -54,7 +54,7 @@ def _time_at(run: Run) -> Callable[[float], str]:
     return time_at
 
 
-def falls_table(falls: Sequence[FallTold], time_at: TimeAt) -> Table:
+def falls_table(falls: Sequence[FallTold], time_at: _TimeAt) -> Table:
     """A row for each fall."""
     body = [
         (
@@ -80,7 +80,7 @@ def falls_table(falls: Sequence[FallTold], time_at: TimeAt) -> Table:
     return Table(head, tuple(body))
 
 
-def drifts_table(drifts: Sequence[DriftTold], time_at: TimeAt) -> Table:
+def drifts_table(drifts: Sequence[DriftTold], time_at: _TimeAt) -> Table:
     """A row for each drift."""
     body = [
         (f"{drift.row:,}" + (f", {time}" if (time := time_at(drift.row)) else ""), _shifts(drift.features))
@@ -89,7 +89,7 @@ def drifts_table(drifts: Sequence[DriftTold], time_at: TimeAt) -> Table:
     return Table(("by row", "features that had shifted"), tuple(body))
 
 
-def _rows(first: int, last: int, time_at: TimeAt) -> str:
+def _rows(first: int, last: int, time_at: _TimeAt) -> str:
     times = f", {time} to {time_at(last)}" if (time := time_at(first)) else ""
     return f"{first:,} to {last:,}{times}"
 

@@ -18,7 +18,7 @@ FEATURES = 8
 _CHANGE_AT = 20_000
 _CHUNK = 1000
 
-Make = Callable[[np.random.Generator, int], Floats]
+_Make = Callable[[np.random.Generator, int], Floats]
 
 
 def _alike(random: np.random.Generator, rows: int) -> Floats:
@@ -28,7 +28,7 @@ def _alike(random: np.random.Generator, rows: int) -> Floats:
     return values
 
 
-KINDS: Mapping[str, Make] = {
+KINDS: Mapping[str, _Make] = {
     "normal": lambda random, rows: random.normal(size=(rows, FEATURES)),
     "neighbours alike (0.8)": _alike,
     "exponential": lambda random, rows: random.exponential(size=(rows, FEATURES)),
