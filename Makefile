@@ -29,7 +29,9 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## Stream 45,312 electricity-market rows into a live classifier and prove it equal to the batch
-	$(BIN)/deltaplane replay examples/electricity.csv.gz --definition examples/deltaplane.toml --verify
+	@mkdir -p build
+	$(BIN)/deltaplane replay examples/electricity.csv.gz --definition examples/deltaplane.toml --verify --report build/demo.html
+	@echo 'Open build/demo.html: the same run as a page'
 
 check: $(READY) ## Check style and types, and run the tests of the core and its laws: the two minutes before a commit
 	$(call checked,--numprocesses 2 tests/tidy tests/core tests/laws tests/golden)

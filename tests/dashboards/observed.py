@@ -152,6 +152,7 @@ class ObservedRunner(CrashingRunner):
             self.merging.published(output.first)
             if any(record.topic == MODELS for record in output.then):
                 self.merging.solved(time.perf_counter() - began, output)
+                self.merging.deviations(self.merger.deviations())
         model = self.scorer.model
         if model is not None and model is not before:
             self.merging.model(model)

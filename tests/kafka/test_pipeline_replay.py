@@ -73,8 +73,12 @@ def test_a_replay_on_kafka_ends_with_the_bits_of_the_embedded_one(
     assert on_kafka["digest"] == embedded["digest"]
     assert on_kafka["verified"] is True
     assert on_kafka["max_difference"] == 0.0
-    for key in ("weights", "bias"):
+    for key in ("weights", "bias", "deviations"):
         assert on_kafka["model"][key] == embedded["model"][key], key
+    assert on_kafka["series"][-1]["deviations"] is not None
+    assert on_kafka["drifts"] == embedded["drifts"]
+    # Workers keep the counts alone.
+    assert (on_kafka["roc_auc"], on_kafka["baselines"]) == (None, None)
     for key in same:
         assert on_kafka[key] == embedded[key], key
     assert topics_of_replays(kafka.bootstrap, "electricity") == [], "a replay deletes the topics it made"

@@ -189,6 +189,11 @@ def test_the_measures_are_those_of_the_core_for_all_samples_and_for_the_recent_o
         assert series(seen, metric_names.SPECIFICITY)["yes", span] == expected.specificity
         assert series(seen, metric_names.SENSITIVITY)["no", span] == expected.specificity
         assert series(seen, metric_names.F_MEASURE)["yes", span] == expected.f_measure
+        assert series(seen, metric_names.PRECISION)["yes", span] == expected.precision
+        assert series(seen, metric_names.KAPPA)[span,] == expected.kappa
+        assert series(seen, metric_names.MATTHEWS)[span,] == expected.matthews
+        alarms = series(seen, metric_names.FALSE_ALARMS)["yes", span]
+        assert alarms == pytest.approx(expected.false_alarms_per_1000_rows / 1000.0)
         assert series(seen, metric_names.RELATIVE_SENSITIVITY)["yes", span] == expected.relative_sensitivity
         assert series(seen, metric_names.PREQUENTIAL_ROWS)[span,] == confusion.rows
     assert only(seen, metric_names.PREQUENTIAL_SPAN) == 50.0
@@ -329,6 +334,9 @@ def test_the_plane_is_shown_with_the_way_it_moved_since_the_one_before() -> None
     seen.observe(model(2, plane=plane(weights=(3.0, 6.5)), plane_version=2))
     assert only(seen, metric_names.WEIGHT_CHANGE) == 2.5
     assert series(seen, metric_names.WEIGHT) == {("yes", "a"): 3.0, ("yes", "b"): 6.5}
+    assert series(seen, metric_names.STANDARDIZED_WEIGHT) == {}
+    seen.deviations = np.array([2.0, 0.5])
+    assert series(seen, metric_names.STANDARDIZED_WEIGHT) == {("yes", "a"): 6.0, ("yes", "b"): 3.25}
     assert series(seen, metric_names.SIGMA) == {("no",): 0.5, ("yes",): 1.5}
     assert (only(seen, metric_names.MODEL_C), only(seen, metric_names.CONDITION)) == (2.0, 1000.0)
     assert only(seen, metric_names.MODEL_REFUSED) == 0.0

@@ -246,6 +246,26 @@ def test_rounding_is_the_largest_of_all_sources_in_units_and_in_steps(worker: Wo
     assert only(worker.registry, metric_names.ROUNDING_STEPS) == 0.4
 
 
+def test_features_that_shift_are_told_without_labels_by_the_partition_that_shifted_most(worker: WorkerMetrics) -> None:
+    one, other = source(), source(1)
+    worker.turn({0: one, 1: other}, (), joined=True)
+    assert only(worker.registry, metric_names.DRIFTS) == 0.0
+    assert series(worker.registry, metric_names.FEATURE_SHIFT) == {}
+    rows = np.random.default_rng(3).normal(size=(2000, 2))
+    for processor, by in ((one, 0.2), (other, -0.1)):
+        assert processor.watch is not None
+        processor.watch.add(rows + by * (np.arange(2000) >= 1000)[:, None])
+    assert one.watch is not None
+    one.watch.drifts = 2
+    worker.turn({0: one, 1: other}, (), joined=True)
+    worker.turn({0: one}, (1,), joined=True)
+    assert only(worker.registry, metric_names.DRIFTS) == 2.0
+    usual = (rows[1000:].mean(axis=0) - rows[:1000].mean(axis=0)) / rows[:1000].std(axis=0)
+    shifted = usual + 0.2 / rows[:1000].std(axis=0)
+    assert list(series(worker.registry, metric_names.FEATURE_SHIFT).values()) == pytest.approx(shifted.tolist())
+    assert set(series(worker.registry, metric_names.FEATURE_SPREAD)) == {("a",), ("b",)}
+
+
 # All services --------------------------------------------------------------------------------------------------------
 
 

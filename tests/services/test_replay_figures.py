@@ -164,3 +164,16 @@ def test_figures_of_one_class_are_not_made_up_for_several() -> None:
     assert set(summary["intervals"]) == {"gmean", "accuracy"}
     assert summary["baselines"]["last_label"]["rows"] == summary["scored"]
     assert math.isfinite(summary["baselines"]["majority"]["accuracy"])
+
+
+def test_a_quiet_replay_prints_what_went_wrong_alone(tmp_path: Path) -> None:
+    for rare, said in ((0.4, ""), (0.01, "warning: of 100 rows")):
+        table = table_of(rare)
+        lines = [f"{a},{b},{y}" for a, b, y in zip(table["a"], table["b"], table["y"], strict=True)]
+        file = tmp_path / "rows.csv"
+        file.write_text("a,b,y\n" + "\n".join(lines) + "\n", "utf-8")
+        words = ["replay", str(file), "--label", "y", "-q", "--verify", "--json", str(tmp_path / "s.json")]
+        done = CliRunner(env={"COLUMNS": "300"}).invoke(app, words)
+        assert done.stdout.startswith(said)
+        assert len(done.stdout.splitlines()) == bool(said)
+        assert json.loads((tmp_path / "s.json").read_text("utf-8"))["verified"] is True

@@ -377,6 +377,40 @@ def test_a_picture_fits_its_terminal_and_nothing_of_it_is_cut_off(services: Serv
     assert whole.count("…") <= 1, "only the words of a service that is ready may be cut"
 
 
+def test_at_80_columns_numbers_are_whole_however_long_and_trends_give_way(services: Services) -> None:
+    frame, history = seen(services.gatherer().gather())
+    assert frame.model is not None
+    long = dataclasses.replace(
+        frame,
+        model=dataclasses.replace(frame.model, version=12_345_678, age_seconds=999_999.0, condition_number=1.234e15),
+        flow=dataclasses.replace(
+            frame.flow,
+            samples_per_second=1_234_567.0,
+            lag_records={"samples": 98_765_432, "retirements": 1_234_567},
+            sample_to_model_seconds={"p50": 3723.0, "p95": 99_999.0},
+        ),
+        classes=tuple(dataclasses.replace(one, live_samples=1_234_567_890) for one in frame.classes),
+    )
+    for columns in (80, 140):
+        lines = drawn(long, history, columns).splitlines()
+        assert max(map(len, lines)) <= columns
+        text = "".join(lines).replace(" ", "")
+        for number in ("12,345,678,", "11d", "13hold", "1.23e+15", "99,999,999", "1h2min", "1,234,567,890", "1.23e+06"):
+            assert number in text, (columns, number)
+
+
+def test_at_140_columns_there_is_room_for_features(services: Services) -> None:
+    frame, history = seen(services.gatherer().gather())
+    told = dataclasses.replace(
+        frame, weights={"yes": {"a": 0.25, "b": -3.5}}, shifts={"a": 1.25, "b": 0.01, "unweighted": -0.5}
+    )
+    shown = drawn(told, history, 140)
+    assert re.search(r"b +-3\.500 +\+0\.010", shown)
+    assert shown.index("-3.500") < shown.index("+0.250"), "the largest weight first"
+    assert "+1.250" in shown
+    assert "weight" not in drawn(told, history, 80)
+
+
 def test_on_a_low_screen_what_is_in_trouble_is_listed_and_the_rest_is_counted(services: Services) -> None:
     frame, history = seen(services.gatherer(f"127.0.0.1:{closed_port()}").gather())
     ready = [dataclasses.replace(frame.services[0], address=f"worker-{number}:9108") for number in range(30)]
@@ -497,7 +531,8 @@ def test_without_a_terminal_the_live_picture_is_refused_with_what_to_say_instead
     assert "--once or --json" in " ".join(result.output.split())
 
 
-def test_on_a_terminal_it_draws_until_interrupted_and_leaves_the_screen_as_it_was(services: Services) -> None:
+@pytest.mark.parametrize("end", ["interrupt", "q"])
+def test_on_a_terminal_it_draws_until_it_is_ended_and_leaves_the_screen_as_it_was(services: Services, end: str) -> None:
     command = [sys.executable, "-m", "deltaplane_services", "top", "--interval-seconds", "0.1"]
     command += ["--at", ",".join(services.addresses)]
     ours, theirs = pty.openpty()
@@ -520,7 +555,15 @@ def test_on_a_terminal_it_draws_until_interrupted_and_leaves_the_screen_as_it_wa
             assert time.monotonic() < until, output.decode(errors="replace")
             if select.select([ours], [], [], 0.1)[0]:
                 output += os.read(ours, 65_536)
-        process.send_signal(signal.SIGINT)
+        if end == "interrupt":
+            process.send_signal(signal.SIGINT)
+        else:
+            os.write(ours, b"?")
+            while b"root of the product" not in output:
+                assert time.monotonic() < until, output.decode(errors="replace")
+                if select.select([ours], [], [], 0.1)[0]:
+                    output += os.read(ours, 65_536)
+            os.write(ours, b"?q")
         while process.poll() is None and time.monotonic() < until:
             if select.select([ours], [], [], 0.1)[0]:
                 try:
@@ -534,3 +577,4 @@ def test_on_a_terminal_it_draws_until_interrupted_and_leaves_the_screen_as_it_wa
         os.close(ours)
     assert output.count(b"\x1b[?1049h") == output.count(b"\x1b[?1049l") == 1
     assert b"3 of 3 up" in output
+    assert b"quit" in output

@@ -51,19 +51,22 @@ class Drift:
 
 
 class DriftWatch:
-    """Watches rows of d features go by; changed by :meth:`add` only. It keeps 20 blocks, 480 bytes a feature."""
+    """Watches rows of d features go by; changed by :meth:`add` only. It keeps 40 blocks, a kilobyte a feature.
+
+    ``rows`` have gone by, and ``drifts`` were found among them.
+    """
 
     def __init__(self, features: int, alarms_per_100_000_rows: float = ALARMS_PER_100_000_ROWS) -> None:
         # Only who watches needs this; all others would wait for it at their start.
         from scipy.special import stdtrit  # noqa: PLC0415
 
-        self.rows = 0
+        self.rows = self.drifts = 0
         tests = len(_NEWEST) * 2 * max(1, features) * (100_000 / BLOCK_ROWS)
         chance = min(0.5, alarms_per_100_000_rows / tests)
         self._limit = float(-stdtrit(2 * BLOCKS - 2, chance / 2))
         self._open = np.empty((0, features))
         # float64[up to 20, 3, d]: mean, variance, fourth moment about the mean of each block.
-        self._blocks = np.empty((0, 3, features))
+        self._blocks = self._newest = np.empty((0, 3, features))
 
     def add(self, rows: Floats) -> list[Drift]:
         """What has shifted by the end of these rows float64[n, d]. Values that are no numbers are left out."""
@@ -77,10 +80,12 @@ class DriftWatch:
                 found += self._see(_summed(part[: whole * BLOCK_ROWS].reshape(whole, BLOCK_ROWS, -1)), begin)
             self._open = part[whole * BLOCK_ROWS :].copy()
             self.rows = begin + len(part)
+        self.drifts += len(found)
         return found
 
     def _see(self, new: Floats, begin: int) -> list[Drift]:
         """What new blocks float64[m, 3, d], the first of which began at row ``begin``, have to show."""
+        self._newest = np.concatenate([self._newest, new])[-2 * BLOCKS :]
         found, behind = [], len(new)
         while behind:
             series = np.concatenate([self._blocks, new[len(new) - behind :]])
@@ -111,12 +116,14 @@ class DriftWatch:
     def shifts(self) -> tuple[Floats, Floats]:
         """(shift, spread) float64[d] each, of the newest window against the one before, as in :class:`Drift`.
 
-        NaN until two windows have gone by.
+        Of shorter windows at the beginning, half of the blocks that have come; NaN until four have. May be asked from
+        another thread.
         """
-        if len(self._blocks) < 2 * BLOCKS:
-            nothing = np.full(self._blocks.shape[2], np.nan)
+        blocks = self._newest
+        if len(blocks) < 4:
+            nothing = np.full(blocks.shape[2], np.nan)
             return nothing, nothing
-        return _shifts(self._blocks, BLOCKS)
+        return _shifts(blocks, len(blocks) // 2)
 
     def _certain(self, windows: Floats, newest: int) -> Flags:
         """bool[m, d]: whose means or variances in windows float64[m, 3, d, 20] cannot be one sample."""

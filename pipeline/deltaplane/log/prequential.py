@@ -89,8 +89,13 @@ class PrequentialSeries:
         deviations: Callable[[], Floats | None] = _unknown,
         sums: Callable[[], ClassSums | None] = _no_sums,
     ) -> list[Point]:
-        """Every point, with what is still open as the last one."""
+        """Every point, with what is still open as the last one.
+
+        Deviations that were not known when the last span was closed are asked for again.
+        """
         if model is None or rows == self._rows:
+            if model is not None and self._points and self._points[-1].deviations is None:
+                return [*self._points[:-1], replace(self._points[-1], deviations=deviations())]
             return list(self._points)
         return [*self._points, self._point(rows, model, deviations, sums)]
 

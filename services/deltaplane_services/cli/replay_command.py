@@ -183,6 +183,9 @@ class RunOptions:
     ] = None
     report: Annotated[Path | None, typer.Option(help="Write an HTML page that opens offline.")] = None
     plots: Annotated[Path | None, typer.Option(help="Write its pictures to a directory, as PNG and SVG.")] = None
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print warnings and what went wrong alone: no bar, no tables.")
+    ] = False
     retired_ids: Annotated[
         Path | None, typer.Option(help="Write the retired ids to a file, a line each; in JSON what is no line.")
     ] = None
@@ -301,7 +304,7 @@ def replay(
 
         properties, threads = tuple(on.kafka or ()), options.blas_threads
         pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, tables, threads))
-    with console.progress() as show:
+    with console.progress(quiet=run.quiet) as show:
         result = run_replay(options, show, pipeline, saved)
     # What is printed may meet a closed pipe, which must cost no file.
     if run.json_to not in {None, "-"}:
@@ -310,7 +313,7 @@ def replay(
         draw(run_of(plain_summary(result), file), run.report, run.plots)
     if run.write_definition is not None:
         write_text(run.write_definition, definition_text(result), "write-definition")
-    console.summary(result)
+    console.summary(result, quiet=run.quiet)
     if run.json_to == "-":
         write_json(result, "-")
     if code := _exit_code(result):

@@ -29,7 +29,7 @@ def live(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the live stream in the terminal, from the services' own metrics; no broker is asked. Ctrl-C ends it.
+    """Show the live stream in the terminal, from the services' own metrics; no broker is asked. q ends it.
 
     deltaplane top --at worker-1:9108 --at merger-1:9108,merger-2:9108 --at scorer-1:9108
     """

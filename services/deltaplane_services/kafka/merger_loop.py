@@ -214,6 +214,8 @@ class MergerService(ServiceLoop):
             began = time.perf_counter()
             output = processor.publish(time.time_ns() // 1_000_000)
             self._watch.solved(time.perf_counter() - began, output)
+            if output.then:
+                self._watch.deviations(processor.deviations())
             self._publish(output)
             self._published_at = now
             self._tell_left_out(processor)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from deltaplane import limits
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionMismatch, StateMismatch
+from deltaplane.exact.deviations import deviations
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
-from deltaplane.log.merger import Merger, goes_on_from
+from deltaplane.log.merger import Merger, goes_on_from, of_modelled_classes
 from deltaplane.log.model import Model
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
@@ -145,6 +147,14 @@ class MergerProcessor:
         self.model = model
         content = Encoding(lambda: write_model(model), self.merger.statistics.nbytes)
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
+
+    def deviations(self) -> Floats:
+        """Those of the features over the live rows, float64[d] in raw units, from the statistics of now."""
+        nested_windows, live = (
+            self.definition.nested_windows,
+            of_modelled_classes(self.merger.statistics, self.definition),
+        )
+        return deviations(live.grams(nested_windows.longest).values(), self.definition.plane_grid)
 
     @property
     def ignored_watermarks(self) -> int:

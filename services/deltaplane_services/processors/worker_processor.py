@@ -18,6 +18,7 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import DeltaGap, LogReplaced, SourceRemoved
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import UNKNOWN_TOPICS, Claim, Delta, Rebuild, Source, SourceState, Tile, TopicIds
+from deltaplane.log.drift import DriftWatch
 from deltaplane.log.model import Model
 from deltaplane.log.record_order import check_order
 from deltaplane.log.records import Receipt
@@ -65,7 +66,7 @@ class WorkerProcessor:
     """The state of one source in one life of a worker; ``writer`` must never have been used before.
 
     ``topics`` are the identifiers of the topics that this life reads, if brokers give any. ``note_scored``, if it is
-    set, is called with the predictions of each step.
+    set, is called with the predictions of each step, and ``watch`` sees the features of all samples that come.
     """
 
     def __init__(
@@ -79,11 +80,9 @@ class WorkerProcessor:
         self._intake = Intake(definition, source.partition)
         self._accepted: SourceState | None = None
         self._refilling = True
-        self._sequence = 0
-        self._claimed_at = 0
+        self._sequence = self._claimed_at = self.ignored_watermarks = 0
         # Where the next tile begins. Reading may begin later, if a log lost its beginning before anyone had read it.
-        self._samples_covered = 0
-        self._retirements_covered = 0
+        self._samples_covered = self._retirements_covered = 0
         self._samples_position = self._retirements_position = 0
         # All that the logs hold below these offsets has come: between the positions and these there are only gaps.
         self._read_to = (0, 0)
@@ -92,9 +91,8 @@ class WorkerProcessor:
         self._held_retirements: list[Record] = []
         self._model: Model | None = None
         self.note_scored: NoteScored | None = None
-        self.ignored_watermarks = 0
-        self._watermark = NO_WATERMARK
-        self._delta_watermark = NO_WATERMARK
+        self.watch: DriftWatch | None = None
+        self._watermark = self._delta_watermark = NO_WATERMARK
         # If classes are open: how many admitted labels deltas have named, and the pairs of labels that have scores.
         self._labels_named = 0
         self._scored: set[tuple[str, str]] = set()
@@ -285,6 +283,8 @@ class WorkerProcessor:
         # The model has not learned these samples yet: it is prequential evaluation.
         quality = score(self._model, batch.samples, [note.row for note in step.sample_notes], self.note_scored)
         batch.counts.update(step.counts)
+        if self.watch is not None:
+            self.watch.add(batch.samples.features)
         return self._emit(batch, step, quality, samples, retirements)
 
     def _new(self, records: Sequence[Record], position: int) -> list[Record]:

@@ -52,7 +52,7 @@ class Console:
         self._console = rich.console.Console(stderr=to_error, highlight=False, markup=False, emoji=False)
 
     @contextmanager
-    def progress(self) -> Iterator[Callable[[Callable[[], Snapshot]], None]]:
+    def progress(self, *, quiet: bool = False) -> Iterator[Callable[[Callable[[], Snapshot]], None]]:
         """A live bar; yields what is to be called after every chunk."""
         columns = (
             SpinnerColumn(),
@@ -63,7 +63,7 @@ class Console:
             TimeElapsedColumn(),
         )
         # Where nobody looks there is nothing to show, and a closed pipe must not end the run.
-        blind = not self._console.is_terminal
+        blind = quiet or not self._console.is_terminal
         bar = Progress(
             *columns, console=self._console, transient=True, refresh_per_second=1 / REFRESH_SECONDS, disable=blind
         )
@@ -85,18 +85,21 @@ class Console:
         """Say it on standard error, whatever else stands there."""
         echo(f"deltaplane: {text}", typer.colors.YELLOW, err=True)
 
-    def summary(self, result: ReplayResult) -> None:
-        """The closing tables."""
-        if result.decisions:
+    def summary(self, result: ReplayResult, *, quiet: bool = False) -> None:
+        """The closing tables, or, where it is to be quiet, warnings, refusals and what went wrong alone."""
+        if result.decisions and not quiet:
             self._console.print(_columns(result))
-        self._console.print(_overview(result))
+        if not quiet:
+            self._console.print(_overview(result))
         for warning in (*result.verdict.warnings, *said_of(result)):
             self._console.print(Text(f"warning: {plain(warning)}", "bold yellow"))
-        for note in result.notes:
+        for note in () if quiet else result.notes:
             self._console.print(Text(f"note: {plain(note)}", "yellow"))
         if result.refusals.total:
             self._console.print(_refusals(result))
-        self._console.print(_digest(result), soft_wrap=True)
+        failed = result.verification is not None and not result.verification.passed
+        if not quiet or failed or result.model.refusal is not None or result.ended_early is not None:
+            self._console.print(_digest(result), soft_wrap=True)
 
 
 def _update(bar: Progress, task: TaskID, snapshot: Snapshot) -> None:

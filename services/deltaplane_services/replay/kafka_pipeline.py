@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.model import Model
 from deltaplane.log.records import DeadLetter
@@ -16,10 +18,13 @@ from deltaplane.wire import read_dead_letter
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import publisher, reader
 from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.operations.model_listing import live_deviations
 from deltaplane_services.processors.messages import DEAD_LETTERS, RETIREMENTS, SAMPLES, Outgoing
 from deltaplane_services.processors.worker_processor import DEAD_LETTERED
 
 __all__ = ["WAIT_SECONDS", "KafkaPipeline", "PipelineStalled", "Service"]
+
+logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 60.0
 """How long a chunk may take to reach a model, a rebuild of the window included, before a replay gives up."""
@@ -47,6 +52,8 @@ class KafkaPipeline:
 
     def __init__(self, settings: ServiceSettings, services: Sequence[Service] = ()) -> None:
         self.definition = settings.definition
+        self._settings = settings
+        self._drained = False
         self._services = services
         self._undo: Callable[[], None] = lambda: None
         self._publisher = publisher(settings, "site")
@@ -71,8 +78,19 @@ class KafkaPipeline:
         """The newest model."""
         return self._models.model
 
-    def deviations(self) -> None:
-        """The statistics are the merger's, and a model does not carry them."""
+    def deviations(self) -> Floats | None:
+        """Those of the end, added up from checkpoints and deltas; None before, and where these do not give them.
+
+        The statistics are the merger's, and a model does not carry them.
+        """
+        model = self.model
+        if not self._drained or model is None:
+            return None
+        try:
+            return live_deviations(self._settings, model)
+        except DeltaplaneError as fault:
+            logger.info("weights stay in raw units: %s", fault)
+            return None
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
         """Publish the records of one chunk; the broker's clock stamps them, ``now`` is not used."""
@@ -92,6 +110,7 @@ class KafkaPipeline:
         del now
         self._publisher.flush()
         self._wait(drained=True)
+        self._drained = True
 
     def _wait(self, *, drained: bool) -> None:
         deadline = time.monotonic() + WAIT_SECONDS

@@ -101,6 +101,7 @@ _NOT_HERE = {
     "plots": "write the pictures of the result with .report(path, plots)",
     "json": "the result has it as .summary",
     "predictions": "the result has them as .predictions",
+    "quiet": "nothing is printed",
     "write_definition": "the result has it as .definition_text",
 }
 

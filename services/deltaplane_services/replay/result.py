@@ -69,6 +69,8 @@ class ReplayResult:
     """What was recognised in the file and not told, and what somebody should look at."""
     labels: Mapping[str, int] = field(default_factory=dict)
     """Rows that were read of each label, as the file has it, refused and thinned ones too; the most frequent first."""
+    deviations: Floats | None = None
+    """Of the features over the live rows behind the model, float64[d] in raw units, where they are known here."""
     data: str | None = None
     """What tells the rows of this file, in their order, from others; None where some of them came in another run."""
     yardsticks: Yardsticks = field(kw_only=True)

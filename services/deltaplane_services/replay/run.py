@@ -267,6 +267,7 @@ class _Run:
             rows=self._feed.rows,
             seconds=seconds,
             points=self._series.points(self._feed.rows, model, self._pipeline.deviations, self._yardsticks.take_sums),
+            deviations=self._pipeline.deviations(),
             first_event_time_milliseconds=self._first_event_time,
             refusals=self._refusals,
             thinned=self._feed.thinned,

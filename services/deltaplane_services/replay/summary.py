@@ -138,7 +138,7 @@ def _model(result: ReplayResult) -> dict[str, Any]:
         "refusal": model.refusal,
         "blend": blend_shares(model.leaning, result.definition),
         "candidates": candidates_table(model, result.definition),
-        "deviations": _plain(result.points[-1].deviations) if result.points else None,
+        "deviations": _plain(result.deviations),
     }
     if model.plane is not None:
         fields |= _plane(model.plane)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from prometheus_client.metrics_core import Metric as Family
 
+from deltaplane.arrays import Floats
 from deltaplane.log.delta import Verdict
 from deltaplane.log.model import Model
 from deltaplane.log.records import Prediction
@@ -98,6 +99,10 @@ class MergerMetrics(ServiceMetrics):
         """The next model of the topic, whoever published it."""
         self.saw_version(model.version)
         self.stream.observe(model)
+
+    def deviations(self, found: Floats) -> None:
+        """Those of the features over the live rows, float64[d], behind the newest model that this merger has made."""
+        self.stream.deviations = found
 
     def solved(self, seconds: float, output: Output) -> None:
         """Making a model took so long; output without one means there was nothing to do."""

@@ -120,6 +120,25 @@ PRECISION = Metric(
     "Share of the samples predicted as a class that are of it; no series while none was.",
     ("class", "span"),
 )
+FALSE_ALARMS = Metric(
+    "deltaplane_false_alarms_ratio",
+    "gauge",
+    "Share of all samples that were predicted as a class and are not of it.",
+    ("class", "span"),
+)
+KAPPA = Metric(
+    "deltaplane_kappa_ratio",
+    "gauge",
+    "Cohen's kappa: agreement beyond that of chance; with a positive class, of it against the rest; no series while"
+    " undefined.",
+    ("span",),
+)
+MATTHEWS = Metric(
+    "deltaplane_matthews_correlation_ratio",
+    "gauge",
+    "Matthews correlation of truth and prediction; no series while undefined.",
+    ("span",),
+)
 F_MEASURE = Metric(
     "deltaplane_f_measure_ratio",
     "gauge",
@@ -183,6 +202,13 @@ WEIGHT = Metric(
     "deltaplane_model_weight",
     "gauge",
     "Weight of a feature in the plane of a class, in raw units; the first features only.",
+    ("class", "feature"),
+)
+STANDARDIZED_WEIGHT = Metric(
+    "deltaplane_model_standardized_weight",
+    "gauge",
+    "Weight of a feature in the plane of a class times the deviation of the feature over the live samples, so that"
+    " features can be compared; the first features only, and only of a merger that has made a model.",
     ("class", "feature"),
 )
 WEIGHT_NORM = Metric("deltaplane_model_weight_norm", "gauge", "Euclidean norm of all weights of the newest plane.")
@@ -309,6 +335,25 @@ LIKE_SECONDS = Metric(
     "deltaplane_event_times_like_seconds_total",
     "counter",
     "Rows that this process has read with event times that look like seconds since the epoch, not milliseconds.",
+)
+FEATURE_SHIFT = Metric(
+    "deltaplane_feature_shift",
+    "gauge",
+    "How far the mean of a feature over the last 1,000 samples of a partition is from that over the 1,000 before, in"
+    " deviations of these: the largest of this worker's partitions, told without labels; the first features only.",
+    ("feature",),
+)
+FEATURE_SPREAD = Metric(
+    "deltaplane_feature_spread_ratio",
+    "gauge",
+    "Deviation of a feature over the last 1,000 samples of a partition over that of the 1,000 before: of this worker's"
+    " partitions the one that is farthest from 1; the first features only.",
+    ("feature",),
+)
+DRIFTS = Metric(
+    "deltaplane_drifts_total",
+    "counter",
+    "Times that features of a partition have shifted by no chance, told without labels.",
 )
 ROUNDING = Metric(
     "deltaplane_grid_rounding_error",

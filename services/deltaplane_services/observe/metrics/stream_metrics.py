@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from prometheus_client.metrics_core import Metric as Family
 
+from deltaplane.arrays import Floats
 from deltaplane.log.confusion import (
     Binary,
     Confusion,
@@ -23,6 +24,9 @@ from deltaplane.log.confusion import (
     f_measure,
     gmean,
     imbalance_ratio,
+    kappa,
+    matthews,
+    one_against_rest,
     precision,
     relative_sensitivity,
     sensitivity,
@@ -74,6 +78,8 @@ class StreamView:
         self, definition: StreamDefinition, prequential_samples: int = metric_names.PREQUENTIAL_SAMPLES
     ) -> None:
         self.hidden = False
+        self.deviations: Floats | None = None
+        """Of the features over the live rows, float64[d], as of the newest model that this process has made."""
         self._definition = definition
         self._prequential_samples = prequential_samples
         self._recent = RecentScores(prequential_samples)
@@ -132,9 +138,14 @@ class StreamView:
             asked = headline(seen.model.objective, scores, positive)
             of_all.setdefault(metric_names.OBJECTIVE, []).append(((str(seen.model.objective), span), asked))
             of_all.setdefault(metric_names.ACCURACY, []).append(((span,), accuracy(scores)))
+            sides = scores if positive is None else one_against_rest(scores, positive)
+            of_all.setdefault(metric_names.KAPPA, []).append(((span,), kappa(sides)))
+            of_all.setdefault(metric_names.MATTHEWS, []).append(((span,), matthews(sides)))
             of_all.setdefault(metric_names.PREQUENTIAL_ROWS, []).append(((span,), float(scores.rows)))
             for label in classes.names:
                 binary = Binary.of(scores, label)
+                alarms = binary.false_positives / scores.rows if scores else math.nan
+                of_all.setdefault(metric_names.FALSE_ALARMS, []).append(((label, span), alarms))
                 for metric, measure in OF_ONE_CLASS.items():
                     of_all.setdefault(metric, []).append(((label, span), measure(binary)))
         for metric, values in of_all.items():
@@ -183,6 +194,11 @@ class StreamView:
             for feature, weight in zip(features, row, strict=False)
         ]
         yield family(metric_names.WEIGHT, stream, weights)
+        deviations = self.deviations
+        if deviations is not None and len(deviations) == plane.weights.shape[1]:
+            spread = dict(zip(features, deviations.tolist(), strict=False))
+            standard = [((side, feature), weight * spread[feature]) for (side, feature), weight in weights]
+            yield family(metric_names.STANDARDIZED_WEIGHT, stream, standard)
 
 
 def _sizes(model: Model) -> dict[str, int]:

@@ -19,6 +19,7 @@ from prometheus_client.metrics_core import Metric as Family
 
 from deltaplane.arrays import Floats
 from deltaplane.log.delta import Delta, Source
+from deltaplane.log.drift import DriftWatch
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
@@ -60,6 +61,7 @@ class _Held:
     ahead: Mapping[int, float] = field(default_factory=dict)
     rounding: Sequence[Floats] = ()
     aside: Mapping[int, bool] = field(default_factory=dict)
+    watches: Sequence[DriftWatch] = ()
 
 
 class WorkerMetrics(ServiceMetrics):
@@ -71,7 +73,8 @@ class WorkerMetrics(ServiceMetrics):
         self._published: dict[Source, _Published] = {}
         # Writer to what has been counted of its life: watermarks passed over, and times that look like seconds.
         self._counted: dict[str, tuple[int, int]] = {}
-        self._like_seconds = 0
+        self._like_seconds = self._drifts = 0
+        self._drifts_of: dict[str, int] = {}
         self._rebuilds = histogram(metric_names.REBUILD_SECONDS)
         self._delta_bytes = histogram(metric_names.DELTA_BYTES)
         self._to_model = histogram(metric_names.SAMPLE_TO_MODEL)
@@ -95,6 +98,9 @@ class WorkerMetrics(ServiceMetrics):
         """
         aside = aside or {}
         now = self._clock()
+        for source in sources.values():
+            self._count_odd_times(source)
+            self._count_drifts(source)
         serving = {partition for partition, source in sources.items() if source.serving}
         before = self._held.rebuild_since
         since = {partition: before.get(partition, now) for partition in sorted({*waiting, *sources} - serving)}
@@ -110,10 +116,9 @@ class WorkerMetrics(ServiceMetrics):
                 if (ahead := source.clock.ahead_milliseconds) is not None
             },
             rounding=[source.rounding_error for source in sources.values()],
+            watches=[source.watch for source in sources.values() if source.watch is not None],
             aside=dict.fromkeys([*since, *serving, *removed], False) | dict.fromkeys(aside.keys() - set(removed), True),
         )
-        for source in sources.values():
-            self._count_odd_times(source)
         faults = [*topics, *(f"source {self._site}/{p} is set aside: {aside[p]}" for p in aside if p not in removed)]
         self.turned(_readiness(since, serving, removed, faults, joined=joined))
 
@@ -125,6 +130,14 @@ class WorkerMetrics(ServiceMetrics):
             self._counted[source.writer] = found
             self._ignored_watermarks += found[0] - before[0]
             self._like_seconds += found[1] - before[1]
+
+    def _count_drifts(self, source: WorkerProcessor) -> None:
+        """Have the features of a source watched, and add up what is found."""
+        if source.watch is None:
+            source.watch = DriftWatch(len(self._definition.features))
+        before = self._drifts_of.get(source.writer, 0)
+        self._drifts_of[source.writer] = source.watch.drifts
+        self._drifts += source.watch.drifts - before
 
     def delta(self, processor: WorkerProcessor, tile: int, samples: Sequence[Record], output: Output) -> None:
         """A source made this output of these samples; its delta, if there is one, has this number."""
@@ -181,8 +194,22 @@ class WorkerMetrics(ServiceMetrics):
             named = zip(self._definition.features[: metric_names.MOST_FEATURES], errors, strict=False)
             yield family(metric_names.ROUNDING, stream, (((feature,), float(error)) for feature, error in named))
             yield single(metric_names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
+        yield single(metric_names.DRIFTS, stream, self._drifts)
+        # This is the thread of a scrape.
+        yield from self._shifts([watch.shifts() for watch in held.watches])
         for made in (self._rebuilds, self._delta_bytes, self._to_model):
             yield from made.collect()
+
+    def _shifts(self, shifts: Sequence[tuple[Floats, Floats]]) -> Iterator[Family]:
+        """Of each feature that of the partition which has shifted most; no series before there are 400 samples."""
+        farthest = (abs, lambda spread: abs(math.log(spread)) if spread > 0.0 else math.inf)
+        for at, metric in enumerate((metric_names.FEATURE_SHIFT, metric_names.FEATURE_SPREAD)):
+            found: list[tuple[Labels, float]] = []
+            for place, feature in enumerate(self._definition.features[: metric_names.MOST_FEATURES]):
+                known = [value for of in shifts if math.isfinite(value := float(of[at][place]))]
+                if known:
+                    found.append(((feature,), max(known, key=farthest[at])))
+            yield family(metric, self._stream, found)
 
 
 def _taken(delta: object) -> int:

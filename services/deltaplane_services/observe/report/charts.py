@@ -266,7 +266,9 @@ def _weights_note(run: Run, weights: Weights, top: Sequence[int]) -> str:
     unit = (
         "Standardized: each weight times the deviation of its feature over the live rows, so that weights can be"
         " compared."
-        if weights.standardized
+        if weights.standardized and not weights.of_the_end
+        else "Standardized: each weight times the deviation of its feature over the live rows at the end of the run."
+        if weights.of_the_end
         else "In raw units, so every feature has a scale of its own: the run does not tell the deviations of features."
     )
     return f"{which} {unit}{some}"

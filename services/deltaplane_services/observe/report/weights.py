@@ -10,7 +10,7 @@ import numpy as np
 
 from deltaplane.arrays import Floats
 from deltaplane.exact.deviations import ranked, standardized
-from deltaplane_services.observe.report.record import Run
+from deltaplane_services.observe.report.record import Run, Span
 from deltaplane_services.observe.report.value_tables import Table, cell
 
 __all__ = ["MOST_FEATURES_IN_A_TABLE", "Weights"]
@@ -21,15 +21,19 @@ MOST_FEATURES_IN_A_TABLE = 200
 class Weights:
     """The weights along a run of the planes of some classes, of which the run has at least one.
 
-    ``standardized``: they are in standardized units. Where the deviations are not known, as in a run whose statistics
-    were held elsewhere, they are raw.
+    ``standardized``: they are in standardized units. Where deviations are known for the end alone, as of a run on
+    Kafka, whose statistics are held elsewhere, these stand for all (``of_the_end``); where they are not known, weights
+    are raw.
     """
 
     def __init__(self, run: Run, most_classes: int) -> None:
         with_plane = {label for span in run.spans for label in span.weights}
         shown = [label for label in run.main_classes(most_classes) if label in with_plane]
         self.classes: tuple[str, ...] = tuple(shown or sorted(with_plane)[:most_classes])
-        self.standardized = all(span.deviations for span in run.spans if span.weights)
+        with_weights = [span.deviations for span in run.spans if span.weights]
+        self._last = with_weights[-1] if with_weights else None
+        self.standardized = self._last is not None
+        self.of_the_end = self.standardized and not all(with_weights)
         self._run = run
 
     @cached_property
@@ -42,7 +46,11 @@ class Weights:
         raw = np.asarray([span.weights.get(label, gap) for span in self._run.spans], dtype=np.float64)
         if not self.standardized:
             return raw
-        return standardized(raw, np.asarray([span.deviations or gap for span in self._run.spans], dtype=np.float64))
+        return standardized(raw, np.asarray([self._deviations(span) for span in self._run.spans], dtype=np.float64))
+
+    def _deviations(self, span: Span) -> tuple[float, ...]:
+        assert self._last is not None, "only known ones are asked for"
+        return self._last if self.of_the_end else span.deviations or (math.nan,) * len(self._run.features)
 
     def strongest(self, most: int) -> list[int]:
         """The features whose weights are largest in magnitude, on average along the run and over the classes."""

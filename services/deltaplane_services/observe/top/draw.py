@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.rule import Rule
@@ -18,10 +19,13 @@ from deltaplane_services.observe.top.snapshot import ClassState, Frame, Service,
 
 __all__ = [
     "BARS",
+    "HELP",
     "LEANING",
     "LEAST_SPAN",
     "LINES_OF_THE_REST",
     "MOST_CHOICES",
+    "MOST_FEATURES",
+    "ROOMY_COLUMNS",
     "STYLES",
     "UNKNOWN",
     "WIDE_COLUMNS",
@@ -31,6 +35,31 @@ __all__ = [
 ]
 
 WIDE_COLUMNS = 110
+ROOMY_COLUMNS = 130
+"""Where there is room for features beside all else."""
+
+MOST_FEATURES = 8
+"""Features whose weights and shifts are shown, the largest."""
+
+_LABEL = 14
+_LEAST_SPARK = 4
+"""A trend of fewer points is not drawn: numbers go first."""
+
+HELP = (
+    ("G-mean", "root of the product of the recalls of all classes, of the last samples and of all"),
+    ("imbalance", "live rows of the largest class over those of the smallest"),
+    ("C, condition", "regularisation of the plane; the digits of its solution that are lost are the logarithm"),
+    ("last move", "how far the weights moved from the plane before, of their length"),
+    ("windows, C …", "what the blended plane of the automatic mode leans to, by its share"),
+    ("to model", "from a row in the log to a model that has learned it: half of them, and 95 of 100"),
+    ("lag", "records that are still to be read"),
+    ("rebuilds", "windows read again from the log, after a start or a failure"),
+    ("σ", "what a row of the class weighs"),
+    ("weights", "times the deviation of each feature; above zero it speaks for the class"),
+    ("shifts", "of the mean of each feature over the last 1,000 rows, in deviations, told without labels"),
+    ("*", "the merger that is elected"),
+)
+"""What the words of the picture mean."""
 LINES_OF_THE_REST = 18
 """Of a picture without its notes, services and classes."""
 
@@ -74,18 +103,24 @@ def draw(frame: Frame, history: History, columns: int, lines: int | None = None)
     Where there are too few lines, classes and services that are ready are counted instead of listed; a service that is
     not ready, or does not answer, is always listed.
     """
-    wide = columns >= WIDE_COLUMNS
+    wide, roomy = columns >= WIDE_COLUMNS, columns >= ROOMY_COLUMNS and bool(frame.weights or frame.shifts)
     spark = 24 if wide else 14
+    sides_of = 3 if roomy else 2
+    labels = max(_LABEL, len(frame.asked.objective) if frame.asked is not None else 0)
+    room = _Room(spark, (columns - 2 * sides_of) // sides_of - labels)
     most_services, most_classes = _room(frame, lines)
     blocks: list[RenderableType] = [_head(frame)]
     blocks += [Text(note, "yellow", overflow="fold") for note in frame.notes]
     sides = Table.grid(padding=(0, 2), expand=True)
-    sides.add_column(ratio=1)
-    sides.add_column(ratio=1)
-    sides.add_row(_quality(frame, history, spark), _flow(frame, history, spark))
+    parts = [_quality(frame, history, room), _flow(frame, history, room)]
+    parts += [_features(frame)] if roomy else []
+    for _ in parts:
+        sides.add_column(ratio=1)
+    sides.add_row(*parts)
     blocks.append(sides)
     if frame.classes:
-        blocks += [_classes(frame.classes[:most_classes], history, spark), *_more(len(frame.classes), most_classes)]
+        shown = _classes(frame.classes[:most_classes], history, spark, columns)
+        blocks += [shown, *_more(len(frame.classes), most_classes)]
     blocks.append(_counts(frame))
     # The order in which they were given, but for those that have to be seen.
     services = sorted(frame.services, key=lambda service: lines is not None and service.state == "ready")
@@ -124,19 +159,44 @@ def _head(frame: Frame) -> Rule:
 def _pairs() -> Table:
     pairs = Table.grid(padding=(0, 1))
     pairs.add_column(style="cyan", no_wrap=True)
-    pairs.add_column(no_wrap=True, overflow="ellipsis")
+    # What is longer than its column goes on below: no number is ever cut.
+    pairs.add_column(overflow="fold")
     return pairs
 
 
-def _quality(frame: Frame, history: History, spark: int) -> Table:
+def _features(frame: Frame) -> Table:
+    """The features with the largest weights, and those that have shifted most."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("feature", style="cyan", overflow="ellipsis", no_wrap=True, max_width=16)
+    classes = [*frame.weights][:2]
+    for label in classes:
+        table.add_column(f"weight, {label}" if len(label) <= 8 else "weight", justify="right", no_wrap=True)
+    table.add_column("shift", justify="right", no_wrap=True)
+    sizes = dict.fromkeys(frame.shifts, 0.0)
+    for label in classes:
+        for name, weight in frame.weights[label].items():
+            sizes[name] = max(sizes.get(name, 0.0), abs(weight))
+    for name in sorted(sizes, key=lambda one: (-sizes[one], one))[:MOST_FEATURES]:
+        weights = [frame.weights[label].get(name) for label in classes]
+        shift = frame.shifts.get(name)
+        style = "yellow" if shift is not None and abs(shift) >= 1.0 else ""
+        table.add_row(Text(name), *map(_signed, weights), Text(_signed(shift), style))
+    return table
+
+
+def _signed(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:+.3f}"
+
+
+def _quality(frame: Frame, history: History, room: _Room) -> Table:
     pairs, model, asked = _pairs(), frame.model, frame.asked
     if asked is not None and asked.objective != "gmean":
         figures = f"{_number(asked.value.get('recent'))} (all {_number(asked.value.get('all'))})"
         figures += ", NOT within its bound" if asked.unmet else ""
-        pairs.add_row(asked.objective, _with_trend(figures, history.trend("asked"), spark))
+        pairs.add_row(asked.objective, _with_trend(figures, history.trend("asked"), room))
     recent, of_all = _share(frame.gmean.get("recent")), _share(frame.gmean.get("all"))
-    pairs.add_row("G-mean", _with_trend(f"{recent} (all {of_all})", history.trend("gmean"), spark, share=True))
-    pairs.add_row("imbalance", _with_trend(_number(frame.imbalance_ratio), history.trend("imbalance"), spark))
+    pairs.add_row("G-mean", _with_trend(f"{recent} (all {of_all})", history.trend("gmean"), room, share=True))
+    pairs.add_row("imbalance", _with_trend(_number(frame.imbalance_ratio), history.trend("imbalance"), room))
     if model is None:
         for name in ("model", "C, condition", "last move"):
             pairs.add_row(name, UNKNOWN)
@@ -164,15 +224,15 @@ def _moved(change: float | None, norm: float | None) -> str:
     return f"{change / norm:.2%} of its length" if change is not None and norm else UNKNOWN
 
 
-def _flow(frame: Frame, history: History, spark: int) -> Table:
+def _flow(frame: Frame, history: History, room: _Room) -> Table:
     pairs, flow = _pairs(), frame.flow
-    pairs.add_row("samples/s", _with_trend(_number(flow.samples_per_second), history.trend("samples"), spark))
+    pairs.add_row("samples/s", _with_trend(_number(flow.samples_per_second), history.trend("samples"), room))
     latency = flow.sample_to_model_seconds
     middle, most = duration(latency["p50"]), duration(latency["p95"])
     said = UNKNOWN if latency["p50"] is None else f"{middle}, 95%: {most}"
-    pairs.add_row("to model", _with_trend(said, history.trend("latency"), spark))
+    pairs.add_row("to model", _with_trend(said, history.trend("latency"), room))
     lag = f"{sum(flow.lag_records.values()):,}" if flow.lag_records else UNKNOWN
-    pairs.add_row("lag", _with_trend(lag, history.trend("lag"), spark))
+    pairs.add_row("lag", _with_trend(lag, history.trend("lag"), room))
     waiting = [f"{topic} {count:,}" for topic, count in flow.lag_records.items() if count]
     if waiting:
         pairs.add_row("", ", ".join(waiting))
@@ -188,19 +248,24 @@ def _flow(frame: Frame, history: History, spark: int) -> Table:
     return pairs
 
 
-def _classes(classes: Sequence[ClassState], history: History, spark: int) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("class", style="cyan", overflow="ellipsis", no_wrap=True, max_width=20)
-    for name in ("recall", "", "(all)", "specificity", "F", "live", "share", "σ"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _classes(classes: Sequence[ClassState], history: History, spark: int, columns: int) -> Table:
     total = sum(one.live_samples or 0 for one in classes)
+    names = max(len("class"), min(20, max(len(one.name) for one in classes)))
+    live_width = max(len("live"), len(f"{max(one.live_samples or 0 for one in classes):,}"))
+    # All but the trend: the numbers are 5 to 11 wide, and between columns are two blanks.
+    spark = min(spark, columns - names - live_width - _NUMBERS_OF_A_CLASS)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("class", style="cyan", overflow="ellipsis", no_wrap=True, max_width=names)
+    for name in ("recall", "", "(all)", "specificity", "F", "live", "share", "σ"):
+        if name or spark >= _LEAST_SPARK:
+            table.add_column(name, justify="right", no_wrap=True)
     for one in classes:
-        trend = sparkline(history.trend("recall", one.name), spark, share=True)
+        trend = [Text(sparkline(history.trend("recall", one.name), spark, share=True), "blue")]
         live = one.live_samples
         table.add_row(
             Text(one.name),
             Text(_share(one.recall), "bold"),
-            Text(trend, "blue"),
+            *(trend if spark >= _LEAST_SPARK else ()),
             _share(one.recall_of_all),
             _share(one.specificity),
             _share(one.f_measure),
@@ -209,6 +274,9 @@ def _classes(classes: Sequence[ClassState], history: History, spark: int) -> Tab
             _number(one.sigma),
         )
     return table
+
+
+_NUMBERS_OF_A_CLASS = 6 + 5 + 11 + 5 + 6 + 8 + 2 * 8
 
 
 def _counts(frame: Frame) -> Table:
@@ -270,7 +338,18 @@ def _state(service: Service) -> Text:
 # Numbers -------------------------------------------------------------------------------------------------------------
 
 
-def _with_trend(text: str, trend: Sequence[float | None], width: int, *, share: bool = False) -> Text:
+class _Room(NamedTuple):
+    """Columns that a trend takes at most, and those that there are for it and the numbers before it."""
+
+    spark: int
+    columns: int
+
+
+def _with_trend(text: str, trend: Sequence[float | None], room: _Room, *, share: bool = False) -> Text:
+    """The numbers, and as much of their trend as there is room for."""
+    width = min(room.spark, room.columns - len(text) - 1)
+    if width < _LEAST_SPARK:
+        return Text(text, "bold")
     return Text.assemble((text, "bold"), " ", (sparkline(trend, width, share=share).lstrip(), "blue"))
 
 

@@ -123,7 +123,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Frame:
-    """All of it. ``at``: seconds since 1970; ``rates_over_seconds``: what rates look back on."""
+    """All of it. ``at``: seconds since 1970; ``rates_over_seconds``: what rates look back on.
+
+    ``weights``: standardized ones by class and feature; ``shifts``: of features, in deviations, without labels.
+    """
 
     at: float
     rates_over_seconds: float
@@ -139,6 +142,8 @@ class Frame:
     counts: Counts | None
     rebuilds: Rebuilds
     notes: tuple[str, ...]
+    weights: Mapping[str, Mapping[str, float]]
+    shifts: Mapping[str, float]
 
     @property
     def answering(self) -> int:
@@ -168,6 +173,8 @@ def frame_of(history: History, stream: str | None = None) -> Frame:
         classes=() if source is None else tuple(_classes(source)),
         counts=None if source is None else _counts(source),
         rebuilds=view.rebuilds(),
+        weights={} if source is None else _weights(source),
+        shifts=view.shifts(),
         notes=tuple(_notes(services, shown, streams, source, view.elected(newest))),
     )
     history.note(_points(frame))
@@ -302,6 +309,15 @@ class _View:
             sample_to_model_seconds={"p50": quantile(0.5, latency), "p95": quantile(0.95, latency)},
         )
 
+    def shifts(self) -> dict[str, float]:
+        """By feature the largest shift that a worker tells of."""
+        found: dict[str, float] = {}
+        for scrape in self._all(self._history.newest):
+            for labels, value in scrape.of(metric_names.FEATURE_SHIFT.name):
+                if abs(value) >= abs(found.get(labels["feature"], 0.0)):
+                    found[labels["feature"]] = value
+        return found
+
     def rebuilds(self) -> Rebuilds:
         """Rebuilds of all workers that answer."""
         workers = [scrape for scrape in self._all(self._history.newest) if scrape.identity["role"] == "worker"]
@@ -329,6 +345,13 @@ def _model(source: Scrape, now: float) -> ModelState:
         weight_change_norm=source.value(metric_names.WEIGHT_CHANGE.name),
         blend_shares=_shares(source),
     )
+
+
+def _weights(source: Scrape) -> dict[str, dict[str, float]]:
+    weights: dict[str, dict[str, float]] = {}
+    for labels, value in source.of(metric_names.STANDARDIZED_WEIGHT.name):
+        weights.setdefault(labels["class"], {})[labels["feature"]] = value
+    return weights
 
 
 def _shares(source: Scrape) -> dict[str, dict[str, float]] | None:
