@@ -25,12 +25,17 @@ def named(expression: str) -> set[str]:
     return {name if name in METRICS else re.sub(r"_(bucket|sum|count)$", "", name) for name in found}
 
 
-def test_there_are_the_three_dashboards_that_are_promised() -> None:
+def test_there_are_the_four_dashboards_that_are_promised_and_the_first_look_is_the_home_page() -> None:
     assert {board["title"] for board in boards().values()} == {
+        "Deltaplane: Overview",
         "Deltaplane: Quality",
         "Deltaplane: Pipeline",
         "Deltaplane: Model",
     }
+    compose: dict[str, Any] = YAML(typ="safe", pure=True).load(DEPLOY.parent / "compose.yaml")
+    home = compose["services"]["grafana"]["environment"]["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+    assert home == "/etc/grafana/dashboards/overview.json"
+    assert "overview" in boards()
 
 
 def test_dashboards_and_panels_can_be_told_apart_by_their_identities() -> None:
@@ -52,13 +57,16 @@ def test_no_panel_covers_another_or_leaves_the_grid() -> None:
                     covered[x, y] = panel["title"]
 
 
-def test_every_query_goes_to_the_data_source_that_is_provisioned() -> None:
+def test_every_query_goes_to_the_data_source_that_is_chosen_and_that_is_the_provisioned_one_at_first() -> None:
     (source,) = load("grafana/provisioning/datasources/prometheus.yml")["datasources"]
-    expected = {"type": source["type"], "uid": source["uid"]}
+    expected = {"type": source["type"], "uid": "${datasource}"}
     for board in boards().values():
+        chosen, *others = board["templating"]["list"]
+        assert (chosen["name"], chosen["type"], chosen["query"]) == ("datasource", "datasource", source["type"])
+        assert chosen["current"] == {"text": source["name"], "value": source["uid"]}
         asked = [panel["datasource"] for panel in panels(board)]
         asked += [target["datasource"] for panel in panels(board) for target in panel["targets"]]
-        asked += [variable["datasource"] for variable in board["templating"]["list"]]
+        asked += [variable["datasource"] for variable in others]
         asked += [annotation["datasource"] for annotation in board["annotations"]["list"]]
         assert asked == [expected] * len(asked)
 

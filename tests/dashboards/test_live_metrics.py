@@ -95,7 +95,7 @@ def test_every_query_names_the_stream_so_that_two_streams_are_not_mixed(scene: S
 
 def test_the_variable_of_every_dashboard_offers_the_stream(scene: Scene) -> None:
     for board in boards().values():
-        (variable,) = board["templating"]["list"]
+        _, variable = board["templating"]["list"]
         metric = variable["query"]["query"].removeprefix("label_values(").removesuffix(", stream)")
         assert scene.stream in scene.prometheus.ask("label/stream/values", **{"match[]": metric})
 
