@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from typer.testing import CliRunner
 import deltaplane
 from deltaplane.errors import DefinitionError
 from deltaplane_services.cli.application import app
+from deltaplane_services.observe.report.page import run_page
+from deltaplane_services.observe.report.record import run_of
 from deltaplane_services.replay.in_python import Replayed
 
 
@@ -177,3 +180,32 @@ def test_a_quiet_replay_prints_what_went_wrong_alone(tmp_path: Path) -> None:
         assert done.stdout.startswith(said)
         assert len(done.stdout.splitlines()) == bool(said)
         assert json.loads((tmp_path / "s.json").read_text("utf-8"))["verified"] is True
+
+
+def test_every_figure_at_the_head_of_the_page_is_that_of_the_json_and_says_what_it_is() -> None:
+    summary = deltaplane.replay(table_of(0.05), label="y", positive="fraud", time="t").summary
+    page = run_page(run_of(summary, "s"))
+    tiles = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", page))
+    named = {
+        "G-mean": "gmean",
+        "precision (fraud)": "precision",
+        "sensitivity (fraud)": "sensitivity",
+        "F-measure": "f_measure",
+        "specificity": "specificity",
+        "Cohen's kappa": "kappa",
+        "Matthews correlation": "matthews",
+        "ROC-AUC": "roc_auc",
+        "PR-AUC": "pr_auc",
+        "relative sensitivity": "relative_sensitivity",
+        "accuracy": "accuracy",
+    }
+    assert {name: tiles[name] for name in named} == {name: f"{summary[key]:.4f}" for name, key in named.items()}
+    assert tiles["false alarms per 1,000 rows"] == f"{summary['false_alarms_per_1000_rows']:.2f}"
+    assert f"{summary['false_alarms_per_day']:.2f} per day" in page
+    low, high = summary["intervals"]["gmean"]
+    assert f"{low:.4f} to {high:.4f}" in page
+    for baseline in summary["baselines"].values():
+        assert f"<td>{baseline['gmean']:.4f}</td>" in page
+    for at in summary["top"]:
+        assert f"<td>{at['precision']:.4f}</td>" in page
+    assert page.count('<dd class="what">') >= len(tiles)

@@ -189,8 +189,9 @@ def _blend(run: Run) -> Chart:
     }
     panels = [_strip(name, shares, 30) for name, shares in values.items()]
     note = (
-        "The plane is a blend of candidates: one for each window, C, weighting and cut. Each strip is the share of all"
-        " candidates with that choice; better recent G-mean, larger share."
+        "The plane is a blend of candidates: one for each window (rows that are live), C (larger fits closer),"
+        " weighting (what a row of each class counts) and cut (where the threshold lies between the classes). Each"
+        " strip is the share of all candidates with that choice; better recent G-mean, larger share."
     )
     return _along(run, "blend", "What the plane leans to", note, panels, values)
 

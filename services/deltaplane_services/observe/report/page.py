@@ -151,6 +151,7 @@ def _verdict(run: Run) -> Element:
         element("strong", word, class_=kind or None),
         element("span", why),
         element("code", f"digest {run.digest}"),
+        element("small", "fingerprint of the exact sums behind the model: the same live rows, the same digest"),
         class_="card verdict",
         aria_label="Verification",
     )

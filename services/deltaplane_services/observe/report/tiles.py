@@ -86,6 +86,9 @@ def _chance(run: Run) -> str:
 
 
 def _rest(run: Run) -> Iterator[_Tile]:
+    condition = run.model.get("condition")
+    if isinstance(condition, int | float):
+        yield _Tile("condition", short(float(condition)), "of the plane's equations: its digits are lost in solving")
     what = "live rows of the largest class over those of the smallest"
     yield _Tile("imbalance ratio", cell(run.imbalance_ratio, 2), what)
     yield _Tile("rows scored", f"{run.scored:,}", "predicted before they were learned")
