@@ -289,19 +289,8 @@ def test_the_keywords_are_the_options_of_the_command() -> None:
     ours = {f"--{name.replace('_', '-')}" for name in Keywords.__annotations__}
     assert ours <= options
     assert {option.removeprefix("--").replace("-", "_") for option in options - ours} == {
-        *(
-            "file",
-            "plots",
-            "json",
-            "report",
-            "save",
-            "resume",
-            "speed",
-            "retired_ids",
-            "write_definition",
-            "predictions",
-        ),
-        *("broker", "workers", "services", "keep_topics", "kafka"),
+        *("file", "plots", "json", "report", "save", "resume", "speed", "retired_ids", "write_definition"),
+        *("broker", "workers", "services", "keep_topics", "kafka", "quiet", "_q", "predictions"),
     }
 
 
