@@ -34,3 +34,14 @@ def test_the_first_steps_take_a_table_of_the_users_own(tmp_path: Path) -> None:
     said = first_steps(str(table), "went")
     assert said[0] == "2,664 rows of slope, height"
     assert [line.rpartition(": ")[2] for line in said[1:4]] == ["True", "True", "True True"]
+
+
+def test_the_automatic_example_predicts_and_withdraws_a_day() -> None:
+    example = TOP / "examples" / "automatic_mode.py"
+    said = subprocess.run(
+        [sys.executable, str(example)], check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+    assert float(said[0].removeprefix("20,000 half-hours, G-mean ")) > 0.7
+    withdrawn = int(said[1].split()[0])
+    assert said[1] == f"{withdrawn} of {withdrawn} half-hours withdrawn"
+    assert said[2].endswith(f"of {20_000 - withdrawn:,} live rows")
