@@ -44,33 +44,33 @@ class Client:
 
     def __init__(self, _: dict[str, Any]) -> None:
         Log.made += 1
-        self.quantize, self.deaf, self.told = 0, False, False
+        self.place, self.deaf, self.told = 0, False, False
         self.assigned: list[TopicPartition] = []
 
     def assign(self, places: list[TopicPartition]) -> None:
         self.assigned = places
-        self.quantize = max(0, places[0].offset) if places else 0
+        self.place = max(0, places[0].offset) if places else 0
 
     def assignment(self) -> list[TopicPartition]:
         return [TopicPartition(place.topic, place.partition) for place in self.assigned]
 
     def position(self, places: list[TopicPartition]) -> list[TopicPartition]:
-        return [TopicPartition(place.topic, place.partition, self.quantize) for place in places]
+        return [TopicPartition(place.topic, place.partition, self.place) for place in places]
 
     def get_watermark_offsets(self, _: TopicPartition, **__: object) -> tuple[int, int]:
         return 0, Log.end
 
     def consume(self, _: int, timeout: float = 0.0) -> list[Message]:
         Log.time.sleep(timeout)
-        self.deaf = self.deaf or any(self.quantize in batch for batch in Log.bad)
+        self.deaf = self.deaf or any(self.place in batch for batch in Log.bad)
         if self.deaf or not self.assigned or self.told:
             return []
-        if self.quantize >= Log.end:
+        if self.place >= Log.end:
             self.told = True
             ended = KafkaError(KafkaError._PARTITION_EOF)
             return [Message(topic=TOPIC, partition=0, offset=Log.end, error=ended)]
-        self.quantize += 1
-        return [Message(topic=TOPIC, partition=0, offset=self.quantize - 1, value=b"row", timestamp=(1, 7))]
+        self.place += 1
+        return [Message(topic=TOPIC, partition=0, offset=self.place - 1, value=b"row", timestamp=(1, 7))]
 
     def close(self) -> None:
         pass

@@ -83,7 +83,7 @@ class InMemoryStream:
         admitted, refusals = admit(samples.at(self.offset, 0), self.definition, self.labels)
         step = self.partition.step(admitted, [replace(one, offset=self.retired + n) for n, one in enumerate(retired)])
         left_out = [note.row for note in step.sample_notes]
-        scores, prequential_counts = score(self.model if scored else None, admitted, left_out)
+        scores, prequential_counts, tallies = score(self.model if scored else None, admitted, left_out)
         tile = Tile(
             sequence=self._sequence,
             samples_from=self.offset,
@@ -102,6 +102,7 @@ class InMemoryStream:
             scored_by=self.model.version if self.model is not None and scores.counts else 0,
             counts=dict(step.counts),
             prequential_counts=prequential_counts,
+            tallies=tallies,
             labels=admitted.new_labels,
         )
         verdict = self.merger.apply(delta)

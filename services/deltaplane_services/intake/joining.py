@@ -228,7 +228,7 @@ class IntakeProcessor:
             start, stop = bounds.get(item.place, (0, 0))
             if start <= item.offset < stop:
                 items.append(item)
-                versions.append(Version(times[item.place][item.offset], item.quantize[1], item.offset))
+                versions.append(Version(times[item.place][item.offset], item.place[1], item.offset))
         return items, versions
 
     def _refused(self, read: ReadRecords, bounds: Mapping[Place, tuple[int, int]]) -> list[Outgoing]:

@@ -24,7 +24,7 @@ class Fields:
 
     def __init__(self, name: str, place: str, value: Any) -> None:
         self.name = name
-        self.quantize = place
+        self.place = place
         if not isinstance(value, dict):
             raise ReportError(
                 f"{name}: {place or 'top'}: expected an object, got {_shown(value)};"
@@ -35,7 +35,7 @@ class Fields:
     def wrong(self, key: str, expected: str, got: Any) -> ReportError:
         """What to raise where a value is not what was expected."""
         return ReportError(
-            f"{self.name}: {self.quantize}{key}: expected {expected}, got {_shown(got)};"
+            f"{self.name}: {self.place}{key}: expected {expected}, got {_shown(got)};"
             " give a file that replay --json of this version has written"
         )
 
@@ -79,11 +79,11 @@ class Fields:
     def part(self, key: str) -> Fields:
         """An object; null is an empty one."""
         value = self._get(key, "an object", lambda value: value is None or isinstance(value, dict))
-        return Fields(self.name, f"{self.quantize}{key}.", value or {})
+        return Fields(self.name, f"{self.place}{key}.", value or {})
 
     def parts(self, key: str) -> list[Fields]:
         """A list of objects."""
-        return [Fields(self.name, f"{self.quantize}{key}[{at}].", item) for at, item in enumerate(self.items(key))]
+        return [Fields(self.name, f"{self.place}{key}[{at}].", item) for at, item in enumerate(self.items(key))]
 
     def table(self, key: str, take: Callable[[Fields, str], V]) -> dict[str, V]:
         """An object whose values are all of one type; null is an empty one."""
