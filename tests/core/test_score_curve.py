@@ -105,3 +105,10 @@ def test_without_rows_of_both_sides_nothing_is_known_and_what_is_no_number_is_no
     assert math.isnan(nothing.roc_auc().value)
     assert math.isnan(nothing.average_precision().value)
     assert curve_of(np.array([1.0, math.nan]), np.array([True, False])).rows == 1
+
+
+def test_rows_of_the_class_that_tie_above_the_others_of_their_bin_have_the_highest_area_there_can_be() -> None:
+    scores = np.array([1.0, 1.0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -1e-30])
+    own = np.array([False, False, True, True, True, True, *[False] * 6])
+    area = curve_of(scores, own).average_precision()
+    assert area.low <= area.value < average_precision_score(own, scores) <= area.high

@@ -156,7 +156,7 @@ def test_what_a_query_gets_that_has_no_answer_comes_back_as_it_was(unanswered: U
     message = write_unanswered(unanswered)
     assert read_unanswered(message) == unanswered
     assert read_answer(message) == unanswered
-    with pytest.raises(WireError, match="expected prediction, got unanswered"):
+    with pytest.raises(WireError, match="expected prediction or full_prediction, got unanswered"):
         read_prediction(message)
 
 

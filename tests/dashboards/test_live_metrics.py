@@ -15,7 +15,7 @@ from dashboards.observed import ObservedReplay, gmean_by_hand
 from dashboards.server import Prometheus, as_grafana_sends_it, boards, expressions, promtool, running
 from deltaplane.log import confusion
 from deltaplane_services.observe.health import HealthServer
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import label_values, metric_names
 
 PHASES = 5
 CHUNKS_OF_A_PHASE = 16
@@ -137,7 +137,7 @@ def test_the_dashboard_the_model_and_a_count_by_hand_have_the_same_gmean(scene: 
 def test_the_recent_gmean_is_that_of_the_last_samples_counted_by_hand(scene: Scene) -> None:
     rows = scene.prometheus.value('deltaplane_prequential_samples{span="recent"}')
     assert rows is not None
-    assert metric_names.PREQUENTIAL_SAMPLES <= rows < len(scene.replay.truth)
+    assert label_values.PREQUENTIAL_SAMPLES <= rows < len(scene.replay.truth)
     (shown,) = scene.show("quality", "G-mean, recent").values()
     assert shown == pytest.approx(gmean_by_hand(scene.replay.confusion_of_the_last(int(rows))), abs=1e-14)
 

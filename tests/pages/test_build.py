@@ -15,7 +15,7 @@ from deltaplane.stream.component_tables import KEYS
 from deltaplane_services.definition_file.definition_tables import INPUT_KEYS
 from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.observe.metrics import metric_names
-from deltaplane_services.observe.metrics.metric_names import Metric
+from deltaplane_services.observe.metrics.metric import Metric
 from deltaplane_services.processors.messages import TOPICS
 from tidy.sources import TOP
 

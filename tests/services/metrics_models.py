@@ -16,7 +16,7 @@ from deltaplane.log.model import Model, SourcePosition
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.observe.metrics import StreamView
-from deltaplane_services.observe.metrics.metric_names import Metric
+from deltaplane_services.observe.metrics.metric import Metric
 
 Series = dict[tuple[str, ...], float]
 

@@ -16,7 +16,7 @@ from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane.wire import write_sample
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions, start_merger
 from deltaplane_services.observe.blend_tables import blend_shares
-from deltaplane_services.observe.metrics import StreamView, metric_names
+from deltaplane_services.observe.metrics import StreamView, label_values, metric_names
 from deltaplane_services.observe.metrics.families import ClassNames
 from deltaplane_services.observe.metrics.quality_metrics import RecentScores
 from deltaplane_services.processors.messages import DELTAS, SAMPLES, Outgoing
@@ -49,7 +49,7 @@ def test_counters_of_closed_sets_are_there_at_zero_before_anything_happens() -> 
     seen = view()
     seen.observe(model(1))
     assert series(seen, metric_names.CONFUSION) == {(a, b): 0.0 for a in ("no", "yes") for b in ("no", "yes")}
-    assert series(seen, metric_names.REJECTED) == {(reason,): 0.0 for reason in metric_names.REJECTIONS}
+    assert series(seen, metric_names.REJECTED) == {(reason,): 0.0 for reason in label_values.REJECTIONS}
     assert series(seen, metric_names.SAMPLES).keys() == {
         ("applied",),
         ("duplicate",),
@@ -288,21 +288,21 @@ def test_an_open_stream_of_many_classes_has_few_series_and_loses_no_sample() -> 
     seen.observe(model(1, OPEN, scores=Confusion(wrong), counts=dict.fromkeys(labels, 2)))
     cells = series(seen, metric_names.CONFUSION)
     assert sum(cells.values()) == sum(wrong.values())
-    assert len({truth for truth, _ in cells}) == metric_names.MOST_CLASSES + 1
-    assert len(cells) <= (metric_names.MOST_CLASSES + 1) ** 2
-    assert ("c199", metric_names.OTHER) in cells
+    assert len({truth for truth, _ in cells}) == label_values.MOST_CLASSES + 1
+    assert len(cells) <= (label_values.MOST_CLASSES + 1) ** 2
+    assert ("c199", label_values.OTHER) in cells
     live = series(seen, metric_names.WINDOW_SAMPLES)
-    assert len(live) == metric_names.MOST_CLASSES + 1
+    assert len(live) == label_values.MOST_CLASSES + 1
     assert sum(live.values()) == 400.0
-    assert metric_names.OTHER not in {label for label, _ in series(seen, metric_names.SENSITIVITY)}
+    assert label_values.OTHER not in {label for label, _ in series(seen, metric_names.SENSITIVITY)}
 
 
 def test_a_class_keeps_its_name_when_others_outgrow_it() -> None:
-    few = ClassNames().having_seen({f"c{at}": 1 for at in range(metric_names.MOST_CLASSES - 1)})
+    few = ClassNames().having_seen({f"c{at}": 1 for at in range(label_values.MOST_CLASSES - 1)})
     full = few.having_seen({"late": 10, "later": 9})
-    assert (full.name("late"), full.name("later"), full.name("c0")) == ("late", metric_names.OTHER, "c0")
+    assert (full.name("late"), full.name("later"), full.name("c0")) == ("late", label_values.OTHER, "c0")
     assert full.having_seen({"later": 10**9}) == full
-    assert full.sums({"c0": 1, "later": 2, "never seen": 3}) == {"c0": 1, metric_names.OTHER: 5}
+    assert full.sums({"c0": 1, "later": 2, "never seen": 3}) == {"c0": 1, label_values.OTHER: 5}
 
 
 def test_labels_of_any_text_come_through_the_wire_as_they_are() -> None:
@@ -313,11 +313,11 @@ def test_labels_of_any_text_come_through_the_wire_as_they_are() -> None:
 
 
 def test_a_class_called_other_is_counted_with_the_others_and_makes_no_series_twice() -> None:
-    counts = {metric_names.OTHER: 100, **{f"c{at:02}": 1 for at in range(30)}}
+    counts = {label_values.OTHER: 100, **{f"c{at:02}": 1 for at in range(30)}}
     seen = view(OPEN)
     seen.observe(model(1, OPEN, counts=counts))
     live = series(seen, metric_names.WINDOW_SAMPLES)
-    assert live[metric_names.OTHER,] == 100 + 30 - (metric_names.MOST_CLASSES - 1)
+    assert live[label_values.OTHER,] == 100 + 30 - (label_values.MOST_CLASSES - 1)
     assert sum(live.values()) == 130.0
 
 

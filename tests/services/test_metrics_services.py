@@ -9,7 +9,7 @@ import pytest
 
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
-from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, metric_names
+from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, label_values, metric_names
 from deltaplane_services.observe.metrics.process_metrics import SILENCE_SECONDS
 from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
@@ -271,7 +271,7 @@ def test_features_that_shift_are_told_without_labels_by_the_partition_that_shift
 
 def test_dead_letters_are_counted_by_reason_from_zero_on(worker: WorkerMetrics) -> None:
     assert series(worker.registry, metric_names.DEAD_LETTERS) == {
-        (reason,): 0.0 for reason in metric_names.DEAD_LETTER_REASONS
+        (reason,): 0.0 for reason in label_values.DEAD_LETTER_REASONS
     }
     bad = [dead_letter(record(0), kind, "why", 10) for kind in ("bad value", "bad value", "late", "of a later version")]
     worker.published([*bad, Outgoing(DEAD_LETTERS, 0, None, b"no letter"), Outgoing(MODELS, 0, None, b"")])

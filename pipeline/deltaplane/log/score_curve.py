@@ -3,8 +3,8 @@
 The problem: ROC and precision-recall curves need all scores in order, and a stream has no end. How it is solved: scores
 are counted by class in bins of a fixed number, whose width grows with the score (``STEPS`` to each doubling), so that
 nobody has to know their scale. Of rows in one bin the order is not known. So each figure comes with the lowest and the
-highest value that any order of them could have, and what would be worked out from the scores themselves is between
-these. A figure itself is exactly the one of scores that are equal throughout a bin.
+highest value that any order of them could have, ties or not, and what would be worked out from the scores themselves is
+between these. A figure itself is exactly the one of scores that are equal throughout a bin.
 """
 
 from __future__ import annotations
@@ -94,8 +94,8 @@ class ScoreCurve:
         found, alarms = np.cumsum(own), np.cumsum(rest)
         value = _dot(own, found / (found + alarms)) / positives
         low = _dot(own - alarms * _harmonic(found - own + alarms, own), np.ones(len(own))) / positives
-        before = alarms - rest
-        high = _dot(own - before * _harmonic(found - own + before, own), np.ones(len(own))) / positives
+        # At best the rows of the class come first in their bin, and tie: each then has the precision of the last one.
+        high = _dot(own, found / np.maximum(found + alarms - rest, 1)) / positives
         return Estimate(value, min(low, value), max(high, value))
 
     def precision_at(self, rows: int) -> Estimate:

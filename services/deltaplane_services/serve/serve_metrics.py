@@ -10,6 +10,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.observe.metrics.families import histogram, single
+from deltaplane_services.observe.metrics.metric import Metric
 from deltaplane_services.serve.model_source import ModelSource
 
 __all__ = ["ServeMetrics"]
@@ -52,6 +53,6 @@ class ServeMetrics:
         yield single(metric_names.HTTP_STALE, self._stream, float(self._source.stale() is not None))
 
 
-def _counter(metric: metric_names.Metric, registry: CollectorRegistry) -> prometheus_client.Counter:
+def _counter(metric: Metric, registry: CollectorRegistry) -> prometheus_client.Counter:
     labels = ("stream", *metric.labels)
     return prometheus_client.Counter(metric.name, metric.help, labels, registry=registry)

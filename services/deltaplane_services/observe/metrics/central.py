@@ -18,7 +18,7 @@ from deltaplane.log.model import Model
 from deltaplane.log.records import Prediction
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.observe.health import State
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import label_values, metric_names
 from deltaplane_services.observe.metrics.families import family, histogram, single
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 from deltaplane_services.observe.metrics.stream_metrics import StreamView
@@ -121,7 +121,7 @@ class MergerMetrics(ServiceMetrics):
         for metric, logs in ((metric_names.TRIMMED, self._trimmed), (metric_names.LOG_BEGIN, self._log_begins)):
             yield family(metric, self._stream, [((t, self._trim_site, str(p)), float(n)) for (t, p), n in logs.items()])
         yield single(metric_names.ELECTED, self._stream, float(self._elected))
-        counts = {metric_names.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
+        counts = {label_values.word(verdict): float(self._verdicts.get(verdict, 0)) for verdict in Verdict}
         yield family(metric_names.DELTAS, self._stream, (((verdict,), count) for verdict, count in counts.items()))
         yield single(metric_names.VOID_TRIALS, self._stream, float(self._void_prequential_counts))
         yield single(metric_names.REFUSED_CHECKPOINTS, self._stream, float(self._refused_checkpoints))

@@ -14,7 +14,8 @@ import prometheus_client
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric as Family
 
-from deltaplane_services.observe.metrics.metric_names import MOST_CLASSES, OTHER, Metric
+from deltaplane_services.observe.metrics.label_values import MOST_CLASSES, OTHER
+from deltaplane_services.observe.metrics.metric import Metric
 
 __all__ = ["ClassNames", "Labels", "family", "histogram", "label_text", "single"]
 

@@ -2,7 +2,8 @@
 
 Names follow the conventions of Prometheus: base units at the end, ``_total`` for what only grows, times as seconds
 since the epoch. Besides the labels given here all have ``stream``. Labels are bounded: outcomes, reasons and
-verdicts come from the closed sets below, classes and features are capped, sources are as many as the stream has.
+verdicts come from closed sets (``label_values``), classes and features are capped, sources are as many as the stream
+has.
 
 Who exports what, so that a sum over processes counts nothing twice: the elected merger what is known of the whole
 stream (``STREAM``), a worker what is known of the partitions it works on, a scorer its queries, and each what it did
@@ -11,68 +12,7 @@ itself. What a stream's counters count lies in the log, so they go on where they
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
-
-from deltaplane.stream.sample import WRONG_PARTITION
-from deltaplane.window.outcomes import SampleOutcome
-from deltaplane_services.processors.intake import NO_ROWS
-from deltaplane_services.processors.messages import MORE_RECORDS, MORE_ROWS
-
-PREQUENTIAL_SAMPLES = 5000
-"""Scored samples that the measures of span ``recent`` look back on. A class of one in a hundred has fifty of them."""
-
-MOST_CLASSES = 16
-"""Classes with series of their own; the others together are ``other``. Pairs of them are the square of this."""
-
-MOST_FEATURES = 16
-"""Features, the first of the definition, whose weights and rounding have series of their own."""
-
-OTHER = "other"
-"""All classes that have no series of their own, and reasons that this version does not know."""
-
-SPANS = ("all", "recent")
-"""All samples ever scored, and the last :data:`PREQUENTIAL_SAMPLES` of them."""
-
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0)
-BYTES = tuple(float(4**power) for power in range(4, 14))
-"""Upper bounds of histograms; the last of bytes is the largest message that there may be."""
-
-
-def word(text: str) -> str:
-    """An outcome as a label value: ``retired id`` → ``retired_id``."""
-    return text.replace(" ", "_")
-
-
-REFUSED = (
-    "bad id",
-    WRONG_PARTITION,
-    "bad label",
-    "unknown class",
-    "too many classes",
-    "bad value",
-    "bogus time",
-    "bad record",
-    "other definition",
-    NO_ROWS,
-)
-"""Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
-
-REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
-DEAD_LETTER_REASONS = (*REJECTIONS, "bad_header", "impossible_change", word(MORE_ROWS), word(MORE_RECORDS))
-REMOVALS = ("expired", "withdrawn", "replaced", "retired")
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric by its full name; counters end in ``_total``."""
-
-    name: str
-    kind: Literal["counter", "gauge", "histogram"]
-    help: str
-    labels: tuple[str, ...] = ()
-    buckets: tuple[float, ...] = ()
-
+from deltaplane_services.observe.metrics.metric import BYTES, SECONDS, Metric
 
 # Of the whole stream: exported by the elected merger, from the models on the models topic. ---------------------------
 

@@ -20,7 +20,7 @@ from deltaplane.log.records import DeadLetter
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_dead_letter
 from deltaplane_services.observe.health import Answers, State
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import label_values, metric_names
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
 from deltaplane_services.observe.refusal_log import RefusalLog
 from deltaplane_services.processors.messages import (
@@ -75,7 +75,7 @@ class ServiceMetrics:
         # From zero on: of a series that begins with its first count, Prometheus sees no increase.
         self._silent_batches: dict[str, int] = dict.fromkeys(READS[role], 0)
         self._unsafe: Mapping[str, int] = {}
-        self._dead_letters: dict[str, int] = dict.fromkeys(metric_names.DEAD_LETTER_REASONS, 0)
+        self._dead_letters: dict[str, int] = dict.fromkeys(label_values.DEAD_LETTER_REASONS, 0)
         self._refusals = RefusalLog(definition.name)
         self._commits = histogram(metric_names.COMMIT_SECONDS)
         prometheus_client.ProcessCollector(registry=self.registry)
@@ -199,5 +199,5 @@ def _letter(record: Outgoing) -> DeadLetter | None:
 
 def _reason(letter: DeadLetter | None) -> str:
     """Why a record became a dead letter, as a label value."""
-    reason = metric_names.OTHER if letter is None else metric_names.word(letter.kind)
-    return reason if reason in metric_names.DEAD_LETTER_REASONS else metric_names.OTHER
+    reason = label_values.OTHER if letter is None else label_values.word(letter.kind)
+    return reason if reason in label_values.DEAD_LETTER_REASONS else label_values.OTHER

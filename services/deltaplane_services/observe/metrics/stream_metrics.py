@@ -40,9 +40,9 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.window.sliding import NO_WATERMARK
 from deltaplane_services.observe.blend_tables import blend_shares
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import label_values, metric_names
 from deltaplane_services.observe.metrics.families import ClassNames, Labels, family, single
-from deltaplane_services.observe.metrics.metric_names import Metric
+from deltaplane_services.observe.metrics.metric import Metric
 from deltaplane_services.observe.metrics.quality_metrics import RecentScores
 from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 
@@ -75,7 +75,7 @@ class StreamView:
     """Collector of the metrics of a stream; ``hidden`` while another process exports them, or there is no model."""
 
     def __init__(
-        self, definition: StreamDefinition, prequential_samples: int = metric_names.PREQUENTIAL_SAMPLES
+        self, definition: StreamDefinition, prequential_samples: int = label_values.PREQUENTIAL_SAMPLES
     ) -> None:
         self.hidden = False
         self.deviations: Floats | None = None
@@ -108,7 +108,7 @@ class StreamView:
             if newer and model.plane_version != before.model.plane_version:
                 change = _distance(before.model.plane, model.plane)
             model = model if newer else before.model
-        scores = dict(zip(metric_names.SPANS, (self._recent.total, self._recent.recent), strict=True))
+        scores = dict(zip(label_values.SPANS, (self._recent.total, self._recent.recent), strict=True))
         self._seen = _Seen(model, self._classes, scores, totals, change)
 
     def collect(self) -> Iterator[Family]:
@@ -186,7 +186,7 @@ class StreamView:
         named = [label for label in plane.classes if label in seen.classes.names]
         yield family(metric_names.SIGMA, stream, (((label,), plane.sigmas.get(label, math.nan)) for label in named))
         sides = plane.classes if plane.positive is None else (plane.positive,)
-        features = self._definition.plane_features[: metric_names.MOST_FEATURES]
+        features = self._definition.plane_features[: label_values.MOST_FEATURES]
         weights = [
             ((side, feature), float(weight))
             for side, row in zip(sides, plane.weights, strict=True)
@@ -222,24 +222,24 @@ def _totals(model: Model) -> Totals:
     totals: Totals = {}
     raw = model.totals.get
     for outcome in SampleOutcome:
-        totals[metric_names.SAMPLES, (metric_names.word(outcome),)] = raw(outcome, 0)
+        totals[metric_names.SAMPLES, (label_values.word(outcome),)] = raw(outcome, 0)
     # In a delta, a sample that replaced another is also counted as applied.
-    totals[metric_names.SAMPLES, (metric_names.word(SampleOutcome.APPLIED),)] -= raw(SampleOutcome.REPLACED, 0)
+    totals[metric_names.SAMPLES, (label_values.word(SampleOutcome.APPLIED),)] -= raw(SampleOutcome.REPLACED, 0)
     for answer in RetirementOutcome:
-        totals[metric_names.RETIREMENTS, (metric_names.word(answer),)] = raw(f"retirements {answer}", 0)
+        totals[metric_names.RETIREMENTS, (label_values.word(answer),)] = raw(f"retirements {answer}", 0)
     totals[metric_names.RETIREMENTS_FORGOTTEN, ()] = raw("retirements forgotten", 0)
-    for reason in metric_names.REMOVALS:
+    for reason in label_values.REMOVALS:
         totals[metric_names.REMOVED, (reason,)] = raw(reason, 0)
     met = raw(SampleOutcome.ANNIHILATED, 0)
     totals[metric_names.REMOVED, ("retired",)] = raw("retirements retired", 0) - met
-    totals |= {(metric_names.REJECTED, (reason,)): 0 for reason in metric_names.REJECTIONS}
+    totals |= {(metric_names.REJECTED, (reason,)): 0 for reason in label_values.REJECTIONS}
     for name, count in model.totals.items():
         if name.startswith("refused "):
-            reason = metric_names.word(name.removeprefix("refused "))
-            reason = reason if reason in metric_names.REJECTIONS else metric_names.OTHER
+            reason = label_values.word(name.removeprefix("refused "))
+            reason = reason if reason in label_values.REJECTIONS else label_values.OTHER
             totals[metric_names.REJECTED, (reason,)] += count
     for outcome in (SampleOutcome.LATE, SampleOutcome.RETIRED_ID):
-        totals[metric_names.REJECTED, (metric_names.word(outcome),)] += raw(outcome, 0)
+        totals[metric_names.REJECTED, (label_values.word(outcome),)] += raw(outcome, 0)
     for what in (SAMPLES, RETIREMENTS):
         totals[metric_names.MISPLACED, (what,)] = raw(f"{what} misplaced", 0)
     totals[metric_names.FILLED, ()] = raw("values filled in", 0)

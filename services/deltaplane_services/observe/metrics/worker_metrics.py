@@ -24,7 +24,7 @@ from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane_services.observe.health import State
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import label_values, metric_names
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 from deltaplane_services.processors.letters import without_letter
@@ -191,7 +191,7 @@ class WorkerMetrics(ServiceMetrics):
         yield family(metric_names.SET_ASIDE, stream, set_aside)
         if held.rounding:
             errors = np.max(held.rounding, axis=0)
-            named = zip(self._definition.features[: metric_names.MOST_FEATURES], errors, strict=False)
+            named = zip(self._definition.features[: label_values.MOST_FEATURES], errors, strict=False)
             yield family(metric_names.ROUNDING, stream, (((feature,), float(error)) for feature, error in named))
             yield single(metric_names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
         yield single(metric_names.DRIFTS, stream, self._drifts)
@@ -205,7 +205,7 @@ class WorkerMetrics(ServiceMetrics):
         farthest = (abs, lambda spread: abs(math.log(spread)) if spread > 0.0 else math.inf)
         for at, metric in enumerate((metric_names.FEATURE_SHIFT, metric_names.FEATURE_SPREAD)):
             found: list[tuple[Labels, float]] = []
-            for place, feature in enumerate(self._definition.features[: metric_names.MOST_FEATURES]):
+            for place, feature in enumerate(self._definition.features[: label_values.MOST_FEATURES]):
                 known = [value for of in shifts if math.isfinite(value := float(of[at][place]))]
                 if known:
                     found.append(((feature,), max(known, key=farthest[at])))

@@ -23,6 +23,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from deltaplane.errors import DefinitionError
 from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics.metric import Metric
 from deltaplane_services.system.printable import plain
 
 __all__ = [
@@ -51,7 +52,7 @@ MOST_THREADS = 32
 MOST_WORDS = 500
 """Characters of ``/readyz`` that are kept."""
 
-OURS = tuple(value for value in vars(metric_names).values() if isinstance(value, metric_names.Metric))
+OURS = tuple(value for value in vars(metric_names).values() if isinstance(value, Metric))
 """Every metric that a service of this version may have."""
 
 Series = tuple[Mapping[str, str], float]
