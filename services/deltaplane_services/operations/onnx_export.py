@@ -70,10 +70,10 @@ def onnx_model(tables: Mapping[str, Any]) -> bytes:
     counted = graph("ReduceMin", graph.cast(fits, TensorProto.INT32), axes=[1], keepdims=1)
     answered = graph.cast(counted, TensorProto.BOOL)
     zero = graph.constant(0.0)
-    if tables["feature_map"]["kind"] == "none":
-        values = graph("Where", answered, rows, zero)
-    else:
-        values = _mapped(graph, tables["feature_map"], graph("Where", answered, quantized, zero))
+    kind = tables["feature_map"]["kind"]
+    own = graph("Where", answered, rows, zero) if kind in ("none", "mixed") else ""
+    mapped = "" if kind == "none" else _mapped(graph, tables["feature_map"], graph("Where", answered, quantized, zero))
+    values = graph("Concat", own, mapped, axis=1) if own and mapped else own or mapped
     # In this order, and not as a product of matrices, a row has the same bits alone and among others.
     products = graph(
         "Mul", graph("Unsqueeze", values, graph.constant([1], np.int64)), graph.constant(tables["weights"])
@@ -119,6 +119,10 @@ def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
         "Mul", graph("MatMul", kept, graph.constant(given["projections"])), graph.constant(given["factor"])
     )
     bent = (_sigmoid if given["kind"] == "hidden" else _cosines_and_sines)(graph, given, projected)
+    if given["kind"] == "mixed":
+        columns = len(given["projections"][0])
+        pairs = [at for column in range(columns) for at in (column, columns + column)]
+        bent = graph("Gather", bent, graph.constant(pairs, np.int64), axis=1)
     return graph("Mul", graph.cast(bent, TensorProto.DOUBLE), graph.constant(given["step"]))
 
 
