@@ -207,9 +207,13 @@ class _Proof:
         for name in ("C", "condition"):
             self._close(f"plane.{name}", np.array([getattr(told, name)]), np.array([getattr(found, name)]))
         # What answers need beside the plane came with this version: where a model has it, it must be true.
-        for name, mine, theirs in (("units", told.units, found.units), ("means", told.means, found.means)):
-            if mine is not None and theirs is not None:
-                self._close(f"plane.{name}", mine, theirs, 1.0 + float(np.abs(theirs).max()))
+        if told.units is not None and found.units is not None:
+            self._close("plane.units", told.units, found.units, 1.0 + float(np.abs(found.units).max()))
+        if told.means is not None and found.means is not None:
+            # Means are quotients of integers, which every machine rounds alike: each is the same bits.
+            for at, (mine, theirs) in enumerate(zip(told.means.tolist(), found.means.tolist(), strict=False)):
+                self._same(f"plane.means[{at}]", mine, theirs)
+            self._same("plane.means", told.means.shape, found.means.shape)
         self._same("plane.sigmas", sorted(told.sigmas), sorted(found.sigmas))
         if told.sigmas.keys() == found.sigmas.keys():
             mine, theirs = (np.array([of.sigmas[label] for label in sorted(of.sigmas)]) for of in (told, found))
