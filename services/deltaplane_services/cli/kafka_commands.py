@@ -168,7 +168,7 @@ def intake(
         bool, typer.Option("--accept-gaps", help="Go on behind records that were deleted before they were read.")
     ] = False,
 ) -> None:
-    """Read your own topics, which the definition's table intake names, join events with their labels, and publish samples."""
+    """Read your own topics, join events with their labels, and publish samples."""
     from deltaplane.errors import DefinitionError
     from deltaplane_services.kafka.clients import intake_clients, writer_name
     from deltaplane_services.kafka.intake_loop import IntakeService
