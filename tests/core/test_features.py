@@ -37,7 +37,7 @@ def some_map(
     """A map of rows as :func:`some_rows` makes them."""
     centers = tuple(range(features))
     scales = tuple(2.0**18 / (1 + j % 7) for j in range(features))
-    return FeatureMap(kind, units, seed, sigma or default_sigma(features), centers, scales)
+    return FeatureMap(kind, units, seed, sigma or default_sigma(features, kind), centers, scales)
 
 
 def some_rows(features: int, rows: int, seed: int = 0) -> Int32s:
@@ -239,7 +239,7 @@ def test_a_machine_that_computes_otherwise_has_another_identity(
 
 def test_an_identity_is_a_hash_of_canonical_bytes() -> None:
     settings = json.loads(some_map("hidden", 2).to_bytes())
-    assert settings["sigma"] == default_sigma(2).hex()
+    assert settings["sigma"] == default_sigma(2, "fourier").hex()
     assert settings.keys() == {"kind", "units", "seed", "sigma", "centers", "scales", "drawn", "probe"}
 
 

@@ -38,10 +38,13 @@ from kafka.raw_batches import batch_of, produce
 from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
+from kafka.test_pipeline_intake import MadeShop, stream_of
 from kafka.test_pipeline_metrics import free_ports
 from kafka.test_silence import ODD
 from kafka.test_topics import alter, config_of
 from kafka.test_topics_made_anew import make_anew
+from services.intake_shop import FIRST_TIME as FIRST_PAYMENT
+from services.intake_shop import chargeback
 
 FACTOR = 30
 PACE = "500ms"
@@ -53,11 +56,15 @@ CLAIM_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Weather:
-    """What the rows are like that come now. ``singles``: samples of one record each, by the batch."""
+    """What the rows are like that come now. ``singles``: samples of one record each, by the batch.
+
+    ``shift`` is added to every feature.
+    """
 
     positives: float = 0.3
     noise: float = 0.02
     singles: int = 0
+    shift: float = 0.0
 
 
 CALM = Weather()
@@ -103,7 +110,7 @@ class Feed:
     def _some(self, count: int, weather: Weather) -> tuple[list[str], Any, list[str], Any]:
         first, self._rows = self._rows, self._rows + count
         positive = self._random.random(count) < weather.positives
-        features = self._random.normal(size=(count, 3)) + positive[:, None] * [3.0, 1.0, -1.0]
+        features = self._random.normal(size=(count, 3)) + positive[:, None] * [3.0, 1.0, -1.0] + weather.shift
         shown = np.where(self._random.random(count) < weather.noise, ~positive, positive)
         ids = [f"row-{number}" for number in range(first, self._rows)]
         times = FIRST_TIME + 1000 * np.arange(first, self._rows, dtype=np.int64)
@@ -283,6 +290,13 @@ def test_labels_by_chance_make_the_gmean_fall_below_its_own_past(scene: Scene) -
     scene.fires("DeltaplaneGmeanFallen", stream=scene.name)
     scene.feed.weather = CALM
     scene.silent("DeltaplaneGmeanFallen")
+
+
+def test_features_that_shift_are_an_alert_though_labels_are_not_looked_at(scene: Scene) -> None:
+    scene.calm()
+    scene.feed.weather = replace(CALM, shift=20.0)
+    scene.fires("DeltaplaneFeaturesDrift", stream=scene.name)
+    scene.feed.weather = CALM
 
 
 def test_a_class_that_nearly_stops_coming_makes_the_window_imbalanced(scene: Scene) -> None:
@@ -474,6 +488,27 @@ def test_a_forged_model_is_an_alert_for_a_while(clocks: Clocks) -> None:
     client.flush()
     clocks.fires("DeltaplaneWatermarksIgnored", stream=clocks.name)
     clocks.silent("DeltaplaneWatermarksIgnored")
+
+
+# Labels without events, on a stream with an intake --------------------------------------------------------------------
+
+
+def test_labels_whose_events_do_not_come_are_an_alert(kafka: RunningKafka, tmp_path: Path) -> None:
+    if reason := distribution.why_none():
+        not_run.give_up("PROMETHEUS", reason)
+    name, (port,) = Rows.stream_name("orphans"), free_ports(1)
+    shop, rules = MadeShop(kafka.bootstrap, name, seed=3), hurried(DEPLOY / "alerts.yml", FACTOR, tmp_path)
+    with (
+        stream_of(tmp_path / "s", name, kafka.bootstrap, shop) as stream,
+        running(tmp_path, [f"127.0.0.1:{port}"], rules, PACE) as prometheus,
+    ):
+        scene = Scene(stream, Feed(stream, seed=3), prometheus)
+        scene.start("intake", port)
+        scene.silent("DeltaplaneLabelsWithoutEvents")
+        for ref in (f"of-before-{number}" for number in range(1200)):
+            shop.send(shop.chargebacks, ref, chargeback(ref, "fraud"), FIRST_PAYMENT)
+        shop.flush()
+        scene.fires("DeltaplaneLabelsWithoutEvents", stream=scene.name)
 
 
 def test_every_alert_has_been_provoked_in_this_file() -> None:

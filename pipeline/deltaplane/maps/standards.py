@@ -16,7 +16,7 @@ __all__ = ["SCALE_LARGEST", "SCALE_SMALLEST", "default_sigma", "fit_standards"]
 SCALE_SMALLEST, SCALE_LARGEST = 2.0**-10, 2.0**31
 
 
-def default_sigma(features: int, kind: str = "fourier") -> float:
+def default_sigma(features: int, kind: str) -> float:
     """The root of the number of features: about the distance of two ordinary rows, over the root of two.
 
     In the mixed map it is 1, since each direction has the root of the number that it looks at.
