@@ -62,6 +62,16 @@ def test_three_sorted_classes_have_a_gmean_of_two_of_them_which_says_nothing(rep
     assert "sorted by class" in summary["warnings"][0]
 
 
+def test_a_class_of_which_no_row_was_scored_is_named_though_the_others_have_a_gmean(
+    replay: Run, tmp_path: Path
+) -> None:
+    labels = ["rare"] * 30 + ["p", "q"] * 200
+    summary = replay(file_of(tmp_path / "rows.csv", labels), "--label", "y", "--chunk", "50")
+    assert summary["gmean"] > 0
+    (warning,) = summary["warnings"]
+    assert warning.startswith("the figures say nothing of the class 'rare': live rows are there, and none of them was")
+
+
 def test_a_file_shorter_than_a_chunk_says_which_chunk_would_do(replay: Run, tmp_path: Path) -> None:
     file = file_of(tmp_path / "rows.csv", ["p", "q"] * 40)
     summary = replay(file, "--label", "y", code=1)

@@ -55,6 +55,11 @@ def verdict_of(
             f"there is no G-mean, since no row of {_unscored(model, positive)} was scored: "
             f"{_why_no_plane(rows, order, options)}"
         )
+    elif missing := _never_scored(model):
+        warnings.append(
+            f"the figures say nothing of {_named(missing)}: live rows are there, and none of them was scored,"
+            " since they came before there was a plane"
+        )
     if not order.is_sorted and order.has_spells:
         warnings.append(
             f"labels come in {order.runs:,} long runs, where rows in a mixed order have about "
@@ -89,9 +94,18 @@ def _why_no_plane(rows: int, order: LabelOrder, options: ReplayOptions) -> str:
     return f"planes come after {options.chunk:,} rows (--chunk), once there are two classes among the live rows"
 
 
-def _unscored(model: Model, positive: str | None) -> str:
+def _never_scored(model: Model) -> list[str]:
+    """The classes of live rows, or of predictions, of which no row was scored."""
     known = set(model.counts) | {label for pair in model.scores.counts for label in pair}
-    missing = sorted(known - set(model.scores.truths()))
+    return sorted(known - set(model.scores.truths()))
+
+
+def _unscored(model: Model, positive: str | None) -> str:
+    missing = _never_scored(model)
     if not missing and positive is not None:
         return f"the class {positive!r}, or none but of it,"
+    return _named(missing)
+
+
+def _named(missing: list[str]) -> str:
     return f"the class {missing[0]!r}" if len(missing) == 1 else f"the classes {', '.join(map(repr, missing[:12]))}"
