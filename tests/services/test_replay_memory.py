@@ -120,7 +120,7 @@ def test_a_checkpoint_more_or_less_changes_no_digest_and_no_plane(monkeypatch: p
 
 
 def test_a_compacted_log_of_large_records_keeps_few_of_them_and_always_the_newest() -> None:
-    broker = EmbeddedBroker(1, keep_meaning=True)
+    broker = EmbeddedBroker(1, keep_decoded=True)
     for at in range(100):
         content = Encoding(str(at).encode, 2**20)
         broker.append(Outgoing(MODELS, 0, b"stream", content, "a model"), at)

@@ -13,13 +13,11 @@ from math import exp
 import numpy as np
 
 from deltaplane.arrays import Flags, Floats, Int64s
-from deltaplane.wire import write_sample_batch
 from deltaplane_benchmarks.bench import Bench, Experiment
 from deltaplane_benchmarks.data.catalogue import DataSet
 from deltaplane_benchmarks.exhibit import Column, Exhibit, Target
-from deltaplane_benchmarks.experiments.streams import QUICK_ROWS, TASKS, StreamTask, definition_of, samples_of
+from deltaplane_benchmarks.experiments.streams import QUICK_ROWS, TASKS, StreamTask, definition_of, fed_chunks
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
-from deltaplane_services.processors.messages import SAMPLES, Outgoing
 
 __all__ = [
     "EXPERIMENT",
@@ -111,17 +109,8 @@ def _chunks(data: DataSet, task: StreamTask) -> Iterator[tuple[Floats, Floats, I
     definition = definition_of(data, task)
     options = RunnerOptions(records_per_poll=2**31, keep_scored=True, decode=False)
     runner = EmbeddedRunner(definition, options=options)
-    features, labels = data.features[: task.most_rows], data.labels[: task.most_rows]
-    table, codes = np.unique(labels, return_inverse=True)
-    names = tuple(map(str, table.tolist()))
     learners: dict[str, OnlinePlatt] = {}
-    for start in range(0, len(features), task.chunk):
-        rows = slice(start, min(start + task.chunk, len(features)))
-        samples = samples_of(features[rows], names, codes[rows].astype(np.int32), start)
-        model = runner.merger.model
-        value = write_sample_batch(samples, definition.data_fingerprint)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, value, samples), 0)
-        runner.round(0)
+    for start, names, codes, model in fed_chunks(runner, data, task):
         for _, piece in runner.take_scored():
             assert model is not None, "rows are scored by the model before them"
             plane, said = model.plane, model.probabilities(piece.values)
@@ -129,7 +118,7 @@ def _chunks(data: DataSet, task: StreamTask) -> Iterator[tuple[Floats, Floats, I
                 continue
             place = {label: at for at, label in enumerate(plane.classes)}
             classes = [definition.classes.class_of(name) for name in names]
-            truths = np.array([place.get(str(name), -1) for name in classes])[codes[rows][piece.rows]]
+            truths = np.array([place.get(str(name), -1) for name in classes])[codes[piece.rows]]
             scores = (piece.values - plane.units[:, 0]) / plane.units[:, 1]
             beside = np.empty(said.shape)
             for at, target in enumerate(plane.targets):

@@ -8,7 +8,9 @@ what somebody would have got who had tuned on this very stream.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,9 @@ from deltaplane.arrays import Floats, Int32s
 from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
+from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Delta
+from deltaplane.log.model import Model
 from deltaplane.maps.feature_maps import NO_MAP
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS, CUTS
 from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
@@ -43,13 +47,14 @@ __all__ = [
     "QUICK_ROWS",
     "TASKS",
     "TOLERANCE",
+    "Chunk",
     "Outcome",
     "StreamTask",
     "definition_of",
+    "fed_chunks",
     "no_change",
     "run",
     "run_stream",
-    "samples_of",
 ]
 
 QUICK_ROWS = 20_000
@@ -134,15 +139,10 @@ def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outc
     """Send the rows through the embedded pipeline, a chunk a round; if ``curved``, through the mixed map as well."""
     definition = definition_of(data, task, curved=curved)
     runner = EmbeddedRunner(definition, options=RunnerOptions(records_per_poll=2**31, keep_log=True))
-    features, labels = data.features[: task.most_rows], data.labels[: task.most_rows]
-    table, codes = np.unique(labels, return_inverse=True)
     total: PrequentialCounts | None = None
-    begin, cpu, position = time.perf_counter(), time.process_time(), 0
-    for start in range(0, len(features), task.chunk):
-        rows = slice(start, min(start + task.chunk, len(features)))
-        samples = samples_of(features[rows], tuple(table.tolist()), codes[rows].astype(np.int32), start)
-        runner.broker.append(Outgoing(SAMPLES, 0, None, write_sample_batch(samples, definition.data_fingerprint)), 0)
-        runner.round(0)
+    begin, cpu, position, sent = time.perf_counter(), time.process_time(), 0, 0
+    for chunk in fed_chunks(runner, data, task):
+        sent += len(chunk.codes)
         for record in runner.broker.fetch(DELTAS, 0, position):
             position = record.offset + 1
             delta = read_claim_or_delta(record.value, definition.dimensions)
@@ -156,7 +156,7 @@ def run_stream(data: DataSet, task: StreamTask, *, curved: bool = False) -> Outc
         fixed=_gmeans(total),
         windows=tuple(map(str, definition.nested_windows.windows)),
         choices=definition.choices_tried,
-        rows=len(features),
+        rows=sent,
         seconds=time.perf_counter() - begin,
         cpu_seconds=time.process_time() - cpu,
     )
@@ -166,10 +166,9 @@ def no_change(data: DataSet, task: StreamTask) -> float:
     """The G-mean of whoever guesses, for each row of a chunk, the last label of the chunk before; of two classes."""
     flags = data.labels[: task.most_rows].astype(str) == task.positive
     guesses = last_known(flags, task.chunk)
-    truths, guesses = flags[task.chunk :], guesses[task.chunk :]
-    with np.errstate(invalid="ignore"):
-        recalls = [np.mean(guesses[truths == side] == side) for side in (True, False)]
-    return float(np.sqrt(np.prod(recalls)))
+    counted = slice(task.chunk, None)
+    truths, told = flags[counted].astype(np.int64), guesses[counted].astype(np.int64)
+    return confusion.gmean(Confusion.of(truths, told, ("other", "own")))
 
 
 def _gmeans(total: PrequentialCounts) -> Floats:
@@ -181,10 +180,30 @@ def _gmeans(total: PrequentialCounts) -> Floats:
     return np.where(tried >= MOST_OF_ALL * tried.max(), gmeans, np.nan)
 
 
-def samples_of(rows: Floats, table: tuple[str, ...], codes: Int32s, at: int) -> Samples:
-    """Rows float64[n, d] of classes ``table[codes]`` as samples, with their places from ``at`` on as ids."""
-    ids = [str(row) for row in range(at, at + len(rows))]
-    return Samples.of_record(ids, 0, table, codes, rows)
+class Chunk(NamedTuple):
+    """Rows that a pipeline has learned: the first one's place, int32[k] of ``names``, and the model that was before."""
+
+    start: int
+    names: tuple[str, ...]
+    codes: Int32s
+    before: Model | None
+
+
+def fed_chunks(runner: EmbeddedRunner, data: DataSet, task: StreamTask) -> Iterator[Chunk]:
+    """The chunks of a stream, each once the pipeline has had its round; ids are the places of rows."""
+    features, labels = data.features[: task.most_rows], data.labels[: task.most_rows]
+    table, codes = np.unique(labels, return_inverse=True)
+    names = tuple(map(str, table.tolist()))
+    for start in range(0, len(features), task.chunk):
+        rows = slice(start, min(start + task.chunk, len(features)))
+        ids = [str(row) for row in range(rows.start, rows.stop)]
+        own = codes[rows].astype(np.int32)
+        samples = Samples.of_record(ids, 0, names, own, features[rows])
+        value = write_sample_batch(samples, runner.definition.data_fingerprint)
+        before = runner.merger.model
+        runner.broker.append(Outgoing(SAMPLES, 0, None, value, samples), 0)
+        runner.round(0)
+        yield Chunk(start, names, own, before)
 
 
 COLUMNS = (

@@ -101,15 +101,15 @@ class _Log:
 class EmbeddedBroker:
     """All topics of one stream with one site.
 
-    With ``keep_meaning``, records carry the values that they encode, and are encoded only if somebody asks for bytes.
+    With ``keep_decoded``, records carry the values that they encode, and are encoded only if somebody asks for bytes.
     ``of_users``: topics that are none of the stream's, and their numbers of partitions.
     """
 
     def __init__(
-        self, partitions: int, *, keep_meaning: bool = False, of_users: Mapping[str, int] | None = None
+        self, partitions: int, *, keep_decoded: bool = False, of_users: Mapping[str, int] | None = None
     ) -> None:
         self.partitions = partitions
-        self._keep_meaning = keep_meaning
+        self._keep_decoded = keep_decoded
         self._logs = {
             (topic, partition): _Log(topic, partition, compacted=settings.compacted)
             for topic, settings in TOPICS.items()
@@ -121,7 +121,7 @@ class EmbeddedBroker:
     def append(self, outgoing: Outgoing, log_time: int) -> int:
         """The offset of a record that is appended at ``log_time``, in milliseconds since the epoch."""
         log = self._logs[outgoing.topic, outgoing.partition]
-        if self._keep_meaning:
+        if self._keep_decoded:
             return log.append(outgoing.key, outgoing.content, log_time, outgoing.decoded, outgoing.headers)
         return log.append(outgoing.key, outgoing.value, log_time, None, outgoing.headers)
 

@@ -136,7 +136,7 @@ class EmbeddedRunner:
     ) -> None:
         self.definition = definition
         self.options = options or RunnerOptions()
-        self.broker = broker or EmbeddedBroker(definition.partitions, keep_meaning=not self.options.decode)
+        self.broker = broker or EmbeddedBroker(definition.partitions, keep_decoded=not self.options.decode)
         self.merger, self._delta_positions = start_merger(definition, self.broker)
         self.scorer = ScorerProcessor(definition)
         self._random = random.Random(self.options.seed)  # noqa: S311 - an order to poll in is no secret.

@@ -96,7 +96,7 @@ def read_saved(path: Path) -> SavedReplay:
     """A saved replay. Raises :class:`BadBackup` and :class:`BadSavedReplay` where the file is none."""
     backup = Backup(path, tuple(TOPICS))
     facts = _facts(backup, path)
-    broker = EmbeddedBroker(backup.definition.partitions, keep_meaning=True)
+    broker = EmbeddedBroker(backup.definition.partitions, keep_decoded=True)
     logs: dict[tuple[str, int], list[Record]] = {}
     for record in backup.records():
         logs.setdefault((record.topic, record.partition), []).append(record)
