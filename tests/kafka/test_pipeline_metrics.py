@@ -66,6 +66,8 @@ MAY_BE_ZERO = {
     ): "a rebuild may be over between two scrapes; the test of its alert holds one",
     ("pipeline", "Records still to be read", "A"): "what is left may be read between two scrapes; so here",
     ("pipeline", "Consumer lag", "A"): "the same",
+    ("overview", "Records still to be read", "A"): "the same",
+    ("overview", "Consumer lag", "A"): "the same",
 }
 """Panels that show a state of a moment which a scrape may miss."""
 
