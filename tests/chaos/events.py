@@ -53,8 +53,11 @@ WEIGHTS = {
 
 PAUSES_SECONDS = ((0.1, 1.0), (2.0, 6.0))
 PUT_OFF_SECONDS = 0.5
-PUT_OFF_AT_MOST = 240
-WAIT_SECONDS = 120.0
+PUT_OFF_AT_MOST = 800
+WAIT_SECONDS = 400.0
+"""Far beyond what a wait has ever taken: a machine that is shared may stand still for minutes, and what is looked for
+here are waits that never end."""
+
 STATIC_SLOT = 1
 """The worker with a name of its own in the group (static membership); the others get their places anew."""
 
@@ -101,7 +104,9 @@ class Mayhem:
         transactions: Transactions,
     ) -> None:
         self.done: Counter[str] = Counter()
+        self.course: list[tuple[float, str]] = []
         self.faults: list[str] = []
+        self._began = time.monotonic()
         self._random = random
         self._processes = processes
         self._cluster = cluster
@@ -146,6 +151,7 @@ class Mayhem:
             self._replace_shut_out()
             if self._broker is not None and not self._broker.is_alive():
                 self._broker = None
+                self._note("the broker is back")
             if self._agenda and self._agenda[0][0] <= time.monotonic():
                 heapq.heappop(self._agenda)[2]()
             else:
@@ -160,6 +166,10 @@ class Mayhem:
         for slot in (0, 1):
             self._start_merger(slot)
 
+    def _note(self, what: str) -> None:
+        """Keep when something happened, in seconds since the beginning, for the report of a run that fails."""
+        self.course.append((round(time.monotonic() - self._began, 1), what))
+
     def _at(self, at: float, action: Callable[[], None]) -> None:
         self._entries += 1
         heapq.heappush(self._agenda, (at, self._entries, action))
@@ -171,6 +181,7 @@ class Mayhem:
         def act() -> None:
             if self._act[kind]():
                 self.done[kind] += 1
+                self._note(kind)
             elif times:
                 self._later(PUT_OFF_SECONDS, PUT_OFF_SECONDS, self._attempt(kind, times - 1))
             else:
@@ -184,6 +195,7 @@ class Mayhem:
 
         def look() -> None:
             if so():
+                self._note(what)
                 action()
             elif time.monotonic() < until:
                 self._later(0.05, 0.1, look)

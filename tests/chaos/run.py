@@ -29,7 +29,7 @@ from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES
 from kafka.background import Background
 from kafka.cluster import KafkaCluster
 
-DRAIN_SECONDS = 300.0
+DRAIN_SECONDS = 600.0
 LAST_ROWS = 400
 CALM_SECONDS = 2.0
 """Load before the first event and after the last."""
@@ -42,6 +42,7 @@ class Report:
     seed: int
     window: str
     done: dict[str, int] = field(default_factory=dict)
+    course: list[tuple[float, str]] = field(default_factory=list)
     sent: dict[str, int] = field(default_factory=dict)
     survived: dict[str, int] = field(default_factory=dict)
     figures: dict[str, int | str] = field(default_factory=dict)
@@ -125,7 +126,7 @@ def run(
         "seconds of load": f"{load.seconds:.3f}",
         "rows a second": round(load.sender.rows_sent() / load.seconds),
     }
-    report.done, report.sent = dict(mayhem.done), dict(sorted(load.did.items()))
+    report.done, report.course, report.sent = dict(mayhem.done), mayhem.course, dict(sorted(load.did.items()))
     report.survived = {what: times for what, times in processes.survived().items() if times}
     happened = mayhem.done + load.did
     expected = (*kinds, *WAYS, *([FAILED] if BROKER_KILLED_IN_TRANSACTION in kinds else []))

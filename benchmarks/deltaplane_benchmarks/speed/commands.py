@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -49,7 +50,7 @@ ROWS_OF_STATISTICS = {8: 131_072, 54: 49_152, 256: 12_288, 784: 4_096}
 """By features: rows that take a twentieth of a second or so, in whole chunks."""
 FEATURES_OF_REFRESH = (54, 256, 1024)
 CLASSES_OF_REFRESH = (2, 7)
-MIXED_ROWS = 200_000
+MIXED_ROWS = 100_000
 WEIGHTINGS: tuple[refreshing.Weighting, ...] = ("inverse", "none")
 
 
@@ -183,15 +184,19 @@ def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
 ) -> None:
     """Rows a second: replays in one process, and, with --broker, producer, broker, worker and merger together."""
     began = time.perf_counter()
-    tables = [_replays(file, label, positive, repeats, seed)]
-    if file is None:
-        tables.append(_mixed(MIXED_ROWS, repeats, seed))
-    if broker is not None:
-        tables.append(_on_kafka(broker, seed))
+    with show.progress(Console(stderr=True, highlight=False)) as say:
+        tables = [_replays(file, label, positive, repeats, seed, say)]
+        if file is None:
+            tables.append(_mixed(MIXED_ROWS, repeats, seed, say))
+        if broker is not None:
+            say("rows on Kafka")
+            tables.append(_on_kafka(broker, seed))
     _finish(tables, began, outputs)
 
 
-def _replays(file: Path | None, label: str, positive: str | None, repeats: int, seed: int) -> Figures:
+def _replays(
+    file: Path | None, label: str, positive: str | None, repeats: int, seed: int, say: Callable[[str], None]
+) -> Figures:
     table = Figures(
         "throughput: replays in one process, from the file to the last model",
         {
@@ -210,6 +215,7 @@ def _replays(file: Path | None, label: str, positive: str | None, repeats: int, 
     )
     startup = embedded.startup_seconds()
     for setting in embedded.SETTINGS:
+        say(f"replay: {setting.name}, window {setting.window}, chunk {setting.chunk:,}")
         with ExitStack() as stack:
             place, name, of = file, label, positive
             if place is None:
@@ -242,7 +248,7 @@ def _replays(file: Path | None, label: str, positive: str | None, repeats: int, 
     return table
 
 
-def _mixed(rows: int, repeats: int, seed: int) -> Figures:
+def _mixed(rows: int, repeats: int, seed: int, say: Callable[[str], None]) -> Figures:
     """A table of mixed columns, and one of numbers alone that has as many features as it is encoded to."""
     table = Figures(
         "throughput, mixed columns: a replay of texts, dates, truths and gaps against one of numbers, equally wide",
@@ -266,10 +272,12 @@ def _mixed(rows: int, repeats: int, seed: int) -> Figures:
         proof = embedded.replay(place, "y", positive, embedded.MIXED, verify=True)
         return replace(best, verified=proof.verified and proof.digest == best.digest)
 
+    say(f"replay: mixed columns, {rows:,} rows")
     with embedded.mixed_file(rows, seed) as place:
         mixed = measured(place, "fraud")
         with place.open(encoding="utf-8") as file:
             columns = file.readline().count(",")
+    say(f"replay: numbers alone, {rows:,} rows of {mixed.features} features")
     with embedded.data_file(mixed.features, rows, seed) as place:
         numbers = measured(place, "yes")
     for name, width, one in (("mixed", columns, mixed), ("numbers", numbers.features, numbers)):
