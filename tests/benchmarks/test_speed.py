@@ -154,7 +154,9 @@ def test_a_replay_with_all_threads_of_blas_has_the_digest_of_that_with_one(tmp_p
 
 
 def test_mixed_columns_are_replayed_beside_numbers_of_the_width_that_they_are_encoded_to() -> None:
-    mixed, numbers = commands._mixed(2000, 1, 0).rows
+    said: list[str] = []
+    mixed, numbers = commands._mixed(2000, 1, 0, said.append).rows
+    assert [one.split(",")[0] for one in said] == ["replay: mixed columns", "replay: numbers alone"]
     assert (mixed["table"], numbers["table"]) == ("mixed", "numbers")
     assert mixed["columns"] == 11
     assert mixed["features"] == numbers["features"] == numbers["columns"]

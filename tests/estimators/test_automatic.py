@@ -68,6 +68,11 @@ def test_models_predictions_and_digest_are_the_bits_of_a_replay_of_the_same_chun
     assert model.model_.plane.weights.tobytes() == theirs.plane.weights.tobytes()
     assert model.model_.plane.biases.tobytes() == theirs.plane.biases.tobytes()
     assert model.model_.scores == theirs.scores
+    probabilities = model.predict_proba(X[:200])
+    expected = theirs.probabilities(theirs.plane.decide(model.grid_.values(model.grid_.quantize(X[:200])[0])))
+    order = [theirs.plane.classes.index(str(label)) for label in model.classes_]
+    np.testing.assert_allclose(probabilities, expected[:, order], rtol=0.0, atol=1e-12)
+    assert len(np.unique(probabilities[:, 0])) > 5
     if classes > 2:
         assert model.coef_.tobytes() == theirs.plane.weights.tobytes()
 
@@ -299,6 +304,21 @@ def test_an_objective_and_declared_classes_are_those_of_the_stream() -> None:
     assert declared.classes_.tolist() == ["0", "1", "2"]
     with pytest.raises(ValueError, match="classes: expected those of the first call"):
         declared.partial_fit(X[50:], y[50:], classes=["0", "1"])
+
+
+def test_before_rows_were_scored_and_of_declared_classes_without_rows_probabilities_are_known_all_the_same() -> None:
+    X, y = rows(3)
+    first = AutomaticProximalSVM().fit(X[:60], y[:60])
+    shares = np.array([np.mean(y[:60] == label) for label in first.classes_])
+    np.testing.assert_allclose(first.predict_proba(X[:5]), np.tile(shares, (5, 1)))
+    model = AutomaticProximalSVM().partial_fit(X, y, classes=[*np.unique(y), "never"])
+    at = model.classes_.tolist().index("never")
+    found = model.predict_proba(X)
+    assert found.shape == (len(X), 3)
+    assert not found[:, at].any()
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    likely = found.argmax(axis=1) == np.searchsorted(model.classes_, y)
+    assert likely.mean() > max(np.mean(y == label) for label in np.unique(y))
 
 
 def test_a_clone_knows_nothing_and_a_second_fit_forgets() -> None:

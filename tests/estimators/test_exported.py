@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import deltaplane
-from deltaplane.errors import DefinitionMismatch, RowsRefused
+from deltaplane.errors import DefinitionError, DefinitionMismatch, RowsRefused, SolveRefused
 from deltaplane.log.answers import answer
 from deltaplane.log.exported_model import model_tables
 from deltaplane.log.model import Model
@@ -47,6 +48,35 @@ def test_classes_and_decisions_are_those_of_the_core(
     assert (exported.version_, exported.digest_) == (model.version, model.digest)
     names = [dict(zip(stream.features, row, strict=True)) for row in X[:5].tolist()]
     assert exported.predict(names).tolist() == expected.classes[:5]
+
+
+def test_probabilities_are_those_of_the_model(
+    stream: StreamDefinition, model: Model, exported: deltaplane.ExportedClassifier
+) -> None:
+    assert model.plane is not None
+    X = np.random.default_rng(1).normal(size=(500, 3))
+    answers = answer(model.plane, stream, X).of_model(model)
+    found = exported.predict_proba(X)
+    for row in range(len(X)):
+        told = dict(zip(exported.classes_.tolist(), found[row].tolist(), strict=True))
+        assert told == answers.probabilities_of(row)
+    unknown = json.loads(json.dumps(model_tables(replace(model, calibration=None), stream)))
+    with pytest.raises(SolveRefused, match="no row of some class had been scored"):
+        deltaplane.ExportedClassifier(unknown, stream).predict_proba(X)
+
+
+def test_a_damaged_calibration_is_refused_by_name(stream: StreamDefinition, model: Model) -> None:
+    for change, told in (
+        ({"curves": [[0.5]]}, "a curve of 128 numbers"),
+        ({"middles": "x"}, r"model\.probability\.middles"),
+        ({"scales": []}, "a middle, a scale and a curve"),
+    ):
+        tables = json.loads(json.dumps(model_tables(model, stream)))
+        tables["probability"] |= change
+        with pytest.raises(DefinitionError, match=told):
+            deltaplane.ExportedClassifier(tables, stream)
+    with pytest.raises(DefinitionError, match=r"model\.means: expected"):
+        deltaplane.ExportedClassifier(model_tables(model, stream) | {"means": [1.0]}, stream)
 
 
 def test_it_stands_at_the_end_of_a_pipeline_and_learns_nothing(exported: deltaplane.ExportedClassifier) -> None:

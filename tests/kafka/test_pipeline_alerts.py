@@ -39,6 +39,7 @@ from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
 from kafka.test_pipeline_intake import MadeShop, stream_of
+from kafka.test_pipeline_metrics import ask as ask_of
 from kafka.test_pipeline_metrics import free_ports
 from kafka.test_silence import ODD
 from kafka.test_topics import alter, config_of
@@ -509,6 +510,44 @@ def test_labels_whose_events_do_not_come_are_an_alert(kafka: RunningKafka, tmp_p
             shop.send(shop.chargebacks, ref, chargeback(ref, "fraud"), FIRST_PAYMENT)
         shop.flush()
         scene.fires("DeltaplaneLabelsWithoutEvents", stream=scene.name)
+
+
+# A server of answers ----------------------------------------------------------------------------------------------
+
+
+def test_requests_without_an_answer_and_a_model_that_nobody_renews_are_alerts(
+    start_kafka: StartKafka, tmp_path: Path
+) -> None:
+    if reason := distribution.why_none():
+        not_run.give_up("PROMETHEUS", reason)
+    (port,), broker, name = free_ports(1), start_kafka(), Rows.stream_name("answers")
+    rules = hurried(DEPLOY / "alerts.yml", FACTOR, tmp_path)
+    with (
+        Stream.made(tmp_path / "s", name, broker.bootstrap) as stream,
+        running(tmp_path, [f"127.0.0.1:{port}"], rules, PACE) as prometheus,
+    ):
+        scene = Scene(stream, Feed(stream, seed=4), prometheus, broker)
+        stream.start("serve", "--address", f"127.0.0.1:{port}")
+        scene.prometheus.wait_for("the server", lambda: scene.prometheus.value("deltaplane_http_model_stale") == 0.0)
+        scene.silent("DeltaplaneAnswersFail", "DeltaplaneAnswersStale")
+        ended = threading.Event()
+
+        def ask() -> None:
+            while not ended.wait(0.1):
+                with contextlib.suppress(OSError):
+                    assert ask_of(port, "/v2/health/ready")[0] == 503
+
+        asking = threading.Thread(target=ask, daemon=True)
+        asking.start()
+        try:
+            scene.fires("DeltaplaneAnswersFail", stream=name)
+            broker.pause(1)
+            scene.fires("DeltaplaneAnswersStale", stream=name)
+        finally:
+            broker.resume(1)
+            ended.set()
+            asking.join()
+        scene.silent("DeltaplaneAnswersStale", "DeltaplaneAnswersFail")
 
 
 def test_every_alert_has_been_provoked_in_this_file() -> None:

@@ -115,6 +115,19 @@ def test_a_topic_that_cannot_be_read_leaves_the_last_model_in_force_and_says_so(
     assert versions(models) == [6]
 
 
+def test_a_topic_that_never_held_a_model_is_not_stale_once_it_can_be_read_again() -> None:
+    log = Log()
+    models = follower(log)
+    log.fault = LogUnavailable("gone")
+    assert versions(models) == []
+    assert models.stale is not None
+    log.fault = None
+    assert versions(models) == []
+    assert (models.model, models.stale) == (None, None)
+    log.append(1)
+    assert versions(models) == [1]
+
+
 def test_a_log_that_is_shorter_than_what_was_read_is_followed_from_its_newest_model_whatever_its_version() -> None:
     log = Log(48, 49, 50)
     models = follower(log)

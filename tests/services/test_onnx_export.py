@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,21 @@ def test_ten_thousand_rows_have_the_answers_of_the_core(stream: StreamDefinition
     assert len(set(expected.classes)) == len(stream.classes.names) + 1
     # The largest difference that there is, of all kinds of maps, is none.
     assert np.abs(decisions[fits] - expected.values[fits]).max() == 0.0
+
+
+def test_probabilities_are_those_of_the_model(stream: StreamDefinition, model: Model) -> None:
+    session = onnxruntime.InferenceSession(onnx_model(model_tables(model, stream)), providers=["CPUExecutionProvider"])
+    (found,) = session.run(["probability"], {"features": rows()})
+    assert model.plane is not None
+    answers = answer(model.plane, stream, rows()).of_model(model)
+    assert answers.probabilities is not None
+    assert len(np.unique(found[:, 0])) > 10
+    np.testing.assert_allclose(found, answers.probabilities, rtol=0.0, atol=3e-16, equal_nan=True)
+
+
+def test_a_model_without_probabilities_has_no_such_output(stream: StreamDefinition, model: Model) -> None:
+    loaded = onnx.load_from_string(onnx_model(model_tables(replace(model, calibration=None), stream)))
+    assert [one.name for one in loaded.graph.output] == ["class", "decision", "answered"]
 
 
 def test_a_row_has_the_same_answer_alone(stream: StreamDefinition, model: Model) -> None:

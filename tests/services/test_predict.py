@@ -16,13 +16,14 @@ from typer.testing import CliRunner
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.answers import answer
-from deltaplane.log.exported_model import model_tables
+from deltaplane.log.exported_model import exported_model, model_tables
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.cli.application import app
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.operations import predict
-from deltaplane_services.operations.predict import Asked, exported_plane, predict_file
+from deltaplane_services.operations.predict import Asked, predict_file
+from exported_streams import PLAIN, model_of
 from golden.wire_examples import MODEL, PLANE
 
 TABLES: dict[str, Any] = {
@@ -48,7 +49,7 @@ def model() -> Model:
 def asked() -> Asked:
     live = model()
     assert live.plane is not None
-    return Asked(DEFINITION, live.plane, live, live.version)
+    return Asked(DEFINITION, live.plane, live)
 
 
 def written(directory: Path, kind: str) -> Path:
@@ -101,18 +102,41 @@ def test_an_exported_model_answers_without_a_broker(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("{", "expected what `deltaplane model export` writes"),
-        ("{}", "got another JSON"),
-        ("[]", "expected what `deltaplane model export` writes"),
-        (json.dumps({**model_tables(model(), DEFINITION), "weights": None}), "has no plane yet"),
-        (json.dumps({**model_tables(model(), DEFINITION), "data_fingerprint": "00"}), "a model of another definition"),
+        ("{", "is not JSON"),
+        ("{}", "give what deltaplane model export has written"),
+        ("[]", "give what deltaplane model export has written"),
+        (json.dumps({**model_tables(model(), DEFINITION), "weights": None}), "before there was a plane"),
+        (json.dumps({**model_tables(model(), DEFINITION), "data_fingerprint": "00"}), "the definition of its export"),
     ],
 )
 def test_what_is_no_export_of_the_stream_is_refused(tmp_path: Path, text: str, words: str) -> None:
-    file = tmp_path / "model.json"
-    file.write_text(text)
-    with pytest.raises(DeltaplaneError, match=words):
-        exported_plane(file, DEFINITION)
+    exported, definition = tmp_path / "model.json", tmp_path / "s.toml"
+    exported.write_text(text)
+    definition.write_text(as_toml(TABLES))
+    arguments = ["predict", str(written(tmp_path, "csv")), "--definition", str(definition), "--model", str(exported)]
+    done = CliRunner().invoke(app, arguments)
+    assert isinstance(done.exception, DeltaplaneError)
+    assert words in str(done.exception)
+
+
+def test_an_exported_model_has_the_probabilities_and_reasons_of_the_live_one(tmp_path: Path) -> None:
+    stream = StreamDefinition.from_tables(PLAIN)
+    live = model_of(stream)
+    assert live.plane is not None
+    exported = exported_model(json.loads(json.dumps(model_tables(live, stream))), stream)
+    source = tmp_path / "rows.csv"
+    rows = np.random.default_rng(6).normal(size=(50, 3)).tolist()
+    source.write_text("height,weight,age\n" + "".join(",".join(map(repr, row)) + "\n" for row in rows))
+    told = []
+    for at, asked in enumerate((Asked(stream, live.plane, live), Asked(stream, exported.plane, exported))):
+        out = tmp_path / f"{at}.csv"
+        with out.open("wb") as opened:
+            predict_file(source, asked, opened, ".csv", id_column=None, why=True)
+        told.append(out.read_text())
+    assert told[0] == told[1]
+    found = list(csv.DictReader(told[0].splitlines()))
+    assert len({row["probability"] for row in found}) > 10
+    assert all(0.0 < float(row["probability"]) < 1.0 and json.loads(row["reasons"]) for row in found)
 
 
 def test_a_file_that_cannot_be_read_is_refused_with_what_is_expected(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from deltaplane.errors import DefinitionError, DefinitionMismatch, DeltaplaneErr
 from deltaplane.log.answers import answer
 from deltaplane.log.exported_model import exported_model, model_tables
 from deltaplane.log.model import Model
+from deltaplane.log.reasons import reasons
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
@@ -85,13 +86,17 @@ def test_both_forms_give_the_answers_of_the_core(name: str) -> None:
     model = model_of(stream)
     assert model.plane is not None
     rows = np.random.default_rng(2).normal(size=(40, 3))
-    expected = answer(model.plane, stream, rows)
+    expected = answer(model.plane, stream, rows).of_model(model)
+    assert expected.probabilities is not None
     source = FollowedSource(stream, Live(model))
     with serving(application(source)) as client:
         asked = [dict(zip(stream.features, row, strict=True)) for row in rows.tolist()]
         plain = client.post("/predict", json={"records": asked}).json()
         assert [one["class"] for one in plain["predictions"]] == expected.classes
         assert [one["decision"] for one in plain["predictions"]] == [expected.decisions(row) for row in range(40)]
+        assert [one["probability"] for one in plain["predictions"]] == [
+            expected.probabilities_of(row) for row in range(40)
+        ]
         assert (plain["model"], plain["version"], plain["digest"]) == (stream.name, model.version, model.digest)
         told = client.post(f"/v2/models/{stream.name}/infer", json=tensor(rows, id="7")).json()
     assert (told["model_name"], told["model_version"], told["id"]) == (stream.name, str(model.version), "7")
@@ -100,6 +105,43 @@ def test_both_forms_give_the_answers_of_the_core(name: str) -> None:
     assert by_name["class"]["data"] == expected.classes
     assert by_name["decision"]["shape"] == list(expected.values.shape)
     assert np.array(by_name["decision"]["data"]).tobytes() == expected.values.ravel().tobytes()
+    assert by_name["probability"]["shape"] == list(expected.probabilities.shape)
+    assert by_name["probability"]["parameters"]["classes"] == list(model.plane.classes)
+    assert np.array(by_name["probability"]["data"]).tobytes() == expected.probabilities.ravel().tobytes()
+
+
+@pytest.mark.parametrize("name", ["binary", "three classes", "fourier"])
+def test_reasons_are_told_where_they_are_asked_for(name: str, tmp_path: Path) -> None:
+    stream = StreamDefinition.from_tables(PLAIN | STREAMS[name])
+    model = model_of(stream)
+    assert model.plane is not None
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model_tables(model, stream)), "utf-8")
+    rows = np.random.default_rng(2).normal(size=(5, 3))
+    why = reasons(model.plane, stream, rows, answer(model.plane, stream, rows).chosen)
+    assert why is not None
+    expected = [[{"column": column, "contribution": part} for column, part in why.largest(row)] for row in range(5)]
+    asked = [dict(zip(stream.features, row, strict=True)) for row in rows.tolist()]
+    for source in (FollowedSource(stream, Live(model)), FileSource(stream, read_model_file(path, stream))):
+        with serving(application(source)) as client:
+            told = client.post("/predict", json={"records": asked, "reasons": True}).json()["predictions"]
+            assert [one["reasons"] for one in told] == expected
+            assert "reasons" not in client.post("/predict", json={"records": asked}).json()["predictions"][0]
+
+
+def test_a_model_that_knows_no_probabilities_or_means_says_so(client: Client, live: Live, model: Model) -> None:
+    assert model.plane is not None
+    live.now = replace(model, calibration=None, plane=replace(model.plane, means=None))
+    told = client.post("/predict", json={"records": records(1)}).json()["predictions"][0]
+    assert told["probability"] is None
+    outputs = client.post("/v2/models/stream/infer", json=tensor(np.zeros((1, 3)))).json()["outputs"]
+    assert [one["name"] for one in outputs] == ["class", "decision"]
+    refused = client.post("/v2/models/stream/infer", json=tensor(np.zeros((1, 3)), outputs=[{"name": "probability"}]))
+    assert refused.status_code == 503
+    assert "no row of some class was scored yet" in refused.json()["error"]
+    refused = client.post("/predict", json={"records": records(1), "reasons": True})
+    assert refused.status_code == 400
+    assert "does not say where the live rows lie" in refused.json()["error"]
 
 
 def test_mixed_columns_are_encoded_as_for_a_scorer() -> None:
@@ -120,7 +162,7 @@ def test_mixed_columns_are_encoded_as_for_a_scorer() -> None:
     expected = answer(plane, stream, features_by_name(stream, [row])[0])
     with serving(application(FollowedSource(stream, live))) as client:
         told = client.post("/predict", json=[row, {"amount": "twelve"}, {**row, "amont": 1}]).json()["predictions"]
-        assert told[0] == {"class": expected.classes[0], "decision": expected.decisions(0)}
+        assert (told[0]["class"], told[0]["decision"]) == (expected.classes[0], expected.decisions(0))
         assert [one["class"] for one in told[1:]] == [None, None]
         assert "amount" in told[1]["refusal"]
         assert "amont" in told[2]["refusal"]
@@ -369,9 +411,11 @@ def test_an_exported_file_answers_as_the_model_did(name: str, tmp_path: Path) ->
     path.write_text(json.dumps(model_tables(model, stream)), "utf-8")
     source = FileSource(stream, read_model_file(path, stream))
     rows = np.random.default_rng(2).normal(size=(40, 3))
-    expected = answer(model.plane, stream, rows)
+    expected = answer(model.plane, stream, rows).of_model(model)
+    assert expected.probabilities is not None
     with serving(application(source)) as client:
         told = client.post(f"/v2/models/{stream.name}/infer", json=tensor(rows)).json()
+        assert np.array(told["outputs"][2]["data"]).tobytes() == expected.probabilities.ravel().tobytes()
         assert told["outputs"][0]["data"] == expected.classes
         assert np.array(told["outputs"][1]["data"]).tobytes() == expected.values.ravel().tobytes()
         never = client.post("/predict", json={"records": records(1), "min_version": model.version + 1})

@@ -26,6 +26,7 @@ from deltaplane.estimators.statistics_classifier import Given, Live, StatisticsC
 from deltaplane.exact.grid import Grid
 from deltaplane.log.in_memory import InMemoryStream
 from deltaplane.log.model import Model
+from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import Kind, SolverOptions, Weighting
 from deltaplane.stream.sample import Retirement
 from deltaplane.wire.saved_streams import read_saved_stream, write_saved_stream
@@ -273,6 +274,38 @@ class AutomaticProximalSVM(StatisticsClassifier):
         model = self._state.stream.model
         assert model is not None, "what is fitted has a model"
         return model
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability float64[n, k] of each of ``classes_``, calibrated on rows scored before they were learned.
+
+        Those of a row add to 1. The class that is predicted need not be the likeliest: the decision is cut for the
+        ``objective``. Before rows of two classes have been scored, which takes more than one chunk, every row has the
+        shares of the live rows. Raises what :meth:`decision_function` raises.
+        """
+        decisions = self.decision_function(X)
+        decisions = decisions.reshape(len(decisions), -1)
+        model, classes = self.model_, self.classes_
+        texts = [text_of(label) for label in classes]
+        if model.plane is None or (found := self._calibrated(model, model.plane, texts, decisions)) is None:
+            counts = np.array([self.class_counts_.get(label, 0) for label in classes], dtype=np.float64)
+            return np.tile(counts / counts.sum(), (len(decisions), 1))
+        return found
+
+    @staticmethod
+    def _calibrated(model: Model, plane: Plane, texts: list[str], decisions: Floats) -> Floats | None:
+        """float64[n, k] for the classes ``texts``, of which the plane may lack some that are declared."""
+        if len(texts) == 2:
+            own = decisions if plane.positive == texts[1] else -decisions
+        else:
+            own = decisions[:, [texts.index(target) for target in plane.targets]]
+        known = model.probabilities(own)
+        if known is None:
+            return None
+        found = np.zeros((len(decisions), len(texts)))
+        for at, text in enumerate(texts):
+            if text in plane.classes:
+                found[:, at] = known[:, plane.classes.index(text)]
+        return found
 
     @property
     def classes_(self) -> Labels:

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 
 from deltaplane.arrays import Floats, Labels
 from deltaplane.blas_threads import blas_threads
+from deltaplane.errors import SolveRefused
 from deltaplane.estimators.statistics_classifier import answerable
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.exported_model import exported_model
@@ -33,8 +34,8 @@ class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __init__(self, tables: Mapping[str, Any], definition: StreamDefinition) -> None:
         self.tables = tables
         self.definition = definition
-        exported = exported_model(tables, definition)
-        self.version_, self.digest_, self._plane = exported.version, exported.digest, exported.plane
+        self._exported = exported_model(tables, definition)
+        self.version_, self.digest_, self._plane = self._exported.version, self._exported.digest, self._exported.plane
         self.classes_: Labels = np.array(self._in_order())
         self.n_features_in_ = len(definition.features)
 
@@ -66,6 +67,18 @@ class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """The class [n] of each row, as a text. Raises what :meth:`decision_function` raises."""
         answers = self._answered(X)
         return np.array(answers.plane.classes)[answers.chosen]
+
+    def predict_proba(self, X: Any) -> Floats:
+        """The probability float64[n, k] of each of ``classes_``, as it was calibrated when the model was exported.
+
+        Those of a row add to 1. The class that is predicted need not be the likeliest: the decision is cut for what the
+        stream asks for. Raises what :meth:`decision_function` raises, and :class:`deltaplane.errors.SolveRefused`
+        where the model knew no probabilities.
+        """
+        found = self._exported.probabilities(self._answered(X).values)
+        if found is None:
+            raise SolveRefused("probabilities: no row of some class had been scored when the model was exported")
+        return found[:, [self._plane.classes.index(label) for label in self.classes_.tolist()]]
 
     @blas_threads()
     def _answered(self, X: Any) -> Answers:

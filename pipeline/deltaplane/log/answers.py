@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.errors import DefinitionError
+from deltaplane.log.exported_model import ExportedModel
 from deltaplane.log.model import Model
 from deltaplane.solve.decision_values import ENTRIES
 from deltaplane.solve.solver import Plane
@@ -42,7 +43,7 @@ class Answers:
     version: int | None = None
     probabilities: Floats | None = None
 
-    def of_model(self, model: Model) -> Answers:
+    def of_model(self, model: Model | ExportedModel) -> Answers:
         """The same answers as those of a model that has the plane: with its version, and probabilities."""
         return replace(self, version=model.version, probabilities=model.probabilities(self.values))
 

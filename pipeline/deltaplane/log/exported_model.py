@@ -15,8 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError, DefinitionMismatch
 from deltaplane.log.model import Model
+from deltaplane.solve.calibration import probabilities_by
+from deltaplane.solve.score_histograms import BINS, REACH
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import list_of, numbers, strings, text, whole
@@ -70,6 +73,8 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
             if positive is None
             else "positive where the decision is above 0, else negative; weights has one row",
         },
+        "probability": _probability_table(model),
+        "means": None if plane is None or plane.means is None else plane.means.tolist(),
         "sources": [
             {
                 "source": str(position.source),
@@ -84,13 +89,41 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
     }
 
 
+def _probability_table(model: Model) -> dict[str, Any] | None:
+    """How a decision becomes a probability; None where the model knows none."""
+    plane = model.plane
+    curves = None if plane is None or model.calibration is None else model.calibration.curves_of(plane)
+    if plane is None or plane.units is None or curves is None:
+        return None
+    return {
+        "formula": "score = (decision - middle) / scale; bin = floor(score * bins_per_unit + bins / 2), at least 0 and"
+        " at most bins - 1; probability = curve[bin], for each row of weights",
+        "classes": "the probabilities of the classes, divided by their sum; weights has a row for each of classes"
+        if plane.positive is None
+        else "that of positive; negative has 1 less it",
+        "middles": plane.units[:, 0].tolist(),
+        "scales": plane.units[:, 1].tolist(),
+        "bins": BINS,
+        "bins_per_unit": BINS / (2.0 * REACH),
+        "curves": curves.tolist(),
+    }
+
+
 @dataclass(frozen=True)
 class ExportedModel:
-    """What an exported model answers by, and what it says of itself."""
+    """What an exported model answers by, and what it says of itself.
+
+    ``curves`` float64[p, bins]: the probability of each target of the plane by the bin of a score; None without.
+    """
 
     plane: Plane
     version: int
     digest: str
+    curves: Floats | None = None
+
+    def probabilities(self, decisions: Floats) -> Floats | None:
+        """float64[n, k]: the probability of each class of the plane, by decision values float64[n, p]; None without."""
+        return None if self.curves is None else probabilities_by(self.curves, self.plane, decisions)
 
 
 def exported_model(tables: Any, definition: StreamDefinition) -> ExportedModel:
@@ -123,6 +156,10 @@ def exported_model(tables: Any, definition: StreamDefinition) -> ExportedModel:
             f"model: expected planes over {definition.dimension - 1} features of two classes and more, got"
             f" {len(rows)} rows of weights, {len(intercepts)} intercepts and {len(classes)} classes; export it anew"
         )
+    units, curves = _calibration(given.get("probability"), planes)
+    means = None if given.get("means") is None else np.array(numbers(given["means"], "model.means"))
+    if means is not None and len(means) != definition.dimension - 1:
+        raise DefinitionError(f"model.means: expected {definition.dimension - 1} numbers, got {len(means)}")
     plane = Plane(
         classes=classes,
         positive=positive,
@@ -132,5 +169,24 @@ def exported_model(tables: Any, definition: StreamDefinition) -> ExportedModel:
         C=1.0,
         condition=1.0,
         counts={},
+        units=units,
+        means=means,
     )
-    return ExportedModel(plane, whole(given.get("version"), "model.version"), text(given.get("digest"), "model.digest"))
+    version, digest = whole(given.get("version"), "model.version"), text(given.get("digest"), "model.digest")
+    return ExportedModel(plane, version, digest, curves)
+
+
+def _calibration(given: Any, planes: int) -> tuple[Floats | None, Floats | None]:
+    """(units float64[p, 2], curves float64[p, bins]) of an exported model; None for both where it has none."""
+    if given is None:
+        return None, None
+    table = given if isinstance(given, Mapping) else {}
+    middles, scales = (numbers(table.get(name), f"model.probability.{name}") for name in ("middles", "scales"))
+    rows = list_of(table.get("curves"), "model.probability.curves")
+    curves = [numbers(row, "model.probability.curves") for row in rows]
+    if {len(row) for row in curves} != {BINS} or not len(curves) == len(middles) == len(scales) == planes:
+        raise DefinitionError(
+            f"model.probability: expected a middle, a scale and a curve of {BINS} numbers for each of {planes} planes,"
+            f" got {len(middles)}, {len(scales)} and {[len(row) for row in curves]}; export it anew"
+        )
+    return np.column_stack([middles, scales]), np.array(curves)

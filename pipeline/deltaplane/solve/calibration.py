@@ -26,7 +26,7 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.solve.score_histograms import BINS, EDGES, FADE_RARE_SCORES, bins_of, tally
 from deltaplane.solve.solver import Plane
 
-__all__ = ["CALIBRATION_BYTES", "MEMORIES", "Calibration", "Tallies", "curve_of", "tally_plane"]
+__all__ = ["CALIBRATION_BYTES", "MEMORIES", "Calibration", "Tallies", "curve_of", "probabilities_by", "tally_plane"]
 
 MEMORIES = (800.0, 5000.0)
 """Scored rows with which each memory fades by 1/e; no faster than with 20 rows of the rarer side."""
@@ -82,28 +82,43 @@ class Calibration:
     def probabilities(self, plane: Plane, decisions: Floats) -> Floats:
         """float64[n, k]: the probability of each of the plane's classes, by the decision values float64[n, p] of rows.
 
-        Those of a row add to one. A row has NaN where its decision values or the units of the plane are not known, and
-        every row where no row of either side has been scored yet. A class with a plane that has never been scored on
-        both sides has the share of live rows that it has.
+        See :func:`probabilities_by`. A class with a plane that has never been scored on both sides has the share of
+        live rows that it has. All are NaN where no row of either side has been scored yet, or units are not known.
+        """
+        curves = self.curves_of(plane)
+        if curves is None:
+            return np.full((len(decisions), len(plane.classes)), np.nan)
+        return probabilities_by(curves, plane, decisions)
+
+    def curves_of(self, plane: Plane) -> Floats | None:
+        """The curve float64[p, BINS] of each of the plane's targets; None where no row of either side was scored yet.
+
+        None, too, where the units of the plane's scores are not known.
         """
         known = self.curves
         if plane.units is None or not known.keys() & set(plane.targets):
-            return np.full((len(decisions), len(plane.classes)), np.nan)
-        places, counted = bins_of((decisions - plane.units[:, 0]) / plane.units[:, 1])
+            return None
         live = max(1, sum(plane.counts.values()))
-        columns = []
-        for at, target in enumerate(plane.targets):
-            shares = np.full(BINS, plane.counts.get(target, 0) / live)
-            columns.append(known.get(target, shares)[places[:, at]])
-        own = np.where(np.asarray(counted.all(axis=1))[:, None], np.column_stack(columns), np.nan)
-        if plane.positive is None:
-            return np.asarray(own / own.sum(axis=1, keepdims=True), dtype=np.float64)
-        positive = np.array([label == plane.positive for label in plane.classes])
-        return np.where(positive, own, 1.0 - own)
+        return np.array([known.get(of, np.full(BINS, plane.counts.get(of, 0) / live)) for of in plane.targets])
 
     def remembers(self, targets: Sequence[str], new: Tallies) -> Calibration:
         """What is known after new rows were scored, of the planes of ``targets`` alone."""
         return Calibration({target: _faded(self.of.get(target), new.of.get(target)) for target in targets})
+
+
+def probabilities_by(curves: Floats, plane: Plane, decisions: Floats) -> Floats:
+    """float64[n, k]: the probability of each of the plane's classes, by decision values float64[n, p] of n rows.
+
+    ``curves`` float64[p, BINS] has a probability for each bin of a score, for each of the plane's targets. What a row
+    gets adds to one; it is NaN where a decision value of the row is. The plane has units.
+    """
+    assert plane.units is not None, "curves are of scores, which have units"
+    places, counted = bins_of((decisions - plane.units[:, 0]) / plane.units[:, 1])
+    own = np.where(np.asarray(counted.all(axis=1))[:, None], curves[np.arange(len(curves)), places], np.nan)
+    if plane.positive is None:
+        return np.asarray(own / own.sum(axis=1, keepdims=True), dtype=np.float64)
+    positive = np.array([label == plane.positive for label in plane.classes])
+    return np.where(positive, own, 1.0 - own)
 
 
 def curve_of(counts: Floats) -> Floats:

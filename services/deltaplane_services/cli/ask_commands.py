@@ -116,19 +116,22 @@ def predict(
     from deltaplane_services.definition_file.definition_tables import load_tables
     from deltaplane_services.definition_file.settings import definition_of
     from deltaplane_services.operations.model_listing import newest_model
-    from deltaplane_services.operations.predict import Asked, exported_plane, predict_file
+    from deltaplane_services.operations.predict import Asked, predict_file
+    from deltaplane_services.serve.model_file import read_model_file
     from deltaplane_services.system.output_files import PRIVATE, OutputFile
     from deltaplane_services.system.table_files import check_kind
 
     check_kind(out, "out")
     if model is not None:
-        asked = exported_plane(model, definition_of(load_tables(stream.definition)))
+        definition = definition_of(load_tables(stream.definition))
+        exported = read_model_file(model, definition)
+        asked = Asked(definition, exported.plane, exported)
     else:
         settings = stream.settings()
         live = newest_model(settings)
         if live.plane is None:
             raise DefinitionError(f"predict: model {live.version} has no plane yet: {live.refusal}")
-        asked = Asked(settings.definition, live.plane, live, live.version)
+        asked = Asked(settings.definition, live.plane, live)
     if out is None:
         predict_file(file, asked, sys.stdout.buffer, ".csv", id_column=id_column, why=reasons)
         return

@@ -164,7 +164,8 @@ class ModelFollower:
         self.stale = why
 
     def _recover(self) -> None:
-        logger.warning("%s is followed again; model %d is in force", self._name, self.version)
+        in_force = "there is no model yet" if self.model is None else f"model {self.version} is in force"
+        logger.warning("%s is followed again; %s", self._name, in_force)
         self.stale, self._pause_seconds = None, TRY_AGAIN_SECONDS[0]
 
     def _begin_anew(self) -> list[Model]:
@@ -180,6 +181,10 @@ class ModelFollower:
             if found is None:
                 self.newest = before
         self._lost, self._follow_from = False, end
+        if found is None and self.model is None:
+            # It never held one: nothing is out of date, and the first that comes is awaited as at the start.
+            self._recover()
+            return []
         if found is None:
             self.stale = f"{self._name} holds no model any more"
             logger.warning("%s; what comes is taken, whatever its version", self.stale)

@@ -55,7 +55,8 @@ def onnx_model(tables: Mapping[str, Any]) -> bytes:
     """The bytes of an ONNX model of what :func:`deltaplane.log.exported_model.model_tables` gave.
 
     Input ``features`` float64[n, d]; outputs ``class`` text[n], empty where a row has no answer, ``decision``
-    float64[n, p], and ``answered`` bool[n]. Raises :class:`DefinitionError` where there is no plane.
+    float64[n, p], ``answered`` bool[n], and, where the model knows probabilities, ``probability`` float64[n, k] of its
+    classes, NaN where a row has no answer. Raises :class:`DefinitionError` where there is no plane.
     """
     if tables["weights"] is None:
         raise DefinitionError("model: there is no plane yet that could be exported; wait for more rows")
@@ -84,6 +85,8 @@ def onnx_model(tables: Mapping[str, Any]) -> bytes:
     graph("Add", last, graph.constant(tables["intercepts"]), to="decision")
     graph("Squeeze", answered, graph.constant([1], np.int64), to="answered")
     _choose(graph, tables)
+    if tables["probability"] is not None:
+        _calibrate(graph, tables, answered)
     return bytes(_model(graph, tables).SerializeToString())
 
 
@@ -106,6 +109,28 @@ def _choose(graph: _Graph, tables: Mapping[str, Any]) -> None:
         values_strings=labels,
         default_string="",
     )
+
+
+def _calibrate(graph: _Graph, tables: Mapping[str, Any], answered: str) -> None:
+    """The probability of each class from the bin of each decision."""
+    given = tables["probability"]
+    away = graph("Sub", "decision", graph.constant(given["middles"]))
+    scores = graph("Div", away, graph.constant(given["scales"]))
+    bins = float(given["bins"])
+    places = graph("Add", graph("Mul", scores, graph.constant(given["bins_per_unit"])), graph.constant(bins / 2.0))
+    kept = graph("Max", graph("Min", graph("Floor", places), graph.constant(bins - 1.0)), graph.constant(0.0))
+    # The curves lie one behind the other.
+    starts = [at * given["bins"] for at in range(len(given["curves"]))]
+    at = graph("Add", graph.cast(kept, TensorProto.INT64), graph.constant(starts, np.int64))
+    own = graph("Gather", graph.constant(np.ravel(given["curves"])), at, axis=0)
+    if tables["positive"] is None:
+        sums = graph("ReduceSum", own, graph.constant([1], np.int64), keepdims=1)
+        chances = graph("Div", own, sums)
+    else:
+        parts = [graph("Sub", graph.constant(1.0), own), own]
+        order = parts if tables["classes"][1] == tables["positive"] else parts[::-1]
+        chances = graph("Concat", *order, axis=1)
+    graph("Where", answered, chances, graph.constant(np.nan), to="probability")
 
 
 def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
@@ -160,6 +185,7 @@ def _polynomial(graph: _Graph, given: Mapping[str, Any], x: str) -> str:
 
 def _model(graph: _Graph, tables: Mapping[str, Any]) -> Any:
     features, planes = len(tables["input"]["features"]), len(tables["intercepts"])
+    chances = helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["rows", len(tables["classes"])])
     made = helper.make_graph(
         graph.nodes,
         "deltaplane",
@@ -168,6 +194,7 @@ def _model(graph: _Graph, tables: Mapping[str, Any]) -> Any:
             helper.make_tensor_value_info("class", TensorProto.STRING, ["rows"]),
             helper.make_tensor_value_info("decision", TensorProto.DOUBLE, ["rows", planes]),
             helper.make_tensor_value_info("answered", TensorProto.BOOL, ["rows"]),
+            *([] if tables["probability"] is None else [chances]),
         ],
         graph.constants,
     )
@@ -176,6 +203,7 @@ def _model(graph: _Graph, tables: Mapping[str, Any]) -> Any:
     said = {name: tables[name] for name in ("stream", "version", "digest", "data_fingerprint", "stream_fingerprint")}
     said |= {
         "features": tables["input"]["features"],
+        "classes": tables["classes"],
         "decisions_of": [tables["positive"]] if tables["positive"] else tables["classes"],
     }
     helper.set_model_props(

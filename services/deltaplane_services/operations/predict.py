@@ -17,7 +17,7 @@ from pyarrow import csv, parquet
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane.log.answers import Answers, answer
-from deltaplane.log.exported_model import FORMAT
+from deltaplane.log.exported_model import ExportedModel
 from deltaplane.log.model import Model
 from deltaplane.log.reasons import reasons
 from deltaplane.solve.solver import Plane
@@ -25,7 +25,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane_services.system.table_files import table_writer
 
-__all__ = ["Asked", "exported_plane", "predict_file"]
+__all__ = ["Asked", "predict_file"]
 
 _ROWS_AT_ONCE = 2**14
 
@@ -45,37 +45,11 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Asked:
-    """What rows are asked about: a plane, the definition of its stream, and the model that has it, None if exported."""
+    """What rows are asked about: a model with its plane, live or exported, and the definition of its stream."""
 
     definition: StreamDefinition
     plane: Plane
-    model: Model | None
-    version: int
-
-
-def exported_plane(path: Path, definition: StreamDefinition) -> Asked:
-    """The plane in a file of ``deltaplane model export``. Raises :class:`DeltaplaneError` for what is none."""
-    try:
-        tables = json.loads(path.read_text("utf-8"))
-        if tables.get("format") != FORMAT:
-            raise DeltaplaneError(f"{path}: expected what `deltaplane model export` writes, got another JSON")
-        if tables["data_fingerprint"] != definition.data_fingerprint.hex():
-            raise DeltaplaneError(f"{path}: it is a model of another definition; give the one of its stream")
-        if tables["weights"] is None:
-            raise DeltaplaneError(f"{path}: that model has no plane yet")
-        plane = Plane(
-            classes=tuple(tables["classes"]),
-            positive=tables["positive"],
-            weights=np.array(tables["weights"], dtype=np.float64),
-            biases=-np.array(tables["intercepts"], dtype=np.float64),
-            sigmas={},
-            C=1.0,
-            condition=1.0,
-            counts={},
-        )
-        return Asked(definition, plane, None, int(tables["version"]))
-    except (OSError, ValueError, KeyError, AttributeError, TypeError) as fault:
-        raise DeltaplaneError(f"{path}: expected what `deltaplane model export` writes: {fault!r}") from None
+    model: Model | ExportedModel
 
 
 def predict_file(source: Path, asked: Asked, to: IO[bytes], kind: str, *, id_column: str | None, why: bool) -> int:
@@ -128,8 +102,7 @@ def _answered(table: pa.Table, asked: Asked, before: int, id_column: str | None,
     if id_column is not None and id_column not in table.column_names:
         raise DefinitionError(f"predict: the file has no column {id_column!r} of ids; it has {table.column_names[:12]}")
     features, unread = features_by_name(definition, table)
-    answers = answer(plane, definition, features, unread)
-    answers = answers if asked.model is None else answers.of_model(asked.model)
+    answers = answer(plane, definition, features, unread).of_model(asked.model)
     count = len(answers)
     found = reasons(plane, definition, features, answers.chosen) if why else None
     ids = (
@@ -143,7 +116,7 @@ def _answered(table: pa.Table, asked: Asked, before: int, id_column: str | None,
         "predicted": answers.classes,
         "score": [_plain(value) for value in _of_the_chosen(answers, answers.values)],
         "probability": [_plain(value) for value in _chances(answers)],
-        "model_version": [asked.version] * count,
+        "model_version": [asked.model.version] * count,
         "reasons": [None if found is None else json.dumps(dict(found.largest(row))) for row in range(count)],
         "refused": [answers.refusals.get(row) for row in range(count)],
     }

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any
 
 import anyio.to_thread
+import numpy as np
 from prometheus_client.exposition import choose_encoder
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -24,6 +25,7 @@ from starlette.routing import Route
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.log.answers import Answers, answer
+from deltaplane.log.reasons import Reasons, reasons
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name, is_by_name
 from deltaplane_services.serve import questions, responses
@@ -164,15 +166,17 @@ class _Server:
         asked = questions.tensor_question(body, self._definition, bounds.rows, responses.OUTPUTS)
         served = await self._model_for(asked)
         _check_version(request, served)
-        answers = await self._answered(served, asked)
+        answers, _ = await self._answered(served, asked)
         return _json(responses.tensor_answer(served, self._definition, answers, asked, self._source.stale()))
 
     async def predict(self, request: Request) -> Response:
         """Records by name."""
         asked = questions.records_question(await self._body(request), self._bounds.rows)
         served = await self._model_for(asked)
-        answers = await self._answered(served, asked)
-        return _json(responses.plain_answer(served, self._definition, answers, self._source.stale()))
+        answers, why = await self._answered(served, asked)
+        if asked.reasons and why is None:
+            raise BadQuestion(400, "reasons: the model does not say where the live rows lie; ask without them")
+        return _json(responses.plain_answer(served, self._definition, answers, self._source.stale(), why))
 
     async def _body(self, request: Request) -> bytes:
         """The body, if it is not too long and does not take too long."""
@@ -216,21 +220,25 @@ class _Server:
                 )
             await asyncio.sleep(_LOOK_SECONDS)
 
-    async def _answered(self, served: Served, asked: Question) -> Answers:
-        work = partial(_answer, served, self._definition, asked.rows)
-        answers = work() if asked.count <= _ROWS_HERE else await anyio.to_thread.run_sync(work)
+    async def _answered(self, served: Served, asked: Question) -> tuple[Answers, Reasons | None]:
+        work = partial(_answer, served, self._definition, asked)
+        answers, why = work() if asked.count <= _ROWS_HERE else await anyio.to_thread.run_sync(work)
         refused = len(answers.refusals)
         self._metrics.rows(asked.count - refused, refused)
-        return answers
+        return answers, why
 
     def _check_name(self, request: Request) -> None:
         if (name := request.path_params["name"]) != self._definition.name:
             raise BadQuestion(404, f"there is no model {name!r:.100}; there is {self._definition.name!r}")
 
 
-def _answer(served: Served, definition: StreamDefinition, rows: Any) -> Answers:
+def _answer(served: Served, definition: StreamDefinition, asked: Question) -> tuple[Answers, Reasons | None]:
+    rows = asked.rows
     features, unread = features_by_name(definition, rows) if is_by_name(rows) else (rows, {})
-    return answer(served.plane, definition, features, unread)
+    answers = answer(served.plane, definition, features, unread).of_model(served.model)
+    if not asked.reasons:
+        return answers, None
+    return answers, reasons(served.plane, definition, np.asarray(features, dtype=np.float64), answers.chosen)
 
 
 def _check_version(request: Request, served: Served) -> None:

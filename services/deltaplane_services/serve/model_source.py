@@ -16,11 +16,16 @@ __all__ = ["FileSource", "FollowedSource", "Follows", "ModelSource", "Served"]
 
 @dataclass(frozen=True)
 class Served:
-    """A model that answers: its plane, the version that stands in every answer, and the digest behind it."""
+    """A model that answers, its plane, and the digest that stands in every answer beside its version."""
 
+    model: Model | ExportedModel
     plane: Plane
-    version: int
     digest: str
+
+    @property
+    def version(self) -> int:
+        """The version of the model."""
+        return self.model.version
 
 
 class ModelSource(Protocol):
@@ -69,9 +74,9 @@ class FollowedSource:
         if model.plane is None:
             return f"model {model.version} has no plane yet: {model.refusal or 'it has learned too little'}"
         served = self._served
-        if served is None or served.version != model.version or served.plane is not model.plane:
+        if served is None or served.model is not model:
             # Plane, version and digest change together, however often models come.
-            served = self._served = Served(model.plane, model.version, model.digest)
+            served = self._served = Served(model, model.plane, model.digest)
         return served
 
     def stale(self) -> str | None:
@@ -86,7 +91,7 @@ class FileSource:
 
     def __init__(self, definition: StreamDefinition, exported: ExportedModel) -> None:
         self.definition = definition
-        self._served = Served(exported.plane, exported.version, exported.digest)
+        self._served = Served(exported, exported.plane, exported.digest)
 
     def newest(self) -> Served | str:
         """The model of the file."""

@@ -16,6 +16,8 @@ __all__ = ["BadQuestion", "Question", "records_question", "tensor_question"]
 _DATATYPES = ("BOOL", "BYTES", *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)), "FP32", "FP64")
 """Types of tensors that are taken: all of the protocol's but FP16, which JSON clients write as FP32."""
 
+_BESIDE_RECORDS = ("min_version", "reasons", "wait_seconds")
+
 
 class BadQuestion(Exception):
     """A request that cannot be answered, whatever the model: the status, and the reason in words."""
@@ -30,33 +32,39 @@ class Question:
     """``rows`` as the core answers them: numbers float64[n, d], or by name; ``count`` is n.
 
     ``min_version``: the lowest version of a model that may answer. ``wait_seconds``: how long to wait for it, None for
-    as long as is usual. ``id`` and ``outputs``: what a tensor request wants back.
+    as long as is usual. ``reasons``: whether each answer is to say which columns contribute most. ``id`` and
+    ``outputs``: what a tensor request wants back.
     """
 
     rows: Any
     count: int
     min_version: int = 0
     wait_seconds: float | None = None
+    reasons: bool = False
     id: str | None = None
     outputs: tuple[str, ...] = ()
 
 
 def records_question(body: bytes, most_rows: int) -> Question:
-    """``{"records": [{…}, …], "min_version": 7, "wait_seconds": 1.0}``, or a record or a list of them alone.
+    """``{"records": [{…}, …], "min_version": 7, "wait_seconds": 1.0, "reasons": true}``, or records, or one, alone.
 
     Raises :class:`BadQuestion`.
     """
     asked = _json(body)
     if isinstance(asked, Mapping) and isinstance(asked.get("records"), list):
-        if unknown := sorted(asked.keys() - {"records", "min_version", "wait_seconds"}):
-            raise BadQuestion(400, f"unknown field {unknown[0]!r} beside records; known: min_version, wait_seconds")
+        if unknown := sorted(asked.keys() - {"records", *_BESIDE_RECORDS}):
+            raise BadQuestion(
+                400, f"unknown field {unknown[0]!r:.100} beside records; known: {', '.join(_BESIDE_RECORDS)}"
+            )
+        if not isinstance(why := asked.get("reasons", False), bool):
+            raise BadQuestion(400, f"reasons: expected true or false, got {why!r:.100}")
         records, min_version, wait = asked["records"], *_patience(asked)
     else:
-        records, min_version, wait = (asked if isinstance(asked, list) else [asked]), 0, None
+        records, min_version, wait, why = (asked if isinstance(asked, list) else [asked]), 0, None, False
     if not records or not all(isinstance(record, Mapping) for record in records):
         raise BadQuestion(400, 'expected {"records": [{"column": value, …}, …]} with one record and more')
     _check_rows(len(records), most_rows)
-    return Question(records, len(records), min_version, wait)
+    return Question(records, len(records), min_version, wait, why)
 
 
 def tensor_question(body: bytes, definition: StreamDefinition, most_rows: int, outputs: Sequence[str]) -> Question:
@@ -89,7 +97,8 @@ def tensor_question(body: bytes, definition: StreamDefinition, most_rows: int, o
     else:
         rows, count = _by_name(tensors, names, most_rows)
     request_id = asked.get("id")
-    return Question(rows, count, min_version, wait, None if request_id is None else str(request_id), wanted)
+    named = None if request_id is None else str(request_id)
+    return Question(rows, count, min_version, wait, id=named, outputs=wanted)
 
 
 def _by_name(tensors: list[tuple[str, list[int], list[Any]]], names: Sequence[str], most: int) -> tuple[Any, int]:

@@ -7,26 +7,36 @@ from typing import Any
 
 from deltaplane import __version__
 from deltaplane.log.answers import Answers
+from deltaplane.log.reasons import Reasons
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.serve.model_source import Served
 from deltaplane_services.serve.questions import BadQuestion, Question
 
 __all__ = ["OUTPUTS", "model_metadata", "plain_answer", "server_metadata", "tensor_answer"]
 
-OUTPUTS = ("class", "decision")
-"""Tensors of an answer. A probability would be a third."""
+OUTPUTS = ("class", "decision", "probability")
+"""Tensors of an answer. The last is left out where the model knows no probabilities yet."""
 
 _SHOWN = 3
 
 
-def plain_answer(served: Served, definition: StreamDefinition, answers: Answers, stale: str | None) -> dict[str, Any]:
-    """Each row has a class and its decision values by class, or null and the reason why it has no answer."""
+def plain_answer(
+    served: Served, definition: StreamDefinition, answers: Answers, stale: str | None, why: Reasons | None = None
+) -> dict[str, Any]:
+    """Each row has a class, and its decision values and probabilities by class, or null and why it has no answer.
+
+    Probabilities are null until the model knows some. With ``why``, the columns that contribute most are there, too.
+    """
     rows = list[dict[str, Any]]()
     for row, label in enumerate(answers.classes):
         if label is None:
             rows.append({"class": None, "refusal": answers.refusals[row]})
         else:
-            rows.append({"class": label, "decision": answers.decisions(row)})
+            chances = answers.probabilities_of(row) or None
+            told: dict[str, Any] = {"class": label, "decision": answers.decisions(row), "probability": chances}
+            if why is not None:
+                told["reasons"] = [{"column": column, "contribution": part} for column, part in why.largest(row)]
+            rows.append(told)
     return {**_said_by(served, definition, stale), "predictions": rows}
 
 
@@ -54,13 +64,25 @@ def tensor_answer(
             "data": answers.values.ravel().tolist(),
         },
     }
+    if answers.probabilities is not None:
+        tensors["probability"] = {
+            "name": "probability",
+            "datatype": "FP64",
+            "shape": list(answers.probabilities.shape),
+            "parameters": {"classes": list(plane.classes)},
+            "data": answers.probabilities.ravel().tolist(),
+        }
+    elif "probability" in asked.outputs:
+        raise BadQuestion(
+            503, "the model knows no probabilities: no row of some class was scored yet; ask for class and decision"
+        )
     said = _said_by(served, definition, stale)
     return {
         "model_name": definition.name,
         "model_version": str(served.version),
         **({} if asked.id is None else {"id": asked.id}),
         "parameters": {key: value for key, value in said.items() if key in ("digest", "stale") and value is not None},
-        "outputs": [tensors[name] for name in asked.outputs or OUTPUTS],
+        "outputs": [tensors[name] for name in asked.outputs or tensors],
     }
 
 
@@ -79,7 +101,7 @@ def model_metadata(definition: StreamDefinition, served: Served | None) -> dict[
         inputs = [{"name": "features", "datatype": "FP64", "shape": [-1, len(definition.features)]}]
     else:
         inputs = [{"name": name, "datatype": "BYTES", "shape": [-1]} for name in definition.columns.columns]
-    planes = -1 if served is None else len(served.plane.biases)
+    planes, classes = (-1, -1) if served is None else (len(served.plane.biases), len(served.plane.classes))
     return {
         "name": definition.name,
         "versions": [] if served is None else [str(served.version)],
@@ -88,6 +110,7 @@ def model_metadata(definition: StreamDefinition, served: Served | None) -> dict[
         "outputs": [
             {"name": "class", "datatype": "BYTES", "shape": [-1]},
             {"name": "decision", "datatype": "FP64", "shape": [-1, planes]},
+            {"name": "probability", "datatype": "FP64", "shape": [-1, classes]},
         ],
         "parameters": {"features": list(definition.features)},
     }
