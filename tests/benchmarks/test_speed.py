@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from deltaplane.exact.grid import fit_grid
 from deltaplane.exact.moments import Moments
 from deltaplane_benchmarks import bench_cli
-from deltaplane_benchmarks.speed import commands, embedded, halves, refresh
+from deltaplane_benchmarks.speed import commands, embedded, halves, refresh, throughput_command
 from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.exact_pass import exact
 from deltaplane_benchmarks.speed.figures import Figures
@@ -155,7 +155,7 @@ def test_a_replay_with_all_threads_of_blas_has_the_digest_of_that_with_one(tmp_p
 
 def test_mixed_columns_are_replayed_beside_numbers_of_the_width_that_they_are_encoded_to() -> None:
     said: list[str] = []
-    mixed, numbers = commands._mixed(2000, 1, 0, said.append).rows
+    mixed, numbers = throughput_command.mixed(2000, 1, 0, said.append).rows
     assert [one.split(",")[0] for one in said] == ["replay: mixed columns", "replay: numbers alone"]
     assert (mixed["table"], numbers["table"]) == ("mixed", "numbers")
     assert mixed["columns"] == 11

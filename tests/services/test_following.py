@@ -123,7 +123,8 @@ def test_a_topic_that_never_held_a_model_is_not_stale_once_it_can_be_read_again(
     assert models.stale is not None
     log.fault = None
     assert versions(models) == []
-    assert (models.model, models.stale) == (None, None)
+    assert models.version == 0
+    assert models.stale is None
     log.append(1)
     assert versions(models) == [1]
 
