@@ -26,7 +26,7 @@ __all__ = ["MICROSECONDS", "MIXED_ROWS", "mixed", "throughput_command"]
 MICROSECONDS = 1e6
 MIXED_ROWS = 100_000
 
-Broker = Annotated[str | None, typer.Option(help=KAFKA)]
+_Broker = Annotated[str | None, typer.Option(help=KAFKA)]
 
 
 @with_groups
@@ -35,7 +35,7 @@ def throughput_command(  # noqa: PLR0913, PLR0917 - the options of a command.
     file: Annotated[Path | None, typer.Argument(help="A CSV file to replay; by default rows are made.")] = None,
     label: Annotated[str, typer.Option(help="Its label column.")] = "y",
     positive: Annotated[str | None, typer.Option(help="Its positive class.")] = None,
-    broker: Broker = None,
+    broker: _Broker = None,
     repeats: int = 3,
     seed: Seed = 0,
 ) -> None:
