@@ -45,6 +45,11 @@ def read_or_refuse(example: Example, data: bytes) -> None:
         assert str(refusal)  # noqa: PT017 - that nothing else is raised is the point.
 
 
+def damaged_places(golden: bytes) -> list[int]:
+    """Every place but those deep in a run of equal bytes: in the midst of a thousand zeros all are alike."""
+    return [at for at in range(len(golden)) if len(set(golden[max(0, at - 8) : at + 9])) > 1]
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_message_that_was_cut_short_is_refused(name: str) -> None:
     golden = EXAMPLES[name].golden()
@@ -56,7 +61,7 @@ def test_a_message_that_was_cut_short_is_refused(name: str) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_message_with_one_wrong_byte_is_read_or_refused(name: str) -> None:
     golden = EXAMPLES[name].golden()
-    for at in range(len(golden)):
+    for at in damaged_places(golden):
         for wrong in {golden[at] ^ 1 << bit for bit in range(8)} | {0x00, 0x7F, 0x80, 0xFF}:
             read_or_refuse(EXAMPLES[name], golden[:at] + bytes([wrong]) + golden[at + 1 :])
 
