@@ -1,42 +1,26 @@
 """A headless Chromium that opens a file and tells what happened: messages, requests, sizes, pictures.
 
-It is driven over its DevTools protocol by two pipes, so that nothing but Chromium itself has to be installed.
+Playwright drives it, and it is the system's: a browser of Playwright's own would be another download.
 """
 
 from __future__ import annotations
 
-import base64
-import itertools
-import json
 import os
-import select
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
+
+from playwright import sync_api
 
 NAMED = "DELTAPLANE_TEST_CHROMIUM"
 SILENCE_SECONDS = 120
 """After this a browser is taken for dead. It says something every few milliseconds, so this decides no test."""
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_OPTIONS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
-    "--remote-debugging-pipe",
-)
+_OPTIONS = ("--no-sandbox", "--disable-gpu", "--disable-quic", "--host-resolver-rules=MAP * ~NOTFOUND")
 
 
 def find_chromium() -> str | None:
@@ -60,130 +44,69 @@ class Screen:
 class Page:
     """One open page: what it has requested, and what it has complained of."""
 
-    browser: Browser
-    session: str
+    driven: sync_api.Page
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.driven.on("request", lambda request: self.requests.append(request.url))
+        self.driven.on("console", lambda message: self.complaints.append(message.text))
+        self.driven.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self._protocol = self.driven.context.new_cdp_session(self.driven)
+
     def ask(self, script: str) -> Any:
-        """Evaluate an expression in the page, and return its value."""
-        answer = self.browser.call(
-            "Runtime.evaluate", self.session, expression=script, returnByValue=True, awaitPromise=True
-        )
-        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
-        return answer["result"].get("value")
+        """Evaluate an expression in the page, and return its value, awaited if it is a promise."""
+        return self.driven.evaluate(script)
 
     def show_on(self, screen: Screen) -> None:
         """Look at the page on another screen; two frames later it is laid out and drawn."""
-        self.browser.call(
+        # Whether a screen is that of a phone, Playwright fixes when a page is made.
+        self._protocol.send(
             "Emulation.setDeviceMetricsOverride",
-            self.session,
-            width=screen.width,
-            height=screen.height,
-            deviceScaleFactor=1,
-            mobile=screen.mobile,
+            {"width": screen.width, "height": screen.height, "deviceScaleFactor": 1, "mobile": screen.mobile},
         )
-        scheme = {"name": "prefers-color-scheme", "value": screen.scheme}
-        self.browser.call("Emulation.setEmulatedMedia", self.session, features=[scheme])
+        self.driven.emulate_media(color_scheme="dark" if screen.scheme == "dark" else "light")
         self.ask("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
 
     def press(self, key: str) -> None:
         """Press and release a key."""
-        for kind in ("keyDown", "keyUp"):
-            self.browser.call("Input.dispatchKeyEvent", self.session, type=kind, key=key)
+        self.driven.keyboard.press(key)
 
     def point_at(self, x: float, y: float) -> None:
         """Move the pointer to a place on the screen."""
-        self.browser.call("Input.dispatchMouseEvent", self.session, type="mouseMoved", x=x, y=y)
+        self.driven.mouse.move(x, y)
 
     def picture(self) -> bytes:
         """The whole page as PNG."""
-        answer = self.browser.call("Page.captureScreenshot", self.session, format="png", captureBeyondViewport=True)
-        return base64.b64decode(answer["data"])
-
-    def note(self, event: dict[str, Any]) -> None:
-        """Keep what a test wants to know of an event."""
-        method, what = event["method"], event.get("params", {})
-        if method == "Network.requestWillBeSent":
-            self.requests.append(what["request"]["url"])
-        elif method == "Runtime.exceptionThrown":
-            self.complaints.append(json.dumps(what["exceptionDetails"]))
-        elif method == "Runtime.consoleAPICalled":
-            self.complaints.append(json.dumps(what["args"]))
-        elif method == "Log.entryAdded":
-            self.complaints.append(json.dumps(what["entry"]))
+        return self.driven.screenshot(full_page=True)
 
 
 class Browser:
-    """The running browser. Calls are answered in order; events that come between are given to the open page."""
+    """The running browser."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._to = cast("IO[bytes]", process.stdin)
-        self._from = cast("IO[bytes]", process.stdout)
-        self._process = process
-        self._numbers = itertools.count(1)
-        self._rest = b""
-        self._page: Page | None = None
+    def __init__(self, driven: sync_api.Browser) -> None:
+        self._driven = driven
+        self._context: sync_api.BrowserContext | None = None
 
     def open(self, path: Path, screen: Screen) -> Page:
-        """Open a file in a page of its own, listening from before it is loaded to after it."""
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        page = self._page = Page(self, session)
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(f"{domain}.enable", session)
-        page.requests.clear()
+        """Open a file in a page of its own, listening from before it is loaded to after it; the one before is gone."""
+        if self._context is not None:
+            self._context.close()
+        # No viewport of Playwright's: the screen is set by the page, and again when it changes.
+        context = self._context = self._driven.new_context(no_viewport=True)
+        context.set_default_timeout(1000.0 * SILENCE_SECONDS)
+        page = Page(context.new_page())
         page.show_on(screen)
-        self.call("Page.navigate", session, url=path.as_uri())
-        loaded = "new Promise(done => document.readyState === 'complete' ? done(1) : addEventListener('load', done))"
-        while page.ask("location.href") == "about:blank":
-            pass
-        page.ask(f"{loaded}.then(() => 1)")
+        page.driven.goto(path.as_uri(), wait_until="load")
         return page
-
-    def call(self, method: str, session: str | None = None, **parameters: Any) -> dict[str, Any]:
-        """Call a method of the protocol and return its result."""
-        number = next(self._numbers)
-        message: dict[str, Any] = {"id": number, "method": method, "params": parameters}
-        if session is not None:
-            message["sessionId"] = session
-        self._to.write(json.dumps(message).encode() + b"\0")
-        self._to.flush()
-        while True:
-            answer = self._read()
-            if answer.get("id") == number:
-                assert "error" not in answer, f"{method}: {answer['error']}"
-                result: dict[str, Any] = answer["result"]
-                return result
-            if self._page is not None and answer.get("sessionId") == self._page.session and "method" in answer:
-                self._page.note(answer)
-
-    def _read(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._from], [], [], SILENCE_SECONDS)
-            assert ready, f"the browser has said nothing for {SILENCE_SECONDS} seconds"
-            part = self._from.read1(2**16)  # type: ignore[attr-defined]
-            assert part, f"the browser ended with code {self._process.wait()}"
-            self._rest += part
-        message, _, self._rest = self._rest.partition(b"\0")
-        answer: dict[str, Any] = json.loads(message)
-        return answer
 
 
 @contextmanager
 def running(path: str) -> Iterator[Browser]:
     """A browser with a profile of its own, which is gone with it."""
-    with tempfile.TemporaryDirectory(prefix="deltaplane-browser-", ignore_cleanup_errors=True) as profile:
-        # The protocol is spoken on file descriptors 3 and 4.
-        command = ("sh", "-c", 'exec "$@" 3<&0 4>&1 0</dev/null 1>/dev/null 2>&1', "sh", path)
-        with subprocess.Popen(
-            [*command, *_OPTIONS, f"--user-data-dir={profile}", "about:blank"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        ) as process:
-            browser = Browser(process)
-            try:
-                yield browser
-                browser.call("Browser.close")
-            finally:
-                process.kill()
+    with sync_api.sync_playwright() as playwright:
+        driven = playwright.chromium.launch(executable_path=path, args=list(_OPTIONS))
+        try:
+            yield Browser(driven)
+        finally:
+            driven.close()

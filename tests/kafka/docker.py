@@ -4,13 +4,14 @@ UNTRIED: this was written where there is no Docker engine, from the documentatio
 testcontainers, and no run has passed through it yet. It is kept as small as that calls for: one node, and no failures
 to inject.
 
-testcontainers is not among the project's dependencies. Where it is installed and an engine answers, it is used.
+testcontainers drives it, where an engine answers.
 """
 
 from __future__ import annotations
 
-import importlib
+import gc
 import time
+import warnings
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,16 +25,21 @@ _POLL_SECONDS = 0.2
 
 
 def require_engine() -> None:
-    """Raise :class:`KafkaUnavailable` unless testcontainers is installed and a Docker engine answers it."""
-    try:
-        client = importlib.import_module("testcontainers.core.docker_client")
-    except ImportError:
-        raise KafkaUnavailable("testcontainers is not installed, so Docker was not tried") from None
-    # What it raises depends on how the engine is reached: sockets, pipes, SSH and HTTP each have their own.
-    try:
-        client.DockerClient().client.ping()
-    except Exception as error:
-        raise KafkaUnavailable(f"no Docker engine answers: {error}") from error
+    """Raise :class:`KafkaUnavailable` unless a Docker engine answers."""
+    from testcontainers.core.docker_client import DockerClient  # noqa: PLC0415 - seldom needed, and slow to import.
+
+    refusal = ""
+    with warnings.catch_warnings():
+        # A client that finds no engine leaves its socket open for the garbage collector, which would warn.
+        warnings.simplefilter("ignore", ResourceWarning)
+        # What it raises depends on how the engine is reached: sockets, pipes, SSH and HTTP each have their own.
+        try:
+            DockerClient().client.ping()
+        except Exception as error:  # noqa: BLE001
+            refusal = f"no Docker engine answers: {error}"
+        gc.collect()
+    if refusal:
+        raise KafkaUnavailable(refusal)
 
 
 class KafkaContainer:
@@ -46,8 +52,10 @@ class KafkaContainer:
     @classmethod
     def start(cls) -> Self:
         """Start it and return when the broker is up. Raises :class:`KafkaNotStarted`."""
+        from testcontainers.core.container import DockerContainer  # noqa: PLC0415 - as above.
+
         image = f"apache/kafka:{kafka_version()}"
-        container = importlib.import_module("testcontainers.core.container").DockerContainer(image)
+        container = DockerContainer(image)
         # A broker tells clients where to call it, so the port outside must be known before it starts.
         port = free_port()
         bootstrap = f"{container.get_container_host_ip()}:{port}"

@@ -1,8 +1,8 @@
 """Which Kafka the tests get, and what happens where there is none.
 
 For tests that need a broker to talk to, in this order: the cluster that ``DELTAPLANE_TEST_KAFKA`` names; a container,
-if testcontainers is installed and a Docker engine answers; Apache Kafka's own jars on Java. Tests that kill, freeze or
-restart nodes need the last, for that is the one whose processes are at hand.
+if a Docker engine answers; Apache Kafka's own jars on Java. Tests that kill, freeze or restart nodes need the last, for
+that is the one whose processes are at hand.
 
 Where there is none, tests are skipped and the end of the run says so in capitals; on continuous integration (``CI``),
 or with ``DELTAPLANE_REQUIRE_KAFKA=1``, they fail. A broker that was named or installed and does not answer is a failure
