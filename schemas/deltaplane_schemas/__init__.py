@@ -18,6 +18,7 @@ NAMES = (
     "source_order",
     "delta",
     "checkpoint",
+    "partial",
     "labelled",
     "anchored",
     "tallied",

@@ -30,6 +30,7 @@ READERS: dict[str, Callable[[Bytes], Any]] = {
     "prediction or prediction_in_full": EXAMPLES["prediction"].read,
     "receipt": EXAMPLES["receipt"].read,
     "dead_letter": EXAMPLES["dead_letter"].read,
+    "partial": EXAMPLES["partial"].read,
 }
 """Every reader, by the records that it takes."""
 

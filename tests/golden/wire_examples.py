@@ -18,6 +18,7 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, SourceState, Tile, TopicIds
 from deltaplane.log.model import Model, SourcePosition
+from deltaplane.log.partial import Partial
 from deltaplane.log.records import Checkpoint, DeadLetter, NamedQuery, Prediction, Query, Receipt, Unanswered
 from deltaplane.solve.aims import Aim
 from deltaplane.solve.calibration import MEMORIES, Calibration, Tallies
@@ -27,12 +28,14 @@ from deltaplane.solve.prequential_counts import Choice, PrequentialCounts
 from deltaplane.solve.score_histograms import BINS, ScoreHistory
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     read_checkpoint,
     read_claim_or_delta,
     read_dead_letter,
     read_model,
+    read_partial,
     read_prediction,
     read_query,
     read_receipt,
@@ -47,6 +50,7 @@ from deltaplane.wire import (
     write_named_query,
     write_named_sample,
     write_named_sample_batch,
+    write_partial,
     write_prediction,
     write_query,
     write_receipt,
@@ -334,6 +338,26 @@ LETTER_OF_ROWS = DeadLetter(
 )
 LETTER_OF_RECORD = DeadLetter("retirements", 0, 0, None, "bad record", "a null value", None, None, 0)
 
+HISTORY = StreamDefinition.from_tables(
+    {
+        "name": "history",
+        "features": {"names": ["price", "demand"]},
+        "grid": {"steps": [0.25, 1.0]},
+        "classes": {"names": ["DOWN", "UP"]},
+        "window": {"length": "all"},
+    }
+)
+PARTIAL = Partial.of(
+    HISTORY,
+    _samples(
+        ["a", "b", "c", "d"],
+        [5, 1_600_000_000_000, 7, 8],
+        ["UP", "DOWN", "UP", "sideways"],
+        [[0.5, -3.0], [2.0**27, 4.1], [float("inf"), 0.0], [0.0, 0.0]],
+    ),
+    "part-0: ",
+)
+
 EXAMPLES = {
     example.name: example
     for example in (
@@ -430,6 +454,9 @@ EXAMPLES = {
         *(
             Example(name, "unanswered", value, partial(write_unanswered, value), read_unanswered)
             for name, value in (("unanswered", UNANSWERED), ("unanswered_unread", UNANSWERED_UNREAD))
+        ),
+        Example(
+            "partial", "partial", PARTIAL, lambda: write_partial(PARTIAL), lambda data: read_partial(data, HISTORY)
         ),
         Example("receipt", "receipt", RECEIPT, lambda: write_receipt(RECEIPT), read_receipt),
         *(

@@ -28,6 +28,7 @@ from deltaplane.wire.named_rows import (
     write_named_sample,
     write_named_sample_batch,
 )
+from deltaplane.wire.partials import read_partial, write_partial
 from deltaplane.wire.replies import (
     read_answer,
     read_dead_letter,
@@ -60,6 +61,7 @@ __all__ = [
     "read_claim_or_delta",
     "read_dead_letter",
     "read_model",
+    "read_partial",
     "read_prediction",
     "read_query",
     "read_receipt",
@@ -75,6 +77,7 @@ __all__ = [
     "write_named_query",
     "write_named_sample",
     "write_named_sample_batch",
+    "write_partial",
     "write_prediction",
     "write_query",
     "write_receipt",

@@ -61,6 +61,11 @@ _MOST: Mapping[str, int] = {
     "FullPrediction.reasons": limits.COLUMNS,
     "Unanswered.decisions": _CLASSES,
     "DeadLetter.rest": limits.OUTCOMES,
+    "Partial.statistics": _CLASSES,
+    "Partial.rounding": limits.FEATURES,
+    "Partial.counts": limits.OUTCOMES,
+    "Partial.refusals": limits.OUTCOMES,
+    "Partial.examples": limits.OUTCOMES,
 }
 """``Record.field`` to the most items of that list or map. A schema with a list that is missing here does not load."""
 
