@@ -1,17 +1,14 @@
 """A stream in memory as bytes: its definition, checkpoint, model, rows and retirements, as a restart would read them.
 
-    magic, then parts of 8 bytes of length and the part itself, then the SHA-256 of all before it
-    parts: facts (JSON), checkpoint, model (both as on their topics), retirements (JSON), batches of rows
+    sealed parts: facts (JSON), checkpoint, model (both as on their topics), retirements (JSON), batches of rows
 
 Nothing in it is code: it is read as messages of a topic are, and refused by name where it is something else.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -24,12 +21,12 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire.inputs import read_samples, write_sample_batch
 from deltaplane.wire.models import read_model, write_model
+from deltaplane.wire.sealed_parts import open_sealed, seal
 from deltaplane.wire.states import read_checkpoint, write_checkpoint
 
 __all__ = ["read_saved_stream", "write_saved_stream"]
 
 _MAGIC = b"deltaplane stream in memory, 1\n"
-_DIGEST_BYTES = 32
 _BATCH_BYTES = 2**22
 _CURE = "give what save() has written, whole"
 
@@ -46,8 +43,7 @@ def write_saved_stream(stream: InMemoryStream, facts: Mapping[str, Any]) -> byte
     for begin in range(0, len(rows), at_once):
         batch = rows.chosen(np.arange(begin, min(begin + at_once, len(rows))))
         parts.append(write_sample_batch(batch, definition.data_fingerprint))
-    body = _MAGIC + b"".join(struct.pack("<Q", len(part)) + part for part in parts)
-    return body + hashlib.sha256(body).digest()
+    return seal(_MAGIC, parts)
 
 
 def read_saved_stream(data: bytes) -> tuple[dict[str, Any], InMemoryStream]:
@@ -55,7 +51,7 @@ def read_saved_stream(data: bytes) -> tuple[dict[str, Any], InMemoryStream]:
 
     Raises :class:`WireError` for what is no saved stream, is damaged, or does not hold together.
     """
-    parts = list(_parts(data))
+    parts = list(open_sealed("saved stream", _MAGIC, data, _CURE))
     if len(parts) < 4:
         raise WireError(f"saved stream: expected 4 parts and rows, got {len(parts)} parts; {_CURE}")
     try:
@@ -74,21 +70,6 @@ def read_saved_stream(data: bytes) -> tuple[dict[str, Any], InMemoryStream]:
         raise WireError(f"saved stream: {fault}") from fault
     except (KeyError, TypeError, ValueError, RecursionError, OverflowError) as fault:
         raise WireError(f"saved stream: its parts do not hold together ({str(fault)[:200]}); {_CURE}") from fault
-
-
-def _parts(data: bytes) -> Iterator[bytes]:
-    body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
-    if not data.startswith(_MAGIC):
-        raise WireError(f"saved stream: expected bytes that begin with {_MAGIC!r}, got {data[:32]!r}; {_CURE}")
-    if hashlib.sha256(body).digest() != digest:
-        raise WireError(f"saved stream: its {len(data)} bytes are not those that were written; {_CURE}")
-    at = len(_MAGIC)
-    while at < len(body):
-        (length,) = struct.unpack_from("<Q", body, at) if at + 8 <= len(body) else (len(body),)
-        if at + 8 + length > len(body):
-            raise WireError(f"saved stream: expected a part of {length} bytes at {at}, got fewer; {_CURE}")
-        yield body[at + 8 : at + 8 + length]
-        at += 8 + length
 
 
 def _joined(batches: list[Samples], features: int, offsets: Any) -> Samples:

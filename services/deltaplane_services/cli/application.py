@@ -15,6 +15,7 @@ from deltaplane import __version__
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.cli.access_commands import topics_acls
 from deltaplane_services.cli.ask_commands import register as register_ask
+from deltaplane_services.cli.bootstrap_commands import bootstrap_app
 from deltaplane_services.cli.compare_commands import compare
 from deltaplane_services.cli.copy_commands import register as register_copy
 from deltaplane_services.cli.definition_commands import definition_app
@@ -112,6 +113,7 @@ app.command()(serve)
 register_copy(app)
 register_retire(app)
 app.add_typer(source_app, name="source")
+app.add_typer(bootstrap_app, name="bootstrap")
 app.add_typer(letters_app, name="dead-letters")
 app.add_typer(grid_app, name="grid")
 app.add_typer(definition_app, name="definition")

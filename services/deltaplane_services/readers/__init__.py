@@ -12,7 +12,7 @@ from deltaplane_services.readers.ahead import ReadAhead
 from deltaplane_services.readers.cells import MISSING
 from deltaplane_services.readers.cures import cure_of
 from deltaplane_services.readers.live import LivePipe, is_live
-from deltaplane_services.readers.reader import RowReader, open_rows
+from deltaplane_services.readers.reader import RowReader, format_of_name, open_rows
 from deltaplane_services.readers.rechunk import rechunk
 from deltaplane_services.readers.row_blocks import (
     FORMATS,
@@ -38,6 +38,7 @@ __all__ = [
     "RowBlock",
     "RowReader",
     "cure_of",
+    "format_of_name",
     "is_live",
     "open_rows",
     "rechunk",

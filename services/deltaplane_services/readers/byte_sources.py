@@ -18,7 +18,7 @@ from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.row_blocks import ReaderError
 from deltaplane_services.readers.unpacking import Bytes, Unpacked, UnpackedZip, UnpackedZstd
 
-__all__ = ["ByteSource", "Bytes", "open_source"]
+__all__ = ["PACKED_SUFFIXES", "ByteSource", "Bytes", "open_source"]
 
 _PACKED = (
     (re.compile(rb"\x1f\x8b"), "gzip"),
@@ -27,7 +27,8 @@ _PACKED = (
     (re.compile(rb"\x28\xb5\x2f\xfd"), "zstd"),
     (re.compile(rb"PK\x03\x04"), "zip"),
 )
-_PACKED_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
+PACKED_SUFFIXES = {".gz": "gzip", ".bz2": "bzip2", ".xz": "xz", ".zst": "zstd", ".zip": "zip"}
+"""How names of packed files end, and how these are packed."""
 _FIRST_BYTES = {"gzip": "1f 8b", "bzip2": "42 5a 68", "xz": "fd 37 7a 58 5a 00", "zstd": "28 b5 2f fd", "zip": "50 4b"}
 _OTHER_ARCHIVES = (
     (re.compile(rb"7z\xbc\xaf\x27\x1c"), "a 7z archive", "7z e"),
@@ -80,7 +81,7 @@ class ByteSource:
         self._counted.push_back(self._ahead)
         self._ahead = b""
         path = PurePath(self.name)
-        self.inner_name = str(path.with_suffix("")) if path.suffix.lower() in _PACKED_SUFFIXES else self.name
+        self.inner_name = str(path.with_suffix("")) if path.suffix.lower() in PACKED_SUFFIXES else self.name
         if kind == "zstd":
             self._bytes = UnpackedZstd(self._counted, self.name)
         else:
@@ -294,7 +295,7 @@ def open_source(source: str | os.PathLike[str] | BinaryIO | LivePipe) -> ByteSou
         raise ReaderError(f"{path} cannot be opened: {error.strerror}.") from error
     try:
         opened = ByteSource(stream, str(path), close=True)
-        expected = _PACKED_SUFFIXES.get(path.suffix.lower())
+        expected = PACKED_SUFFIXES.get(path.suffix.lower())
         if expected is not None and opened.packed_as is None:
             came = opened.peek(4)
             raise ReaderError(

@@ -16,7 +16,7 @@ from typing import BinaryIO, Self
 
 from deltaplane_services.readers.arff_format import open_arff
 from deltaplane_services.readers.bounds import SNIFF_BYTES
-from deltaplane_services.readers.byte_sources import ByteSource, open_source
+from deltaplane_services.readers.byte_sources import PACKED_SUFFIXES, ByteSource, open_source
 from deltaplane_services.readers.csv_head import may_be_csv, open_csv
 from deltaplane_services.readers.jsonl_format import open_jsonl
 from deltaplane_services.readers.libsvm_format import open_libsvm
@@ -24,7 +24,7 @@ from deltaplane_services.readers.live import LivePipe
 from deltaplane_services.readers.parquet_format import MAGIC, open_parquet
 from deltaplane_services.readers.row_blocks import FORMATS, ReaderError, ReaderOptions, RowBlock
 
-__all__ = ["RowReader", "open_rows"]
+__all__ = ["RowReader", "format_of_name", "open_rows"]
 
 _Opened = tuple[tuple[str, ...], Iterator[RowBlock]]
 _OPENERS: dict[str, Callable[[ByteSource, ReaderOptions], _Opened]] = {
@@ -124,9 +124,15 @@ def open_rows(source: str | os.PathLike[str] | BinaryIO | LivePipe, options: Rea
     return RowReader(opened, format_name, feature_names, chain((first,), blocks))
 
 
+def format_of_name(name: str) -> str | None:
+    """The format that the name of a file shows, packed or not; None if it shows none."""
+    path = PurePath(name)
+    inner = path.with_suffix("") if path.suffix.lower() in PACKED_SUFFIXES else path
+    return _FORMAT_OF_SUFFIX.get(inner.suffix.lower())
+
+
 def _format_of(source: ByteSource) -> str:
-    suffix = PurePath(source.inner_name).suffix
-    return _FORMAT_OF_SUFFIX.get(suffix.lower()) or _sniffed(source)
+    return format_of_name(source.inner_name) or _sniffed(source)
 
 
 def _sniffed(source: ByteSource) -> str:

@@ -1,0 +1,116 @@
+"""``deltaplane bootstrap compute``: what the rows of a table add up to, by processes on this machine."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from deltaplane.arrays import Int64s
+from deltaplane.errors import DefinitionError
+from deltaplane.log.history import History
+from deltaplane.log.partial import Partial
+from deltaplane.window.outcomes import SampleOutcome
+from deltaplane_services.lake.last_versions import LastBy, losers_of, suspects_of
+from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
+from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
+
+__all__ = ["MOST_ROWS_WITH_IDS", "Computing", "compute_history", "mark_of"]
+
+MOST_ROWS_WITH_IDS = 200_000_000
+"""Rows of a table whose ids are resolved in memory, 16 bytes each while their hashes are sorted: 3 GB."""
+
+_MARK_DIGITS = 16
+
+
+def mark_of(sample_id: str) -> str:
+    """What a history remembers of an id that it does not count: the first digits of its SHA-256, and not the id."""
+    return hashlib.sha256(sample_id.encode("utf-8", "surrogatepass")).hexdigest()[:_MARK_DIGITS]
+
+
+@dataclass(frozen=True)
+class Computing:
+    """How a history is computed.
+
+    ``version`` is that of a Delta table. ``last_by``: which version of an id counts; None where no id may come twice,
+    unless the table is one file or a folder, whose order is that of the names. ``retired``: ids that do not count.
+    ``processes``: how many work at once.
+    """
+
+    version: int | None = None
+    last_by: LastBy | None = None
+    retired: frozenset[str] = frozenset()
+    processes: int = 1
+    told: Told = ignore_progress
+
+
+def compute_history(name: str, columns: ColumnsOfTable, computing: Computing) -> History:
+    """What the rows of a table add up to, with where they came from.
+
+    Raises :class:`LakeError` for a table that cannot be read, and :class:`DefinitionError` for columns, ids or times
+    that do not say what is to be done.
+    """
+    options = columns.options
+    if options.id is None and computing.retired:
+        raise DefinitionError("retired-ids: rows have no ids here; name their column with --id")
+    if options.time is None and computing.last_by == "time":
+        raise DefinitionError("last-by: rows have no times here; name their column with --time")
+    table = open_table(name, computing.version, columns.needed)
+    columns.check_times(table)
+    with TableSums(table, columns, computing.processes) as sums:
+        summed = sums.whole(hashes=options.id is not None, told=computing.told)
+        partial, gone = _resolved(sums, summed, computing) if options.id is not None else (summed.partial, [])
+    if not partial.rows:
+        raise LakeError(f"{name}: none of its rows counts: {_in_words(partial)}; nothing is computed")
+    facts = _facts(table, columns, summed, computing)
+    return History(columns.definition, partial, {**facts, "retired_marks": sorted(map(mark_of, gone))})
+
+
+def _resolved(sums: TableSums, summed: SummedTable, computing: Computing) -> tuple[Partial, Collection[str]]:
+    """(what the rows that count add up to, the retired ids that had rows)."""
+    rows = sum(map(len, summed.hashes))
+    if rows > MOST_ROWS_WITH_IDS:
+        raise LakeError(
+            f"{sums.table.name}: the ids of {MOST_ROWS_WITH_IDS:,} rows can be resolved in memory, and it has"
+            f" {rows:,}; where no id comes twice and none is retired, leave --id out; else compute its parts by id"
+        )
+    retired = sums.hashes(sorted(computing.retired))
+    suspects = {number: at for number, at in enumerate(suspects_of(summed.hashes, retired)) if len(at)}
+    versions = sums.versions(suspects)
+    losers = losers_of(versions, computing.retired, computing.last_by or "place")
+    replaced = {number: of_file.replaced for number, of_file in losers.items()}
+    if computing.last_by is None and sums.table.is_delta and (number := _first_with_any(replaced)) is not None:
+        raise DefinitionError(
+            f"{sums.table.name}: ids come several times (in {sums.table.files[number].name}, for one), and the files of"
+            " a Delta table are in no order; say which version counts: --last-by time with --time COLUMN"
+        )
+    out = {number: np.union1d(of_file.replaced, of_file.retired) for number, of_file in losers.items()}
+    counts = {
+        str(SampleOutcome.REPLACED): sum(map(len, replaced.values())),
+        str(SampleOutcome.RETIRED_ID): sum(len(of_file.retired) for of_file in losers.values()),
+    }
+    gone = {one for of_file in versions.values() for one in of_file.ids if one in computing.retired}
+    return summed.partial.without(sums.part(out).statistics, counts), gone
+
+
+def _first_with_any(rows: Mapping[int, Int64s]) -> int | None:
+    return next((number for number, at in sorted(rows.items()) if len(at)), None)
+
+
+def _facts(table: LakeTable, columns: ColumnsOfTable, summed: SummedTable, computing: Computing) -> dict[str, Any]:
+    return {
+        "table": table.name,
+        "version": table.version,
+        "input": dict(columns.input),
+        "files": list(summed.facts),
+        "last_by": computing.last_by,
+    }
+
+
+def _in_words(partial: Partial) -> str:
+    counted = {**partial.counts, **partial.refusals}
+    said = ", ".join(f"{count:,} {name}" for name, count in sorted(counted.items())) or "it has none"
+    return said + "".join(f"; {reason}" for reason in list(partial.examples.values())[:1])

@@ -1,0 +1,129 @@
+"""One file of a table: what it adds up to, which ids its rows have, and what some of its rows add up to.
+
+Rows are told apart by their *ordinals*: the place of a row among those of its file that the definition admits, from 0.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from deltaplane.arrays import Int64s
+from deltaplane.log.partial import Partial
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.stream.sample import AdmittedSamples, Refusal
+from deltaplane_services.lake.block_sums import (
+    admitted_of_block,
+    check_features,
+    partial_of_admitted,
+    partial_of_block,
+)
+from deltaplane_services.readers import ReaderOptions, RowBlock, open_rows
+
+__all__ = ["FileSums", "RowsOfFile", "SummedFile", "hashes_of"]
+
+_NOTHING: Int64s = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class SummedFile:
+    """What a file adds up to; ``rows`` are those that its definition admits.
+
+    ``hashes`` int64[rows] of the ids are empty unless they were asked for.
+    ``ids``: the CRC-32 of all ids, each followed by a zero byte; 0 without a column of ids.
+    """
+
+    partial: Partial
+    hashes: Int64s
+    ids: int
+
+    @property
+    def rows(self) -> int:
+        """The rows that the definition admits, several of one id included."""
+        return self.partial.rows
+
+
+@dataclass(frozen=True)
+class RowsOfFile:
+    """The ids of some rows of a file, and their event times int64[n] in milliseconds."""
+
+    ids: list[str]
+    times: Int64s
+
+
+def hashes_of(ids: Iterable[str], count: int) -> Int64s:
+    """int64[count]: Python's hashes of some ids. They differ from process to process unless PYTHONHASHSEED is set."""
+    return np.fromiter(map(hash, ids), dtype=np.int64, count=count)
+
+
+@dataclass(frozen=True)
+class FileSums:
+    """Reads the files of one table as a definition says; ``options`` name the columns."""
+
+    definition: StreamDefinition
+    options: ReaderOptions
+
+    def whole(self, path: Path, name: str, *, hashes: bool) -> SummedFile:
+        """What all rows of a file add up to; ``name`` is that of the file in examples of refused rows."""
+        total, crc = Partial.zero(self.definition), 0
+        of_ids: list[Int64s] = [_NOTHING]
+        for block, admitted, refused in self._blocks(path, name):
+            total = total + partial_of_admitted(self.definition, block, admitted, refused, f"{name}: ")
+            if self.options.id is not None:
+                crc = zlib.crc32("".join(f"{one}\0" for one in admitted.ids).encode("utf-8", "surrogatepass"), crc)
+            if hashes:
+                of_ids.append(hashes_of(admitted.ids, len(admitted)))
+        return SummedFile(total, np.concatenate(of_ids), crc)
+
+    def rows(self, path: Path, name: str, ordinals: Int64s) -> RowsOfFile:
+        """The ids and times of the rows at some ordinals int64[n], which ascend."""
+        ids: list[str] = []
+        times: list[Int64s] = [_NOTHING]
+        for _, admitted, places in self._places(path, name, ordinals):
+            ids += [admitted.ids[place] for place in places.tolist()]
+            times.append(admitted.event_times[places])
+        return RowsOfFile(ids, np.concatenate(times))
+
+    def part(self, path: Path, name: str, ordinals: Int64s) -> Partial:
+        """What the rows at some ordinals int64[n], which ascend, add up to."""
+        total = Partial.zero(self.definition)
+        for block, admitted, places in self._places(path, name, ordinals):
+            chosen = np.isin(block.line_numbers, admitted.rows[places])
+            total = total + partial_of_block(self.definition, block.where(chosen).cut(0, len(places)))
+        return total
+
+    def _places(self, path: Path, name: str, ordinals: Int64s) -> Iterator[tuple[RowBlock, AdmittedSamples, Int64s]]:
+        """(a block, its admitted rows, the places among these of the rows at some ordinals), where there are any."""
+        first = 0
+        for block, admitted, _ in self._blocks(path, name):
+            begin, end = np.searchsorted(ordinals, [first, first + len(admitted)]).tolist()
+            if begin < end:
+                yield block, admitted, ordinals[begin:end] - first
+            first += len(admitted)
+            if end == len(ordinals):
+                return
+
+    def _blocks(self, path: Path, name: str) -> Iterator[tuple[RowBlock, AdmittedSamples, list[Refusal]]]:
+        if _is_empty_parquet(path):
+            return
+        with open_rows(path, self.options) as reader:
+            check_features(self.definition, reader.feature_names, name)
+            for block in reader:
+                yield (block, *admitted_of_block(self.definition, block))
+
+
+def _is_empty_parquet(path: Path) -> bool:
+    """Whether a file is of Parquet and has no rows, as engines write for parts that came out empty."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if path.suffix.lower() not in (".parquet", ".pq"):
+        return False
+    try:
+        return not pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError, ValueError):
+        return False  # What is wrong with it is said where it is read.

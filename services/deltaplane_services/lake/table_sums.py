@@ -1,0 +1,159 @@
+"""What the files of a table add up to, read by processes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from deltaplane.arrays import Int64s
+from deltaplane.errors import DefinitionError
+from deltaplane.log.partial import Partial
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.wire import read_partial
+from deltaplane_services.lake.last_versions import Versions
+from deltaplane_services.lake.processes import Job, Processes
+from deltaplane_services.lake.tables import LakeFile, LakeTable
+from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.readers import ReaderOptions, format_of_name
+
+__all__ = ["ColumnsOfTable", "SummedTable", "TableSums", "Told", "ignore_progress"]
+
+Told = Callable[[int, int], None]
+"""Is told how many files of how many have been summed."""
+
+
+def ignore_progress(_done: int, _all: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class ColumnsOfTable:
+    """A definition, and the table ``[input]`` of its file, which says what the columns of a table are.
+
+    Raises :class:`DefinitionError` if these do not go together.
+    """
+
+    definition: StreamDefinition
+    input: Mapping[str, Any]
+
+    @property
+    def tables(self) -> dict[str, Any]:
+        """The tables that the processes read the files by."""
+        return {**self.definition.to_tables(), "input": dict(self.input)}
+
+    @property
+    def options(self) -> ReaderOptions:
+        """The options of the reader."""
+        return reader_options(ReplayOptions("table", self.tables))
+
+    @property
+    def needed(self) -> list[str]:
+        """The columns that are read, as far as they are named."""
+        roles = [self.options.label, self.options.id, self.options.time]
+        columns = self.definition.columns
+        features = self.definition.features if columns is None else columns.columns
+        old_names = {new: old for old, new in self.options.renamed}
+        return [old_names.get(name, name) for name in (*roles, *features) if name is not None]
+
+    def check_times(self, table: LakeTable) -> None:
+        """Raise :class:`DefinitionError` where each file would guess for itself how its times are written."""
+        options = self.options
+        declared = options.time is None or options.time_unit is not None or options.time_format is not None
+        if declared or len(table.files) == 1 or all(_has_typed_times(file, options) for file in table.files[:1]):
+            return
+        raise DefinitionError(
+            f"{table.name}: the times in the column {options.time!r} are numbers or texts, and each of its"
+            f" {len(table.files)} files would be guessed at by itself; say what they are: --time-unit or --time-format"
+        )
+
+
+def _has_typed_times(file: LakeFile, options: ReaderOptions) -> bool:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from deltaplane_services.readers.arrow_columns import is_typed_time
+
+    if format_of_name(file.name) != "parquet":
+        return False
+    try:
+        schema = pq.read_schema(file.path)
+    except (pa.ArrowException, OSError, ValueError):
+        return True  # What is wrong with it is said where it is read.
+    renamed = {new: old for old, new in options.renamed}
+    name = renamed.get(options.time or "", options.time)
+    return name not in schema.names or is_typed_time(schema.field(name).type)
+
+
+@dataclass(frozen=True)
+class SummedTable:
+    """What the files add up to: all together, and ``facts`` of each; ``hashes`` of their ids, int64[rows] each."""
+
+    partial: Partial
+    facts: Sequence[Mapping[str, Any]]
+    hashes: Sequence[Int64s]
+
+
+class TableSums:
+    """Sums files of one table; a context manager, at whose end its processes have ended."""
+
+    def __init__(self, table: LakeTable, columns: ColumnsOfTable, processes: int) -> None:
+        self.table = table
+        self._definition = columns.definition
+        self.processes = Processes(table.name, columns.tables, min(processes, len(table.files)))
+
+    def whole(self, files: Collection[int] | None = None, *, hashes: bool, told: Told = ignore_progress) -> SummedTable:
+        """What the files add up to; or those of some numbers alone."""
+        chosen = list(range(len(self.table.files)) if files is None else files)
+        total = Partial.zero(self._definition)
+        facts: dict[int, Mapping[str, Any]] = {}
+        of_ids: dict[int, Int64s] = {}
+        jobs = (self._job(number, "whole", hashes=hashes) for number in chosen)
+        for key, (head, parts) in self.processes.results(jobs):
+            assert isinstance(key, int), "jobs on files have their numbers"
+            total = total + read_partial(parts[0], self._definition)
+            facts[key] = {"name": self.table.files[key].name, **head["facts"]}
+            of_ids[key] = np.frombuffer(parts[1], dtype=np.int64)
+            told(len(facts), len(chosen))
+        return SummedTable(total, [facts[number] for number in chosen], [of_ids[number] for number in chosen])
+
+    def versions(self, ordinals: Mapping[int, Int64s]) -> dict[int, Versions]:
+        """Number of a file to the ids and times of its rows at some ordinals int64[n]."""
+        found = {}
+        for key, (head, parts) in self._on_rows("rows", ordinals):
+            found[key] = Versions(ordinals[key], head["row_ids"], np.frombuffer(parts[0], dtype=np.int64))
+        return found
+
+    def part(self, ordinals: Mapping[int, Int64s]) -> Partial:
+        """What the rows at some ordinals int64[n] of files add up to."""
+        total = Partial.zero(self._definition)
+        for _, (_, parts) in self._on_rows("part", ordinals):
+            total = total + read_partial(parts[0], self._definition)
+        return total
+
+    def hashes(self, ids: Sequence[str]) -> Int64s:
+        """int64[n]: the hashes that the processes give to some ids."""
+        if not ids:
+            return np.zeros(0, dtype=np.int64)
+        ((_, frame),) = self.processes.results([Job(0, {"job": "hashes", "of": list(ids)})])
+        return np.frombuffer(frame.parts[0], dtype=np.int64)
+
+    def _on_rows(self, job: str, ordinals: Mapping[int, Int64s]) -> Any:
+        rows = {number: at for number, at in sorted(ordinals.items()) if len(at)}
+        return self.processes.results(self._job(number, job, at.tobytes()) for number, at in rows.items())
+
+    def _job(self, number: int, job: str, *parts: bytes, **more: Any) -> Job:
+        file = self.table.files[number]
+        return Job(number, {"job": job, "path": str(file.path), "name": file.name, **more}, parts)
+
+    def __enter__(self) -> Self:
+        self.processes.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.processes.__exit__(kind, error, trace)
