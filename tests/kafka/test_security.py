@@ -18,9 +18,12 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from deltaplane.log.history import History
+from deltaplane.log.partial import Partial
 from deltaplane.log.records import Query
 from deltaplane.reference import Reference
 from deltaplane.wire import read_prediction, write_query
+from deltaplane.wire.histories import write_history
 from deltaplane_services.client import SampleProducer
 from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
 from deltaplane_services.definition_file.toml_writer import as_toml
@@ -336,7 +339,10 @@ def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guard
     file = Rows(5, seed=1).write(tmp_path / "rows.csv")
     other = tmp_path / "other.toml"
     other.write_text(guarded.stream.definition_file.read_text("utf-8").replace(NAME, f"{NAME}-other"), "utf-8")
-    out = tmp_path / "out.toml"
+    out, history = tmp_path / "out.toml", tmp_path / "history.stats"
+    samples = Rows(5, seed=1).samples()
+    partial = Partial.of(guarded.stream.definition, samples)
+    history.write_bytes(write_history(History(guarded.stream.definition, partial)))
     commands: dict[tuple[str, ...], str] = {
         ("worker",): "worker",
         ("merger",): "merger",
@@ -346,6 +352,7 @@ def test_a_command_without_rights_says_which_are_missing_and_ends(guarded: Guard
         ("model", "show"): "viewer",
         ("audit",): "auditor",
         ("source", "remove", "local"): "operator",
+        ("bootstrap", "publish", str(history)): "historian",
         ("topics", "trim"): "trimmer",
         ("copy", "--to", str(other)): "auditor",
         ("repartition", "--partitions", "3", "--out", str(out)): "auditor",

@@ -45,12 +45,12 @@ def test_every_topic_is_written_by_those_who_answer_for_it_and_nobody_else() -> 
     assert {topic: who_may("Write", topic) for topic in TOPICS} == {
         "samples": {"producer", "intake"},
         "retirements": {"retirer", "intake"},
-        "deltas": {"worker", "operator"},
+        "deltas": {"worker", "operator", "historian"},
         "checkpoints": {"merger"},
         "models": {"merger"},
         "queries": {"client"},
         "predictions": {"scorer"},
-        "receipts": {"worker"},
+        "receipts": {"worker", "historian"},
         "dead-letters": {"worker", "merger", "scorer", "intake"},
     }
 

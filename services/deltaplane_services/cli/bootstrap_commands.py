@@ -13,14 +13,34 @@ import typer
 from deltaplane.errors import DefinitionError
 from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, with_file
 from deltaplane_services.cli.option_groups import with_groups
-from deltaplane_services.cli.shared_options import AsJson, DefinitionFile, within
+from deltaplane_services.cli.shared_options import SECONDS, AsJson, DefinitionFile, SiteOptions, check, within
 from deltaplane_services.system.printable import echo, json_text
 
 if TYPE_CHECKING:
+    from deltaplane.log.delta import SourceState
     from deltaplane.log.history import History
+    from deltaplane_services.definition_file.settings import ServiceSettings
+    from deltaplane_services.lake.auditing import HistoryAccount
     from deltaplane_services.lake.table_sums import ColumnsOfTable
+    from deltaplane_services.processors.history_source import HistoryLog, HistorySource
 
-__all__ = ["Columns", "ProcessCount", "Table", "Version", "bootstrap_app", "bootstrap_compute", "columns_of"]
+__all__ = [
+    "Columns",
+    "HistoryFile",
+    "HistoryOptions",
+    "MovedTable",
+    "ProcessCount",
+    "SourceName",
+    "Table",
+    "Version",
+    "Wait",
+    "audited_history",
+    "bootstrap_app",
+    "bootstrap_compute",
+    "bootstrap_publish",
+    "bootstrap_retire",
+    "columns_of",
+]
 
 bootstrap_app = typer.Typer(
     help="Rows of a file, a folder or a Delta table as a source of a stream, without sending them.",
@@ -37,6 +57,32 @@ ProcessCount = Annotated[
     int | None,
     typer.Option("--processes", callback=within(1, 1024), help="Processes that read files; as many as cores."),
 ]
+
+
+HistoryFile = Annotated[
+    Path, typer.Argument(help="A file that bootstrap compute has written.", metavar="HISTORY", show_default=False)
+]
+SourceName = Annotated[
+    str, typer.Option("--source", help="Name of the source, as of a site; each history of a stream has its own.")
+]
+MovedTable = Annotated[str | None, typer.Option("--table", help="Where the table of the history is, if it was moved.")]
+Wait = Annotated[float, typer.Option(callback=SECONDS, help="Seconds to wait for a model that contains it.")]
+
+
+@dataclass(frozen=True)
+class HistoryOptions:
+    """What an audit needs to compute a history again."""
+
+    panel: ClassVar[str] = "A history among the sources"
+
+    history: Annotated[
+        Path | None, typer.Option(help="File of a history that was published: it is computed again from its table.")
+    ] = None
+    source: SourceName = "history"
+    table: MovedTable = None
+    retired_ids: Annotated[
+        Path | None, typer.Option(help="The file of ids that did not count when the history was computed.")
+    ] = None
 
 
 @bootstrap_app.callback()
@@ -110,6 +156,112 @@ def bootstrap_compute(
         output.write(write_history(history))
         output.keep()
     _show(history, out, as_json=as_json)
+
+
+@bootstrap_app.command("publish")
+@with_groups
+def bootstrap_publish(
+    file: HistoryFile,
+    stream: SiteOptions,
+    source: SourceName = "history",
+    wait: Wait = 30.0,
+) -> None:
+    """Make a history a source of a stream, in one tile; what is there already is not published again.
+
+    It may be killed and run again at any time. Only windows over everything take a history.
+    """
+    from deltaplane_services.kafka.history_log import KafkaHistoryLog
+
+    settings = stream.settings()
+    check(settings, "historian")
+    history = _history_source(settings, file, source)
+    with KafkaHistoryLog(settings) as log:
+        new = history.publish(log)
+        state = log.state(history.source)
+    partial = history.history.partial
+    said = "published" if new else "published before, nothing was written"
+    echo(f"{history.source}: {said}; {partial.rows:,} rows, tile {state.sequence - 1:,}, digest {partial.digest()}")
+    _wait_for_model(settings, state, wait)
+
+
+@bootstrap_app.command("retire")
+@with_groups
+def bootstrap_retire(
+    ids: Annotated[list[str], typer.Argument(help="Ids of rows of the history.")],
+    stream: SiteOptions,
+    history: Annotated[Path, typer.Option(help="The file that was published.")],
+    source: SourceName = "history",
+    table: MovedTable = None,
+    processes: ProcessCount = None,
+    wait: Wait = 30.0,
+) -> None:
+    """Take rows of a history out again, by id: they are found in its table, at the version that it was computed from.
+
+    Ids that have no row there, or are out already, are told and change nothing. Exit code 1: not all ids are out.
+    """
+    from deltaplane_services.kafka.history_log import KafkaHistoryLog
+    from deltaplane_services.lake.recomputing import TableOfHistory
+
+    settings = stream.settings()
+    check(settings, "historian")
+    published = _history_source(settings, history, source)
+    rows = TableOfHistory(published.history, table, processes or os.cpu_count() or 1, _tell_files)
+    with KafkaHistoryLog(settings) as log:
+        outcomes = published.retire(log, ids, rows.rows_of, rows.never_counted(ids))
+        state = log.state(published.source)
+    for sample_id, outcome in outcomes.items():
+        echo(f"{sample_id}: {_OUTCOMES[outcome]}", None if outcome == "retired" else typer.colors.YELLOW)
+    _wait_for_model(settings, state, wait)
+    if "unknown" in outcomes.values():
+        raise typer.Exit(1)
+
+
+_OUTCOMES = {
+    "retired": "retired, its row is taken out; there is a receipt",
+    "duplicate": "duplicate: it was out before, this took nothing out",
+    "unknown": "unknown: the table has no row of it that counts; nothing was taken out",
+}
+
+
+def _history_source(settings: ServiceSettings, file: Path, name: str) -> HistorySource:
+    """The history in a file as a source of a stream."""
+    from deltaplane.log.delta import Source
+    from deltaplane.wire.histories import history_name, read_history
+    from deltaplane_services.processors.history_source import HistorySource
+
+    try:
+        data = file.read_bytes()
+    except OSError as fault:
+        raise DefinitionError(f"history: {str(file)!r} cannot be read: {fault.strerror}") from fault
+    if name == settings.site:
+        raise DefinitionError(f"source: {name!r} is the site whose workers read samples; give a history another name")
+    return HistorySource(settings.definition, Source(name, 0), read_history(data), history_name(data))
+
+
+def _wait_for_model(settings: ServiceSettings, state: SourceState, wait: float) -> None:
+    """Say which model contains a state first. Exit code 1 where none comes in time."""
+    from deltaplane_services.operations.model_listing import follow_models
+
+    if wait <= 0:
+        return
+    for model in follow_models(settings, deadline_seconds=wait):
+        if model.contains(state.source, state.sequence - 1):
+            echo(f"model {model.version:,} contains it, digest {model.digest}")
+            return
+    echo(f"no model contains it within {wait:g} s; does a merger run?", typer.colors.YELLOW, err=True)
+    raise typer.Exit(1)
+
+
+def audited_history(settings: ServiceSettings, options: HistoryOptions, log: HistoryLog) -> HistoryAccount | None:
+    """What ``audit`` computes again of a history; None where no history is named."""
+    from deltaplane_services.lake.auditing import HistoryAccount
+    from deltaplane_services.lake.recomputing import TableOfHistory
+
+    if options.history is None:
+        return None
+    source = _history_source(settings, options.history, options.source)
+    table = TableOfHistory(source.history, options.table, os.cpu_count() or 1, _tell_files)
+    return HistoryAccount(source, table, log, _ids_in(options.retired_ids))
 
 
 def _ids_in(file: Path | None) -> frozenset[str]:

@@ -12,6 +12,7 @@ import typer
 
 from deltaplane import limits
 from deltaplane.public_names import extra_needed
+from deltaplane_services.cli.bootstrap_commands import HistoryOptions, audited_history
 from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, with_file
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import (
@@ -328,6 +329,7 @@ def model_watch(
 @with_groups
 def audit(
     stream: SiteOptions,
+    history: HistoryOptions,
     as_json: AsJson = False,
 ) -> None:
     """Rebuild every live row from the log and compare with the model, bit for bit; exit code 1 where they differ.
@@ -336,11 +338,14 @@ def audit(
     has lost its beginning it is said from which offset on all is proved. The model is made again from what is found,
     planes and all. What cannot be found again is said to be not checked.
     """
+    from deltaplane_services.kafka.history_log import KafkaHistoryLog
     from deltaplane_services.operations.audit import audit as run_audit
 
     settings = stream.settings()
     check(settings, "auditor")
-    found = run_audit(settings)
+    with KafkaHistoryLog(settings) as log:
+        computed = audited_history(settings, history, log)
+        found = run_audit(settings, histories=[] if computed is None else [computed])
     if as_json:
         typer.echo(json_text(found.as_json()))
         raise typer.Exit(0 if found.equal else 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from deltaplane.errors import DeltaGap
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.model import Model, SourcePosition
 from deltaplane.log.records import Checkpoint, Receipt
@@ -15,7 +16,7 @@ from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.processors.acceptance import Change, SourceHistory, next_state, nothing_of, with_verdicts
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
-from deltaplane_services.processors.recovery import readable_checkpoint
+from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint, readable_checkpoint
 
 __all__ = [
     "POLL_RECORDS",
@@ -26,6 +27,7 @@ __all__ = [
     "readable_checkpoints",
     "rows_went_by_content",
     "state_at",
+    "state_before",
 ]
 
 POLL_RECORDS = 500
@@ -68,6 +70,24 @@ def checkpoint_before(
     mine = [c for c in checkpoints if c.state.source == source and c.state.sequence <= sequence]
     newest = max(mine, key=lambda checkpoint: checkpoint.next_offset, default=None)
     return (nothing_of(settings.definition, source), 0) if newest is None else (newest.state, newest.next_offset)
+
+
+def state_before(definition: StreamDefinition, central: LogReader, source: Source, offset: int) -> SourceState:
+    """The accepted state of a source just before an offset of its deltas, from its newest checkpoint on.
+
+    Raises :class:`DeltaGap` if deltas are gone that no checkpoint holds.
+    """
+    partition = source.partition % definition.partitions
+    _, end = central.bounds(CHECKPOINTS, 0)
+    written = list(central.read(CHECKPOINTS, 0, 0, end))
+    low, high = central.bounds(DELTAS, partition)
+    checkpoint, start = newest_checkpoint(definition, source, written, high)
+    if 0 < start < low:
+        raise DeltaGap(
+            f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{partition}, the log"
+            f" begins at {low}; retention has eaten deltas that no checkpoint holds: run a merger, and raise it"
+        )
+    return accepted_state(definition, checkpoint, central.read(DELTAS, partition, start, offset), offset)
 
 
 def state_at(

@@ -181,6 +181,14 @@ ROLES: Mapping[str, Role] = {
         "removes and admits sources (deltaplane source remove, admit)",
         (*_topics("central", WRITE, DELTAS), *_topics("central", READ, MODELS)),
     ),
+    "historian": Role(
+        "makes a history of rows a source, and retires rows from it (deltaplane bootstrap publish, retire)",
+        (
+            *_topics("site", READ_AND_WRITE, RECEIPTS),
+            *_topics("central", READ_AND_WRITE, DELTAS),
+            *_topics("central", READ, CHECKPOINTS, MODELS),
+        ),
+    ),
     "auditor": Role(
         "proves model and receipts by the log (deltaplane audit, verify-receipt, backup); reads raw samples",
         (

@@ -10,15 +10,16 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from deltaplane.errors import DeltaGap, LogReplaced
+from deltaplane.errors import LogReplaced
 from deltaplane.log.delta import SourceState
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.kafka.accepted import state_before
 from deltaplane_services.kafka.assigned_source import AssignedSource
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.publishing import Publisher
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, RETIREMENTS, SAMPLES, Record
-from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
+from deltaplane_services.processors.recovery import accepted_state
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 
 __all__ = ["Claims", "check_deltas_are_there"]
@@ -63,17 +64,7 @@ class Claims:
         # This comes before anything is appended: in time, claims alone would make a new log as long as the old one.
         check_deltas_are_there(self.definition, model, lambda partition: self.log.bounds(DELTAS, partition)[1])
         offset = self.publisher.publish_and_wait(claim)
-        _, end = self.log.bounds(CHECKPOINTS, 0)
-        written = list(self.log.read(CHECKPOINTS, 0, 0, end))
-        low, high = self.log.bounds(DELTAS, claim.partition)
-        checkpoint, start = newest_checkpoint(self.definition, source, written, high)
-        if 0 < start < low:
-            raise DeltaGap(
-                f"source {source}: its newest checkpoint goes on at offset {start} of deltas-{claim.partition}, the log"
-                f" begins at {low}; retention has eaten deltas that no checkpoint holds: run a merger, and raise it"
-            )
-        deltas = self.log.read(DELTAS, claim.partition, start, offset)
-        before = accepted_state(self.definition, checkpoint, deltas, offset)
+        before = state_before(self.definition, self.log, source, offset)
         return Record(DELTAS, claim.partition, offset, 0, claim.key, claim.value), before
 
     def take(self, processor: WorkerProcessor, model: Model | None) -> AssignedSource:

@@ -25,7 +25,9 @@ from deltaplane_services.kafka.accepted import WENT_BY_CONTENT, dated_checkpoint
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.kafka.log import LogReader, in_batches
+from deltaplane_services.lake.auditing import HistoryAccount
 from deltaplane_services.processors.account import LostRows, RecomputedSource, account_of_site
+from deltaplane_services.processors.history_source import WRITER
 from deltaplane_services.processors.messages import DELTAS, Record
 from deltaplane_services.processors.model_account import NothingToAudit, account_of_model
 from deltaplane_services.system.printable import json_value
@@ -65,6 +67,8 @@ class SourceAudit:
             return "; ".join(self.faults)
         if self.position.removed:
             return "removed"
+        if self.account is None and self.position.owner.startswith(WRITER):
+            return "a history, taken from its deltas; name its file (--history) to have it computed again"
         if self.account is None:
             return "of another site, taken from its deltas; run the audit there"
         return "equal"
@@ -167,10 +171,11 @@ class _ClusterLog:
         return in_batches(self._log.read(topic, partition, start, stop))
 
 
-def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
+def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Sequence[HistoryAccount] = ()) -> Audit:
     """Audit the newest model at the site of ``settings``; accounts say which of the ids that are asked for are live.
 
-    Raises :class:`NothingToAudit`, :class:`LogUnavailable`.
+    ``histories`` are computed again from their tables. Raises :class:`NothingToAudit`, :class:`LogUnavailable`, and
+    :class:`LakeError` and :class:`HistoryRefused` where a history cannot be computed again.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     definition = settings.definition
@@ -183,6 +188,10 @@ def audit(settings: ServiceSettings, asked: Collection[str] = ()) -> Audit:
         states = [told.states[position.source] for position in model.positions]
         bygone = LostRows(newest.log_time, lambda: _any_orders(settings, central))
         accounts = account_of_site(definition, settings.site, states, _ClusterLog(site), bygone, asked)
+        for history in histories:
+            if history.source not in told.states:
+                raise NothingToAudit(f"source {history.source}: the model has no such history; was it published?")
+            accounts[history.source] = history.of(told.states[history.source])
         total = Statistics(definition.dimension)
         sources = []
         for position, state in zip(model.positions, states, strict=True):

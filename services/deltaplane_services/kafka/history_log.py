@@ -1,0 +1,65 @@
+"""The log of a stream on Kafka, as far as a history that becomes a source needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from deltaplane.errors import WireError
+from deltaplane.log.delta import Source, SourceState
+from deltaplane.log.records import Receipt
+from deltaplane.wire import read_receipt
+from deltaplane_services.definition_file.settings import ServiceSettings
+from deltaplane_services.kafka.accepted import state_before
+from deltaplane_services.kafka.clients import publisher, reader
+from deltaplane_services.processors.messages import DELTAS, RECEIPTS, Outgoing
+
+__all__ = ["KafkaHistoryLog"]
+
+
+class KafkaHistoryLog:
+    """Reads and appends what a history needs; a context manager. Statistics are central, receipts are of the site."""
+
+    def __init__(self, settings: ServiceSettings) -> None:
+        self._definition = settings.definition
+        self._settings = settings
+        self._central, self._site = reader(settings, "central"), reader(settings, "site")
+
+    def state(self, source: Source) -> SourceState:
+        """The accepted state of a source at the end of the log. Raises :class:`DeltaGap`."""
+        _, end = self._central.bounds(DELTAS, source.partition % self._definition.partitions)
+        return state_before(self._definition, self._central, source, end)
+
+    def receipts(self, source: Source) -> Sequence[Receipt]:
+        """All receipts of a source that their topic still holds; what does not decode is passed over."""
+        partition = source.partition % self._definition.partitions
+        begin, end = self._site.bounds(RECEIPTS, partition)
+        found: dict[bytes | None, Receipt] = {}
+        for record in self._site.read(RECEIPTS, partition, begin, end):
+            try:
+                receipt = read_receipt(record.value)
+            except WireError:
+                continue
+            if receipt.source == source and receipt.stream_fingerprint == self._definition.stream_fingerprint:
+                found[record.key] = receipt
+        return list(found.values())
+
+    def append(self, *records: Outgoing) -> None:
+        """Append records of one cluster in order, and return once every in-sync replica has all of them.
+
+        Raises :class:`DeliveryFailed` and :class:`NotAllowed`.
+        """
+        if records:
+            out = publisher(self._settings, "site" if records[0].topic == RECEIPTS else "central")
+            out.publish(records)
+            out.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._central.close()
+        self._site.close()

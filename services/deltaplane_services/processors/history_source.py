@@ -1,0 +1,265 @@
+"""A history of rows as a source of a stream: published once, and retired from by id, whatever is killed on the way.
+
+A history is one tile, written under its own name: the hash of its file. The accepted state of the source is read
+before anything is written, so that what is there already is not claimed again and nobody is fenced. A retirement is a
+further tile, whose change is the negative sum of the rows. Which ids are out already is told by the receipts, which are
+acknowledged before their tile is sent. A receipt counts only if its tile was accepted: accepted tiles form a chain,
+since each receipt has the digests of its source before and after, from that of the history to that of the state.
+
+Killed at any step and run again, a call finds the same state and the same records to write: a tile is accepted once,
+and a receipt that is written twice overwrites itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceState, Tile
+from deltaplane.log.history import History
+from deltaplane.log.records import Receipt
+from deltaplane.stream.definition import StreamDefinition
+from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
+from deltaplane.window.sliding import NO_WATERMARK
+from deltaplane.wire import write_claim, write_delta, write_receipt
+from deltaplane_services.processors.messages import DELTAS, RECEIPTS, Outgoing, receipt_key, source_key
+
+__all__ = [
+    "WRITER",
+    "HistoryLog",
+    "HistoryRefused",
+    "HistorySource",
+    "RowsOf",
+    "retired_ids_of",
+]
+
+WRITER = "history-"
+"""How the name of every writer of a history begins; no worker's does."""
+
+RowsOf = Callable[[Sequence[str]], tuple[Statistics, Sequence[str]]]
+"""Some ids to (the statistics of their rows that count in a history, in each window; those that have such a row)."""
+
+
+class HistoryRefused(DeltaplaneError):
+    """A history cannot be published or retired from, and why; nothing was changed."""
+
+
+class HistoryLog(Protocol):
+    """The log of a stream, as far as a history needs it."""
+
+    def state(self, source: Source) -> SourceState:
+        """The accepted state of a source at the end of the log."""
+
+    def receipts(self, source: Source) -> Sequence[Receipt]:
+        """All receipts of a source, whether their tiles were accepted or not."""
+
+    def append(self, *records: Outgoing) -> None:
+        """Append records in order, and return once all are safe there."""
+
+
+@dataclass(frozen=True)
+class HistorySource:
+    """One history as a source of one stream; ``name`` is the hash of its file.
+
+    Raises :class:`HistoryRefused` where the history is of another stream, or the stream has no window for it.
+    """
+
+    definition: StreamDefinition
+    source: Source
+    history: History
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.history.definition.stream_fingerprint != self.definition.stream_fingerprint:
+            raise HistoryRefused(
+                f"history {self.name}: it was computed for stream definition"
+                f" {self.history.definition.stream_fingerprint.hex()}, and this is"
+                f" {self.definition.stream_fingerprint.hex()}; compute it with the definition of the stream that it is"
+                " for"
+            )
+        if not self.definition.nested_windows.endless:
+            windows = ", ".join(map(str, self.definition.nested_windows.windows))
+            raise HistoryRefused(
+                f"history {self.name}: rows leave each window of the stream ({windows}), and a history cannot know when"
+                " its rows do; only a window over everything ('all') takes one. Send the rows that a window still holds"
+                " with deltaplane produce"
+            )
+
+    @property
+    def writer(self) -> str:
+        """The writer of the tile that is the history."""
+        return f"{WRITER}{self.name}"
+
+    @property
+    def statistics(self) -> Statistics:
+        """What the history puts into each window that is over everything."""
+        return self.history.partial.in_windows(self.definition)
+
+    def publish(self, log: HistoryLog) -> bool:
+        """Make the history a source; False if it was one already, and nothing is written then.
+
+        Raises :class:`HistoryRefused` where the source is somebody else's, was removed, or holds another history.
+        """
+        state = log.state(self.source)
+        if self._holds(state):
+            return False
+        self._check_free(state)
+        if out := {receipt.id for receipt in log.receipts(self.source)}:
+            raise HistoryRefused(
+                f"source {self.source}: {len(out):,} ids were retired from it before it was removed, and would come"
+                " back; compute the history again without them (--retired-ids), and publish it as another source"
+                " (--source)"
+            )
+        rows = self.history.partial.rows
+        tile = Tile(state.sequence, 0, rows, 0, 0)
+        labels = tuple(sorted(self.history.partial.statistics.counts())) if self.definition.classes.are_open else ()
+        delta = self._delta(self.writer, tile, self.statistics, {str(SampleOutcome.APPLIED): rows}, labels)
+        self._claim(log, state, self.writer)
+        log.append(self._outgoing(write_delta(delta)))
+        after = log.state(self.source)
+        if not self._holds(after):
+            raise HistoryRefused(
+                f"source {self.source}: the tile was appended and not accepted, since {after.owner!r} has claimed the"
+                " source meanwhile; publish again, or as another source (--source)"
+            )
+        return True
+
+    def retire(self, log: HistoryLog, ids: Sequence[str], rows_of: RowsOf, gone: frozenset[str]) -> dict[str, str]:
+        """Take the rows of some ids out again: id to outcome (``retired``, ``duplicate``, ``unknown``).
+
+        ``rows_of`` finds the rows in the table; ``gone``: those of the ids that the history never counted. Ids without
+        a row are answered ``unknown``, those that are out already ``duplicate``, and change nothing. Raises
+        :class:`HistoryRefused` where the source holds another history.
+        """
+        state = log.state(self.source)
+        if not self._holds(state):
+            raise HistoryRefused(
+                f"source {self.source}: it does not hold history {self.name}; publish it, or give the file that was"
+                " published"
+            )
+        out = retired_ids_of(state, log.receipts(self.source), self.definition, self.statistics) | gone
+        asked = [one for one in dict.fromkeys(ids) if one not in out]
+        statistics, found = rows_of(asked) if asked else (Statistics(self.definition.dimension), [])
+        outcomes = {
+            one: RetirementOutcome.DUPLICATE if one in out else RetirementOutcome.UNKNOWN for one in dict.fromkeys(ids)
+        }
+        if not found:
+            return {one: str(outcome) for one, outcome in outcomes.items()}
+        outcomes |= dict.fromkeys(found, RetirementOutcome.RETIRED)
+        self._take_out(log, state, sorted(found), statistics)
+        return {one: str(outcome) for one, outcome in outcomes.items()}
+
+    def _take_out(self, log: HistoryLog, state: SourceState, ids: Sequence[str], statistics: Statistics) -> None:
+        """Publish the receipts of a tile that takes rows out, and then the tile."""
+        after = state.statistics - statistics
+        after.check_rows_exist(f"source {self.source} without {len(ids)} rows", self.definition.plane_grid.range)
+        marks = hashlib.sha256("".join(f"{one}\0" for one in ids).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        writer, first = f"{self.writer}-without-{marks}", state.retirements_position
+        tile = Tile(state.sequence, state.samples_position, state.samples_position, first, first + len(ids))
+        change = Statistics(self.definition.dimension) - statistics
+        count = {f"retirements {RetirementOutcome.RETIRED}": len(ids)}
+        delta = self._delta(writer, tile, change, count, ())
+        before, then = (one.digest(self.definition.data_fingerprint) for one in (state.statistics, after))
+        self._claim(log, state, writer)
+        receipts = []
+        for place, sample_id in enumerate(ids, first):
+            said = Receipt(
+                stream_fingerprint=self.definition.stream_fingerprint,
+                id=sample_id,
+                outcome=str(RetirementOutcome.RETIRED),
+                source=self.source,
+                offset=place,
+                writer=writer,
+                sequence=tile.sequence,
+                samples_to=tile.samples_to,
+                retirements_to=tile.retirements_to,
+                digest_before=before,
+                digest_after=then,
+            )
+            partition = self.source.partition % self.definition.partitions
+            key = receipt_key(self.source.partition, place, writer, tile.sequence)
+            receipts.append(Outgoing(RECEIPTS, partition, key, write_receipt(said), said))
+        log.append(*receipts)
+        log.append(self._outgoing(write_delta(delta)))
+        now = log.state(self.source)
+        if now.owner != writer or now.sequence == state.sequence:
+            raise HistoryRefused(
+                f"source {self.source}: the tile was appended and not accepted, since {now.owner!r} has claimed the"
+                " source meanwhile; nothing was taken out: retire again"
+            )
+
+    def _holds(self, state: SourceState) -> bool:
+        """Whether a source is this history, with or without some of its rows."""
+        return not state.removed and state.begun and f"{state.owner}-".startswith(f"{self.writer}-")
+
+    def _check_free(self, state: SourceState) -> None:
+        """Raise :class:`HistoryRefused` unless nobody else has the source."""
+        if state.removed:
+            raise HistoryRefused(
+                f"source {self.source} was removed, and nothing of it is accepted; publish the history as another"
+                " source (--source), or admit it first (deltaplane source admit)"
+            )
+        # A claim would fence whoever has it: a worker of a site of that name, for one.
+        if state.begun or (state.owner and not state.owner.startswith(WRITER)):
+            raise HistoryRefused(
+                f"source {self.source} is owned by {state.owner!r}, with {state.samples_position:,} samples read;"
+                " publish the history as another source (--source)"
+            )
+
+    def _claim(self, log: HistoryLog, state: SourceState, writer: str) -> None:
+        """Claim the source, unless it is this writer's already."""
+        if state.owner != writer:
+            log.append(self._outgoing(write_claim(Claim(self.source, writer, self.definition.stream_fingerprint))))
+
+    def _delta(
+        self, writer: str, tile: Tile, change: Statistics, counts: Mapping[str, int], labels: tuple[str, ...]
+    ) -> Delta:
+        # Event times of a history are those of long ago, or nobody's: they must not move the windows of others.
+        timed = self.definition.nested_windows.timed
+        watermark = NO_WATERMARK if timed else self.history.partial.watermark
+        rebuild = Rebuild(0, 0, 0, self.history.partial.rows, watermark)
+        return Delta(
+            self.source,
+            writer,
+            self.definition.stream_fingerprint,
+            tile,
+            rebuild,
+            change,
+            counts=counts,
+            labels=labels,
+        )
+
+    def _outgoing(self, message: bytes) -> Outgoing:
+        return Outgoing(DELTAS, self.source.partition % self.definition.partitions, source_key(self.source), message)
+
+
+def retired_ids_of(
+    state: SourceState, receipts: Sequence[Receipt], definition: StreamDefinition, published: Statistics
+) -> frozenset[str]:
+    """The ids whose rows were taken out of a history that was ``published`` and is in ``state`` now.
+
+    Raises :class:`HistoryRefused` where the receipts that say so are gone, or there are two answers.
+    """
+    tiles: defaultdict[int, defaultdict[tuple[str, str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
+    for receipt in receipts:
+        ends = receipt.writer, receipt.digest_before, receipt.digest_after
+        tiles[receipt.sequence][ends].add(receipt.id)
+    begin = published.digest(definition.data_fingerprint)
+    at, out = state.statistics.digest(definition.data_fingerprint), frozenset[str]()
+    for sequence in range(state.sequence - 1, -1, -1):
+        if at == begin:
+            return out
+        fitting = [(before, ids) for (_, before, after), ids in tiles[sequence].items() if after == at]
+        if len({frozenset(ids) for _, ids in fitting}) != 1:
+            raise HistoryRefused(
+                f"source {state.source}: {len(fitting)} sets of receipts of tile {sequence} lead to digest {at},"
+                " expected one; receipts are gone, so that nobody can tell which ids are out. Remove the source, and"
+                " publish the history again as another one, computed with --retired-ids"
+            )
+        at, out = fitting[0][0], out | fitting[0][1]
+    return out
