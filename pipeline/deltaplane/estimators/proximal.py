@@ -13,11 +13,15 @@ from sklearn.utils.validation import check_is_fitted
 from deltaplane.arrays import Floats
 from deltaplane.blas_threads import blas_threads
 from deltaplane.columns.encoder import Encoder
-from deltaplane.errors import DefinitionMismatch, RowsRefused, StateMismatch
-from deltaplane.estimators.rows_given import impossible, several
+from deltaplane.errors import DefinitionError, DefinitionMismatch, RowsRefused, StateMismatch
+from deltaplane.estimators.rows_given import RowSpace, impossible, several
 from deltaplane.estimators.statistics_classifier import Live, StatisticsClassifier
 from deltaplane.exact.grid import Grid
+from deltaplane.exact.statistics import Statistics
+from deltaplane.log.partial import Partial
+from deltaplane.solve.cross_validation import FOLDS
 from deltaplane.solve.solver_options import Bias, Kind, Weighting
+from deltaplane.stream.definition import StreamDefinition
 
 __all__ = ["ProximalSVM"]
 
@@ -114,6 +118,41 @@ class ProximalSVM(StatisticsClassifier):
                 f"retire: {reason}; some of the {len(labelled.codes)} rows were never added; nothing was retired"
             )
         return self._hold(replace(live, statistics=left))
+
+    def adopt(self, definition: StreamDefinition, *partials: Partial) -> Self:
+        """Forget what is held, and hold the rows of a table that were added up elsewhere; no row is read again.
+
+        ``partials`` were computed with ``definition``; its solver, windows and partitions play no part. Weighting, kind
+        and C are this estimator's. With ``C="auto"`` the partials are the folds, of which there must be five or more:
+        of random parts of the table, or of its files where these are alike.
+
+        Raises :class:`deltaplane.errors.DefinitionMismatch` for partials of another definition or one that fills in
+        missing values, and :class:`deltaplane.errors.DefinitionError` where folds or ``columns`` are missing.
+        """
+        self._options()
+        if self.C == "auto" and len(partials) < FOLDS:
+            raise DefinitionError(
+                f"adopt: C = 'auto' compares at least {FOLDS} parts of the rows, got {len(partials)}; give a number for"
+                " C, or what each of so many parts of the table adds up to"
+            )
+        if (definition.columns is None) != (self.columns is None):
+            raise DefinitionError("adopt: set columns='auto' where the definition has [columns], and nowhere else")
+        folds = FOLDS if self.C == "auto" else 1
+        space = RowSpace(definition.features, definition.grid, folds, definition.feature_map, definition.columns)
+        statistics = space.nothing()
+        for number, partial in enumerate(partials):
+            if not partial.data_fingerprint == definition.data_fingerprint == space.fingerprint:
+                raise DefinitionMismatch(
+                    "adopt: expected partials of the definition that is given, which refuses missing values, got others; compute"
+                    " them with this definition, and features.missing = 'refuse'"
+                )
+            moments = {(number % folds, label): part for label, part in partial.statistics.grams().items()}
+            statistics = statistics + Statistics(statistics.dimension, moments)
+        labels = {label: label for (_, label), _ in statistics.items()}
+        several(np.array(sorted(labels)))
+        width = definition.features if definition.columns is None else definition.columns.columns
+        self.n_features_in_ = len(width)
+        return self._hold(Live(space, statistics, labels))
 
     def influence(self, X: Any, y: Any, queries: Any) -> Floats:
         """By how much decision values of ``queries`` [m, d] would change if rows [n, d] with labels [n] were retired.
