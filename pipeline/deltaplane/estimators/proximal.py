@@ -143,8 +143,8 @@ class ProximalSVM(StatisticsClassifier):
         for number, partial in enumerate(partials):
             if not partial.data_fingerprint == definition.data_fingerprint == space.fingerprint:
                 raise DefinitionMismatch(
-                    "adopt: expected partials of the definition that is given, which refuses missing values, got others; compute"
-                    " them with this definition, and features.missing = 'refuse'"
+                    "adopt: expected partials of the definition given, which refuses missing values, got others;"
+                    " compute them with it, and features.missing = 'refuse'"
                 )
             moments = {(number % folds, label): part for label, part in partial.statistics.grams().items()}
             statistics = statistics + Statistics(statistics.dimension, moments)

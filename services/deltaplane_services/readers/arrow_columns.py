@@ -174,14 +174,16 @@ def _texts(column: Any) -> list[str]:
     ends = pc.min_max(encoded.indices).as_py()
     if ends["max"] is not None and not 0 <= ends["min"] <= ends["max"] < len(texts):
         raise IndexError(f"a dictionary of {len(texts)} values has none at {ends['min']} to {ends['max']}")
-    return ["" if index is None else texts[index] for index in encoded.indices.to_pylist()]
+    # Null has no place in the dictionary, and gets one behind the others.
+    places = encoded.indices.fill_null(len(texts)).to_numpy()
+    return list(map([*texts, ""].__getitem__, places.tolist()))
 
 
 def labels_of(column: Any, layout: Layout) -> list[str]:
     """The label in each value of the label column; ``""`` if it is missing."""
     texts = _texts(column)
     names = {text: layout.labels(text) for text in set(texts)}
-    return [names[text] for text in texts]
+    return list(map(names.__getitem__, texts))
 
 
 def _text(value: object) -> str:
