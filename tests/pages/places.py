@@ -17,6 +17,7 @@ ON_KAFKA = (
     "docs/how-to/retire.md",
     "docs/how-to/audit.md",
     "docs/how-to/backup-and-copy.md",
+    "docs/how-to/bootstrap-from-a-lake.md",
     "docs/how-to/refit-the-grid.md",
     "docs/how-to/remove-a-source.md",
 )
