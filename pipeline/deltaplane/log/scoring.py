@@ -8,18 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
 from deltaplane.arrays import Floats, Int64s
 from deltaplane.log.confusion import Confusion
-from deltaplane.log.model import Model
-from deltaplane.solve.calibration import Tallies, tally_plane
+from deltaplane.solve.calibration import Calibration, Tallies, tally_plane
+from deltaplane.solve.candidates import Blend
 from deltaplane.solve.prequential_counts import PrequentialCounts
+from deltaplane.solve.solver import Plane
 from deltaplane.stream.sample import AdmittedSamples
 
-__all__ = ["NoteScored", "Quality", "ScoredRows", "score"]
+__all__ = ["NoteScored", "PlaneAlone", "Predicts", "Quality", "ScoredRows", "score"]
+
+
+class Predicts(Protocol):
+    """What rows are scored by: a published model, or a plane alone."""
+
+    @property
+    def plane(self) -> Plane | None:
+        """What predicts."""
+
+    @property
+    def blend(self) -> Blend | None:
+        """The candidates that are tried out on the same rows."""
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """None where scores are not counted."""
+
+
+class PlaneAlone(NamedTuple):
+    """A plane that nobody has published: no candidates are tried out beside it, and its scores are not counted."""
+
+    plane: Plane | None
+    blend: Blend | None = None
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +81,7 @@ class Quality(NamedTuple):
 
 
 def score(
-    model: Model | None, samples: AdmittedSamples, left_out: Sequence[int], note: NoteScored | None = None
+    model: Predicts | None, samples: AdmittedSamples, left_out: Sequence[int], note: NoteScored | None = None
 ) -> Quality:
     """What a model makes of all rows but those ``left_out``."""
     kept = np.ones(len(samples), dtype=np.bool_)
