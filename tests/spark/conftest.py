@@ -1,0 +1,35 @@
+"""One session of Spark for all tests of it: two executors, each a process of its own, on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXECUTORS, CORES, MEGABYTES = 2, 1, 1024
+FOLLOW = Path("/proc")
+
+
+@pytest.fixture(scope="session")
+def session() -> Iterator[Any]:
+    """A cluster of two executors. Both run this interpreter, whose environment has the distribution."""
+    pyspark_sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: make test-spark installs it")
+    os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    builder = pyspark_sql.SparkSession.builder.master(f"local-cluster[{EXECUTORS},{CORES},{MEGABYTES}]")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "512m",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    found = builder.getOrCreate()
+    found.sparkContext.setLogLevel("ERROR")
+    yield found
+    found.stop()
