@@ -23,10 +23,10 @@ PROCESSES ?= 4
 UV ?= $(shell command -v uv 2>/dev/null)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test docs chaos soak simulate fuzz format lock clean
+.PHONY: help demo check test test-spark docs chaos soak simulate fuzz format lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 demo: $(READY) ## Stream 45,312 electricity-market rows into a live classifier and prove it equal to the batch
 	@mkdir -p build
@@ -38,6 +38,9 @@ check: $(READY) ## Check style and types, and run the tests of the core and its 
 
 test: $(READY) ## Check style and types, build the pages, and run every test (PROCESSES=4)
 	$(call checked,--numprocesses $(PROCESSES) --durations 25)
+
+test-spark: .venv-spark/ready ## Run the tests of the engine Spark, in an environment of their own; needs Java 17
+	.venv-spark/bin/python -m pytest -n0 tests/spark
 
 docs: $(READY) ## Build the pages of docs/ into build/docs; a warning is an error
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/docs-trees docs build/docs
@@ -69,7 +72,7 @@ lock: ## Choose the newest versions that pyproject.toml allows and write them to
 	  echo '# Made by `make lock`; do not edit.'; cat "$$work/lock"; } > constraints.txt
 
 clean: ## Remove the environment and everything that building and testing leave behind
-	rm -rf .venv dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-spark dist build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Style first, which takes a second. Types are checked beside the tests, and told of at the end if they are wrong; that
@@ -115,4 +118,14 @@ $(READY): pyproject.toml constraints.txt
 	fi; \
 	$$install hatchling; \
 	$$install --no-build-isolation --editable '.[test]'; \
+	touch $@
+
+# pyspark is a source archive of half a gigabyte, whose wheel takes minutes to build; so it is not in .venv.
+.venv-spark/ready: pyproject.toml constraints.txt constraints-spark.txt
+	@set -e; rm -rf .venv-spark; $(find_python); \
+	echo "Making .venv-spark with pip (some minutes) ..."; \
+	"$$python" -m venv .venv-spark; \
+	install=".venv-spark/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt"; \
+	$$install --constraint constraints-spark.txt hatchling editables pytest pytest-xdist setuptools; \
+	$$install --constraint constraints-spark.txt --no-build-isolation --editable '.[spark]'; \
 	touch $@

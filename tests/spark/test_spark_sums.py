@@ -15,8 +15,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-pyspark = pytest.importorskip("pyspark")
-
 from deltaplane.log.partial import Partial
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_partial
@@ -141,11 +139,9 @@ class Killing:
 def executor_of(pid: int) -> int:
     """The Java process that a Python worker of Spark works for: its parent, or that of the daemon between them."""
     while True:
-        with open(f"/proc/{pid}/stat") as file:
-            pid = int(file.read().rpartition(")")[2].split()[1])
-        with open(f"/proc/{pid}/comm") as file:
-            if file.read().strip() == "java":
-                return pid
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
+            return pid
 
 
 @pytest.mark.parametrize("executor", [False, True], ids=["worker", "executor"])
@@ -160,6 +156,7 @@ def test_a_killed_process_changes_no_bit(
 ) -> None:
     """It is killed after its rows went out, so that what it summed is summed twice."""
     mark, plain = tmp_path / "killed", spark.SumOfFiles
+    pyspark = pytest.importorskip("pyspark")
     pyspark.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     monkeypatch.setattr(spark, "SumOfFiles", lambda text: Killing(plain(text), mark, executor=executor))
     found, _ = spark.sum_of_files(session, paths_of(folder), TABLES, 7)
@@ -172,5 +169,5 @@ def test_a_file_that_cannot_be_read_is_told_in_one_line_and_not_tried_again(
 ) -> None:
     broken = tmp_path / "part-x.parquet"
     broken.write_bytes(b"PAR1 nothing PAR1")
-    with pytest.raises(ReaderError, match="part-x.parquet is not a whole Parquet file"):
+    with pytest.raises(ReaderError, match=r"part-x\.parquet is not a whole Parquet file"):
         spark.sum_of_files(session, [*paths_of(folder), (str(broken), broken.name)], TABLES, 3)

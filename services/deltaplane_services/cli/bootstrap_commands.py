@@ -129,7 +129,8 @@ def bootstrap_compute(
     out: Annotated[Path, typer.Option(help="The file to write.")] = Path("history.stats"),
     version: Version = None,
     engine: Annotated[
-        Literal["local"], typer.Option(help="What reads the table: processes of this machine.")
+        Literal["local", "spark"],
+        typer.Option(help="What reads the table: processes of this machine, or Spark, whose executors see its files."),
     ] = "local",
     last_by: Annotated[
         Literal["place", "time"] | None,
@@ -148,10 +149,15 @@ def bootstrap_compute(
     from deltaplane_services.lake.compute import Computing, compute_history
     from deltaplane_services.system.output_files import PRIVATE, OutputFile, check_output
 
-    assert engine == "local"
     check_output(out, "out")
     computing = Computing(version, last_by, _ids_in(retired_ids), processes or os.cpu_count() or 1, _tell_files)
-    history = compute_history(table, columns_of(definition, columns, times, form), computing)
+    asked = columns_of(definition, columns, times, form)
+    if engine == "spark":
+        from deltaplane_services.lake.spark import SparkSums
+
+        history = compute_history(table, asked, computing, SparkSums)
+    else:
+        history = compute_history(table, asked, computing)
     with OutputFile(out, "out", PRIVATE) as output:
         output.write(write_history(history))
         output.keep()

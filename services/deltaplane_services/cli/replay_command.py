@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import typer
 
@@ -24,11 +25,13 @@ from deltaplane_services.cli.shared_options import (
 )
 
 if TYPE_CHECKING:
+    from deltaplane_services.produce.feed_options import ReplayOptions
     from deltaplane_services.replay.result import ReplayResult
     from deltaplane_services.replay.saved import SavedReplay
 
 __all__ = [
     "EXIT_CODES",
+    "EngineOptions",
     "FigureOptions",
     "InputOptions",
     "KafkaOptions",
@@ -233,6 +236,30 @@ class KafkaOptions:
     kafka: KafkaProperty = None
 
 
+@dataclass(frozen=True)
+class EngineOptions:
+    """What replays a table in pieces, if anything does."""
+
+    panel: ClassVar[str] = "In pieces"
+
+    engine: Annotated[
+        Literal["local", "spark"] | None,
+        typer.Option(
+            help="Replay a file, or a folder of files in the order of their names, in pieces side by side: by processes"
+            " of this machine, or by Spark. The counts and the digest are those of one replay; only for one window of"
+            " rows or all, one C and weighting."
+        ),
+    ] = None
+    processes: Annotated[
+        int | None,
+        typer.Option(callback=within(1, 1024), help="Processes of the engine local; as many as cores by default."),
+    ] = None
+    pieces: Annotated[
+        int | None,
+        typer.Option(callback=within(1, 2**20), help="Pieces of the table, of whole files; a few for each core."),
+    ] = None
+
+
 _KEYWORDS = {"id_column": "id", "file_format": "format", "c": "C"}
 """The keyword of Python for an option that a group calls otherwise."""
 
@@ -248,6 +275,7 @@ def replay(
     run: RunOptions,
     figures: FigureOptions,
     on: KafkaOptions,
+    engine: EngineOptions,
     definition: Annotated[
         Path | None, typer.Option(help="Stream definition (deltaplane.toml); the flags below override it.")
     ] = None,
@@ -295,6 +323,8 @@ def replay(
         retired_ids=run.retired_ids,
         predictions=run.predictions,
     )
+    if _replayed_in_pieces(engine, options, run, on):
+        return
     console = Console(to_error=run.json_to == "-")
     pipeline = embedded(options, console.warn, saved)
     if on.broker is not None:
@@ -318,6 +348,42 @@ def replay(
         write_json(result, "-")
     if code := _exit_code(result):
         raise typer.Exit(code)
+
+
+def _replayed_in_pieces(engine: EngineOptions, options: ReplayOptions, run: RunOptions, on: KafkaOptions) -> bool:
+    """Whether an engine was asked for; then it has replayed. Raises DefinitionError for an output that it has not."""
+    if engine.engine is None:
+        if engine.processes is not None or engine.pieces is not None:
+            raise DefinitionError("processes, pieces: they are of --engine; name one, or leave them out")
+        return False
+    from deltaplane_services.definition_file.toml_writer import as_toml
+    from deltaplane_services.replay.in_pieces import replay_in_pieces
+    from deltaplane_services.replay.local_pieces import local_engine
+    from deltaplane_services.replay.pieces_output import plain_summary_of_pieces, show_pieces
+    from deltaplane_services.system.output_files import write_text
+    from deltaplane_services.system.printable import json_text
+
+    name = engine.engine
+    others = {"--broker": on.broker, "--report": run.report, "--plots": run.plots}
+    if bad := [flag for flag, given in others.items() if given is not None]:
+        raise DefinitionError(f"engine: it has no {bad[0]}; leave that or --engine out")
+    if name == "spark":
+        from deltaplane_services.replay.spark_pieces import spark_engine
+
+        found = replay_in_pieces(options, spark_engine(engine.pieces))
+    else:
+        found = replay_in_pieces(options, local_engine(engine.processes or os.cpu_count() or 1, engine.pieces))
+    if run.write_definition is not None:
+        tables = found.definition.to_tables() | {"input": dict(options.input)}
+        write_text(run.write_definition, as_toml(tables), "write-definition")
+    text = json_text(plain_summary_of_pieces(found, name)) + "\n"
+    if run.json_to not in {None, "-"}:
+        write_text(Path(str(run.json_to)), text, "json")
+    if run.json_to == "-":
+        sys.stdout.write(text)
+    elif not run.quiet:
+        show_pieces(found, name, options.metric)
+    return True
 
 
 def _resumed(run: RunOptions, definition: Path | None, broker: str | None) -> SavedReplay | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,15 @@ from deltaplane_services.lake.last_versions import LastBy, losers_of, suspects_o
 from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
 
-__all__ = ["MOST_ROWS_WITH_IDS", "Computing", "compute_history", "mark_of"]
+__all__ = ["MOST_ROWS_WITH_IDS", "Computing", "OpenSums", "compute_history", "mark_of"]
 
 MOST_ROWS_WITH_IDS = 200_000_000
 """Rows of a table whose ids are resolved in memory, 16 bytes each while their hashes are sorted: 3 GB."""
 
 _MARK_DIGITS = 16
+
+OpenSums = Callable[[LakeTable, ColumnsOfTable, int], TableSums]
+"""Makes what sums the files of a table: processes of this machine, as many as said, or Spark."""
 
 
 def mark_of(sample_id: str) -> str:
@@ -47,8 +50,10 @@ class Computing:
     told: Told = ignore_progress
 
 
-def compute_history(name: str, columns: ColumnsOfTable, computing: Computing) -> History:
-    """What the rows of a table add up to, with where they came from.
+def compute_history(
+    name: str, columns: ColumnsOfTable, computing: Computing, open_sums: OpenSums = TableSums
+) -> History:
+    """What the rows of a table add up to, with where they came from; ``open_sums`` makes the engine that adds.
 
     Raises :class:`LakeError` for a table that cannot be read, and :class:`DefinitionError` for columns, ids or times
     that do not say what is to be done.
@@ -60,7 +65,7 @@ def compute_history(name: str, columns: ColumnsOfTable, computing: Computing) ->
         raise DefinitionError("last-by: rows have no times here; name their column with --time")
     table = open_table(name, computing.version, columns.needed)
     columns.check_times(table)
-    with TableSums(table, columns, computing.processes) as sums:
+    with open_sums(table, columns, computing.processes) as sums:
         summed = sums.whole(hashes=options.id is not None, told=computing.told)
         partial, gone = _resolved(sums, summed, computing) if options.id is not None else (summed.partial, [])
     if not partial.rows:

@@ -24,7 +24,7 @@ from deltaplane_services.lake.block_sums import (
 )
 from deltaplane_services.readers import ReaderOptions, RowBlock, open_rows
 
-__all__ = ["FileSums", "RowsOfFile", "SummedFile", "hashes_of"]
+__all__ = ["FileSums", "RowsOfFile", "SummedFile", "hashes_of", "is_empty_parquet"]
 
 _NOTHING: Int64s = np.zeros(0, dtype=np.int64)
 
@@ -107,16 +107,24 @@ class FileSums:
             if end == len(ordinals):
                 return
 
-    def _blocks(self, path: Path, name: str) -> Iterator[tuple[RowBlock, AdmittedSamples, list[Refusal]]]:
-        if _is_empty_parquet(path):
+    def blocks(self, path: Path, name: str) -> Iterator[RowBlock]:
+        """The rows of a file, in order; ``name`` is that of the file in errors."""
+        if is_empty_parquet(path):
             return
         with open_rows(path, self.options) as reader:
             check_features(self.definition, reader.feature_names, name)
-            for block in reader:
-                yield (block, *admitted_of_block(self.definition, block))
+            yield from reader
+
+    def admitted(self, block: RowBlock) -> AdmittedSamples:
+        """The rows of a block that the definition admits."""
+        return admitted_of_block(self.definition, block)[0]
+
+    def _blocks(self, path: Path, name: str) -> Iterator[tuple[RowBlock, AdmittedSamples, list[Refusal]]]:
+        for block in self.blocks(path, name):
+            yield (block, *admitted_of_block(self.definition, block))
 
 
-def _is_empty_parquet(path: Path) -> bool:
+def is_empty_parquet(path: Path) -> bool:
     """Whether a file is of Parquet and has no rows, as engines write for parts that came out empty."""
     import pyarrow as pa
     import pyarrow.parquet as pq

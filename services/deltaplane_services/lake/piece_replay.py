@@ -82,9 +82,7 @@ def _blocks(sums: FileSums, files: Sequence[_File]) -> Iterator[RowBlock]:
         yield from sums.blocks(Path(path), name)
 
 
-def _admitted(
-    sums: FileSums, chunks: Iterable[tuple[bool, RowBlock]]
-) -> Iterator[tuple[bool, AdmittedSamples]]:
+def _admitted(sums: FileSums, chunks: Iterable[tuple[bool, RowBlock]]) -> Iterator[tuple[bool, AdmittedSamples]]:
     for scored, block in chunks:
         yield scored, sums.admitted(block)
 

@@ -4,16 +4,17 @@ Spark may run a task twice, kill it, and move it to another machine. That change
 that is counted rides in it, and what the driver gets at the end is one row. Spark's accumulators, which count a task
 twice that ran twice, are not used. The driver never holds more than that row, however many partitions there are.
 
-What runs in Spark's tasks is named in this module, so that executors need this distribution, numpy, scipy, fastavro and
-pyarrow, and nothing else.
+Executors need this distribution, numpy, scipy, fastavro, pyarrow and threadpoolctl, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DeltaplaneError
@@ -21,11 +22,25 @@ from deltaplane.log.partial import Partial
 from deltaplane.public_names import extra_needed
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_partial, write_partial
-from deltaplane_services.lake.block_sums import partial_of_batches, partial_of_block
+from deltaplane_services.lake.block_sums import partial_of_batches
+from deltaplane_services.lake.file_sums import FileSums
+from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
+from deltaplane_services.lake.tables import LakeError, LakeTable
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
-from deltaplane_services.readers import ReaderError, ReaderOptions, open_rows
+from deltaplane_services.readers import ReaderError
 
-__all__ = ["FAN_IN", "PART", "SumOfFiles", "partial_of_data_frame", "spark_session", "sum_of_files", "tree_of_sums"]
+__all__ = [
+    "FAN_IN",
+    "PART",
+    "SparkSums",
+    "SumOfFiles",
+    "partial_of_data_frame",
+    "row_of",
+    "spark_session",
+    "sum_of_files",
+    "sums_of",
+    "tree_of_sums",
+]
 
 FAN_IN = 8
 """Partials that one task adds: few enough to lie side by side in an executor, of up to 64 MB each."""
@@ -46,6 +61,38 @@ def spark_session() -> Any:
     with extra_needed("the engine Spark", "spark"):
         from pyspark.sql import SparkSession
     return SparkSession.builder.appName("deltaplane").getOrCreate()
+
+
+class SparkSums(TableSums):
+    """Sums the files of a table by Spark, whose executors find them under the same paths.
+
+    Rows of ids are not resolved: who has read which version would have to be told from all rows at once.
+    """
+
+    def __init__(self, table: LakeTable, columns: ColumnsOfTable, _processes: int) -> None:
+        self.table = table
+        self._columns = columns
+
+    def whole(self, files: Collection[int] | None = None, *, hashes: bool, told: Told = ignore_progress) -> SummedTable:
+        """What the files add up to; or those of some numbers alone. Raises :class:`LakeError` where rows have ids."""
+        if hashes:
+            raise LakeError(
+                "engine: Spark does not resolve ids; where no id comes twice and none is retired, leave --id out, or"
+                " use --engine local"
+            )
+        chosen = list(range(len(self.table.files)) if files is None else files)
+        paths = [(str(self.table.files[at].path.resolve()), self.table.files[at].name) for at in chosen]
+        partial, facts = sum_of_files(spark_session(), paths, self._columns.tables)
+        told(len(chosen), len(chosen))
+        return SummedTable(partial, [{key: one[key] for key in ("name", "rows", "digest", "ids")} for one in facts], ())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the session to whoever made it."""
 
 
 def sum_of_files(
@@ -88,7 +135,7 @@ def tree_of_sums(parts: Any, tables: Mapping[str, Any], count: int) -> tuple[Par
         count = -(-count // FAN_IN)
         parts = parts.repartition(count)
     rows = parts.collect()
-    definition = _definition_of(tables)
+    definition = add.definition
     if not rows:
         return Partial.zero(definition), []
     (row,) = rows
@@ -98,24 +145,25 @@ def tree_of_sums(parts: Any, tables: Mapping[str, Any], count: int) -> tuple[Par
     return read_partial(bytes(row["partial"]), definition), facts
 
 
-def _definition_of(tables: Mapping[str, Any]) -> StreamDefinition:
-    return StreamDefinition.from_tables({key: value for key, value in tables.items() if key != "input"})
+def sums_of(tables_json: str) -> FileSums:
+    """What reads files as the tables of a definition, with ``[input]``, say."""
+    tables = json.loads(tables_json)
+    definition = StreamDefinition.from_tables({key: value for key, value in tables.items() if key != "input"})
+    return FileSums(definition, reader_options(ReplayOptions("table", tables)))
 
 
-def _options_of(tables: Mapping[str, Any]) -> ReaderOptions:
-    return reader_options(ReplayOptions("table", tables))
-
-
-def _row(facts: _Facts, partial: Partial | None, refused: str | None = None) -> Any:
+def row_of(**cells: tuple[str, Any]) -> Any:
+    """A record batch of one row: name of a column to (its Arrow type, the value)."""
     import pyarrow as pa
 
+    kinds = {"string": pa.string(), "binary": pa.binary(), "long": pa.int64()}
+    arrays = [pa.array([value], kinds[kind]) for kind, value in cells.values()]
+    return pa.RecordBatch.from_arrays(arrays, list(cells))
+
+
+def _part(facts: _Facts, partial: Partial | None, refused: str | None = None) -> Any:
     data = None if partial is None else write_partial(partial)
-    arrays = [
-        pa.array([json.dumps(facts)], pa.string()),
-        pa.array([data], pa.binary()),
-        pa.array([refused], pa.string()),
-    ]
-    return pa.RecordBatch.from_arrays(arrays, ["facts", "partial", "refused"])
+    return row_of(facts=("string", json.dumps(facts)), partial=("binary", data), refused=("string", refused))
 
 
 def _one_row(work: Callable[[], _Found | None]) -> Iterator[Any]:
@@ -124,10 +172,10 @@ def _one_row(work: Callable[[], _Found | None]) -> Iterator[Any]:
         try:
             found = work()
         except DeltaplaneError as fault:
-            yield _row([], None, str(fault))
+            yield _part([], None, str(fault))
             return
     if found is not None:
-        yield _row(*found)
+        yield _part(*found)
 
 
 @dataclass(frozen=True)
@@ -136,21 +184,19 @@ class SumOfFiles:
 
     tables_json: str
 
-    def __call__(self, batches: _Batches) -> Iterator[Any]:
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        """One row of :data:`PART` for record batches of files; none for none."""
         return _one_row(lambda: self._sum(batches))
 
     def _sum(self, batches: _Batches) -> _Found | None:
-        tables = json.loads(self.tables_json)
-        definition, options = _definition_of(tables), _options_of(tables)
-        total, facts = Partial.zero(definition), _Facts()
+        sums = sums_of(self.tables_json)
+        total, facts = Partial.zero(sums.definition), _Facts()
         for batch in batches:
             for file in batch.to_pylist():
-                part = Partial.zero(definition)
-                with open_rows(file["path"], options) as reader:
-                    for block in reader:
-                        part = part + partial_of_block(definition, block, f"{file['name']}: ")
-                facts.append({"number": file["number"], "rows": part.rows, "digest": part.digest()})
-                total = total + part
+                found = sums.whole(Path(file["path"]), file["name"], hashes=False)
+                known = {"rows": found.rows, "digest": found.partial.digest(), "ids": found.ids}
+                facts.append({"number": file["number"], "name": file["name"], **known})
+                total = total + found.partial
         return (facts, total) if facts else None
 
 
@@ -161,9 +207,8 @@ class _SumOfBatches:
     tables_json: str
 
     def __call__(self, batches: _Batches) -> Iterator[Any]:
-        tables = json.loads(self.tables_json)
-        definition, options = _definition_of(tables), _options_of(tables)
-        return _one_row(lambda: ([], partial_of_batches(definition, options, batches)))
+        sums = sums_of(self.tables_json)
+        return _one_row(lambda: ([], partial_of_batches(sums.definition, sums.options, batches)))
 
 
 @dataclass(frozen=True)
@@ -172,11 +217,15 @@ class _Add:
 
     tables_json: str
 
+    @property
+    def definition(self) -> StreamDefinition:
+        return sums_of(self.tables_json).definition
+
     def __call__(self, batches: _Batches) -> Iterator[Any]:
         return _one_row(lambda: self._sum(batches))
 
     def _sum(self, batches: _Batches) -> _Found | None:
-        definition = _definition_of(json.loads(self.tables_json))
+        definition = self.definition
         total: Partial | None = None
         facts, refused = _Facts(), list[str]()
         for batch in batches:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,9 +17,10 @@ import numpy as np
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DeltaplaneError
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import write_partial
+from deltaplane.wire import read_partial, write_partial
 from deltaplane_services.lake.file_sums import FileSums, hashes_of
 from deltaplane_services.lake.frames import Frame, read_frame, write_frame
+from deltaplane_services.lake.piece_replay import PieceJob, piece_scores
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
 
 __all__ = ["main"]
@@ -46,11 +48,18 @@ def _hashes(_sums: FileSums, job: Mapping[str, Any], _parts: Sequence[bytes]) ->
     return {}, [hashes_of(job["of"], len(job["of"])).tobytes()]
 
 
+def _replay(sums: FileSums, job: Mapping[str, Any], parts: Sequence[bytes]) -> _Result:
+    piece, start = PieceJob.of(job["piece"]), read_partial(parts[0], sums.definition)
+    head, statistics = piece_scores(sums, piece, start.statistics)
+    return head, [write_partial(replace(start, statistics=statistics))] if piece.ends else []
+
+
 _JOBS: Mapping[str, Callable[[FileSums, Mapping[str, Any], Sequence[bytes]], _Result]] = {
     "whole": _whole,
     "rows": _rows,
     "part": _part,
     "hashes": _hashes,
+    "replay": _replay,
 }
 
 

@@ -141,7 +141,7 @@ def replay_in_pieces(options: ReplayOptions, open_engine: OpenEngine) -> Replaye
     engine, pieces = open_engine(table, columns)
     with engine:
         facts, total = engine.sum()
-        if not total.rows:
+        if not any(one.slots for one in facts):
             told = "; ".join(total.examples.values())
             raise ReplayError(f"{options.source}: none of {sum(one.rows for one in facts)} rows could be used: {told}")
         plan = _Plan(table, definition, pieces, facts, options.chunk)

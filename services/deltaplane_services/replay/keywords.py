@@ -95,6 +95,9 @@ _LISTS = ("ignore", "features", "rename")
 _NOT_HERE = {
     "speed": "rows are replayed as fast as they go",
     "broker": "a replay on Kafka is one of the command",
+    "engine": "a replay in pieces is one of the command",
+    "processes": "a replay in pieces is one of the command",
+    "pieces": "a replay in pieces is one of the command",
     "save": "a replay that goes on later is one of the command",
     "resume": "a replay that goes on later is one of the command",
     "report": "write the page of the result with .report(path)",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
@@ -25,7 +26,7 @@ def cut(files: int, most: int) -> list[Piece]:
     """So many files in up to ``most`` pieces of nearly as many files each."""
     count = max(1, min(files, most))
     bounds = [piece * files // count for piece in range(count + 1)]
-    return [Piece(first, end) for first, end in zip(bounds, bounds[1:], strict=False)]
+    return [Piece(first, end) for first, end in itertools.pairwise(bounds)]
 
 
 def local_engine(processes: int, pieces: int | None = None) -> OpenEngine:

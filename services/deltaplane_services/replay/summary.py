@@ -22,7 +22,15 @@ from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.system.output_files import write_text
 from deltaplane_services.system.printable import json_text, json_value
 
-__all__ = ["LABELS_TOLD", "SPANS_LATELY", "as_json", "definition_text", "plain_summary", "write_json"]
+__all__ = [
+    "LABELS_TOLD",
+    "SPANS_LATELY",
+    "as_json",
+    "confusion_table",
+    "definition_text",
+    "plain_summary",
+    "write_json",
+]
 
 LABELS_TOLD = 1000
 """Labels that are counted in JSON, the most frequent; a flood of them is no message."""
@@ -77,7 +85,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "likely_marks_of_missing": [
             {"feature": mark.feature, "value": mark.value, "rows": mark.rows} for mark in result.marks
         ],
-        "confusion": _confusion(model.scores),
+        "confusion": confusion_table(model.scores),
         "series": [
             {**_point(point, positive, definition), "lately": _lately(result.points, at, positive)}
             for at, point in enumerate(result.points)
@@ -162,7 +170,8 @@ def _plain(values: Floats | None) -> list[float] | None:
     return None if values is None else values.tolist()
 
 
-def _confusion(scores: Confusion) -> list[dict[str, Any]]:
+def confusion_table(scores: Confusion) -> list[dict[str, Any]]:
+    """Counts of rows by truth and prediction, in plain values."""
     return [
         {"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())
     ]
