@@ -1,7 +1,7 @@
-"""Weighing candidates, and cutting their blend, for what is asked for; pure.
+"""The weights of candidates, and the threshold of their blend, for an objective other than the G-mean; pure.
 
-Each candidate is worth what it comes to at its own best threshold, by the histogram of its scores. The blend is another
-plane than any of them, so it has a histogram of its own, and is cut at the best threshold of that.
+The value of a candidate is the value of the objective at the candidate's best threshold, by the histogram of its
+scores. The blend is a plane of its own: it has its own histogram, and its threshold is the best one of that histogram.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from deltaplane.solve.score_histograms import (
 __all__ = ["NO_TIME", "SHARPNESS", "Aim", "Quantized", "shares_by", "take_aim"]
 
 SHARPNESS = 20.0
-"""The share of a candidate that is worth a percent less is a fifth smaller. What is asked for is known less exactly
-than the G-mean, since it hangs on few rows far out, and the best threshold of each candidate flatters it."""
+"""A candidate whose value is 0.01 lower has a share that is a fifth smaller. These values are less certain than
+G-means: they depend on the few rows with extreme scores, and each candidate is judged at the best of its thresholds."""
 
 NO_TIME = -(2**63)
 """The watermark of rows that have no event time."""
@@ -37,10 +37,11 @@ NO_TIME = -(2**63)
 
 @dataclass(frozen=True, eq=False)
 class Aim:
-    """What candidates are weighed for where it is not the G-mean, and the scores that say what each is worth.
+    """The objective that candidates are weighed by if it is not the G-mean, and the scores that give their values.
 
-    ``of`` is by class label. ``milliseconds`` of event time have gone by while the rows in the histograms came, faded
-    as they are, up to ``watermark``. ``unmet``: why no threshold is within the bound of the objective; None if one is.
+    ``of``: class label to histograms. ``milliseconds``: the event time in which the rows of the histograms came, faded
+    as they are. ``watermark``: the largest event time so far, in milliseconds. ``unmet``: why no threshold is within
+    the bound of the objective, or None if one is.
     """
 
     objective: Objective
@@ -50,10 +51,10 @@ class Aim:
     unmet: str | None
 
     def tally(self, target: str, decisions: Floats, shares: Floats, own: Flags) -> Int64s:
-        """int64[w * c + 1, 2 sides, BINS]: rows by the bin of their score, for the candidates of a class and the blend.
+        """int64[w * c + 1, 2 sides, BINS]: numbers of rows by bin of score, for a class's candidates, then its blend.
 
-        ``decisions`` float64[n, w * c] are ``x·w`` of the candidates, whose ``shares`` float64[w, c] make the blend;
-        ``own`` bool[n]: which rows are of the class.
+        ``decisions`` float64[n, w * c] are the products ``x·w`` of the candidates. ``shares`` float64[w, c] are their
+        shares of the blend. ``own`` bool[n]: which rows are of the class.
         """
         history = self.of[target]
         units = np.vstack([history.units.reshape(-1, 2), history.units_of_blend(shares)])
@@ -61,10 +62,10 @@ class Aim:
 
 
 class Quantized(NamedTuple):
-    """Where the candidates for a class have the rows that they were solved from.
+    """The decision values that the candidates for a class give to the rows that they were solved from, in summary.
 
-    ``biases`` float64[w, c] are those they were solved with, ``sides`` float64[w, c, 2 sides, 2] the mean and deviation
-    of the decision values of each side; NaN where there is no plane.
+    ``biases`` float64[w, c]: the biases that the solver gave. ``sides`` float64[w, c, 2 sides, 2]: the mean and
+    standard deviation of the decision values of each side. Both are NaN if there is no plane.
     """
 
     biases: Floats
@@ -79,10 +80,11 @@ def take_aim(
     scores: Mapping[str, Int64s],
     watermark: int,
 ) -> tuple[Aim, dict[str, Floats]]:
-    """What is known of all scores, with the new ones, and for each class the shares float64[w, c] that follow from it.
+    """The aim after the new scores are counted, and for each class the shares float64[w, c] that follow from it.
 
-    ``live``: rows of each side. ``known``: what was before, under this objective or another. ``watermark`` is the
-    largest event time so far, in milliseconds.
+    ``planes``: class label to its candidates. ``live``: the number of live rows of each side. ``known``: the aim
+    before, under this objective or another, or None. ``scores``: class label to new counts
+    int64[w * c + 1, 2 sides, BINS]. ``watermark``: the largest event time so far, in milliseconds.
     """
     last = NO_TIME if known is None else known.watermark
     elapsed = float(watermark - last) if NO_TIME not in (last, watermark) and watermark > last else 0.0
@@ -97,7 +99,7 @@ def take_aim(
         expected[:-1][exist] = normal_histograms(biases.ravel()[exist], sides.reshape(-1, 2, 2)[exist])
         pace = _pace(counts[-1], live[target] / max(1, sum(live.values())), milliseconds)
         values = best_threshold(objective, *_both(counts[:-1] + PRIOR_SCORES * expected[:-1]), pace).values
-        # As with the G-mean, what was never tried is not worth anything yet.
+        # As with the G-mean, a candidate that was never tried has no value yet.
         tried = counts[:-1].sum(axis=(1, 2)) > 0.0
         by_plane = shares_by(np.where(tried, values, min(0.0, values.min())), exist, SHARPNESS)
         expected[-1] = np.tensordot(by_plane, expected[:-1], axes=1)
@@ -114,13 +116,16 @@ def _both(histograms: Floats) -> tuple[Floats, Floats]:
 
 
 def _pace(counts: Floats, share: float, milliseconds: float) -> Pace:
-    """How often rows come: as they were scored, and before there are any in the proportion that is live."""
+    """How often rows of each side come: as often as in the scored rows, and at first in the proportion of live rows."""
     own, rest = counts.sum(axis=-1).tolist()
     return Pace(own + 2.0 * PRIOR_SCORES * share, rest + 2.0 * PRIOR_SCORES * (1.0 - share), milliseconds)
 
 
 def shares_by(values: Floats, exist: Flags, sharpness: float) -> Floats:
-    """The shares of candidates that are worth ``values``, and of which some ``exist``; they add to 1, if any does."""
+    """The shares of candidates in their blend, by their ``values``; they add to 1, or are all 0 if none exists.
+
+    ``values`` float64 and ``exist`` bool, of the same shape. Shares are proportional to ``exp(sharpness · value)``.
+    """
     if not exist.any():
         return np.zeros(exist.shape)
     shares = np.where(exist, np.exp(sharpness * (values - values[exist].max())), 0.0)

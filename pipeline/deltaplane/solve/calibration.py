@@ -1,17 +1,18 @@
 """From the score of a row to the probability of its class: curves from counts of scores by bin and side; pure.
 
-The problem: a decision value ranks rows, and says nothing of how often such rows are of the class. That differs from
-stream to stream, changes along each, and is no sigmoid where classes are mixed up by noise.
+The problem: a decision value ranks rows, but does not say how often such rows are of the class. That frequency differs
+from stream to stream, changes along each stream, and is not a sigmoid if labels are noisy.
 
-How it is solved: workers count the scores of the live plane on rows that it has not learned, by bin and side: integers,
-which add. A merger remembers them twice, in a short and in a long memory that fade with all rows. Each memory gives the
-share of the class in every bin, made monotone by pooling neighbours that are out of order (isotonic regression), once
-as steps and once as lines between the middles of the steps. The curve is the mean of these four. Of several classes,
-each has a curve against the rest, and a row's probabilities are scaled to add to one.
+How it is solved: workers count the scores of the live plane on rows that it has not learned, by bin and side. The
+counts are integers, so they add. A merger keeps them in two memories, a short and a long one; both fade with all scored
+rows. Each memory gives the share of the class in every bin. Isotonic regression (pooling neighbours that are out of
+order) makes the shares monotone. They are taken once as steps and once as lines between the middles of the steps. The
+curve is the mean of these four. If there are several classes, each has a curve against the rest, and the probabilities
+of a row are scaled to add to one.
 
 Measured on seven streams: sigmoids fitted on the bins (Platt's, and the beta family) are as good where scores are close
-to normal and far off where they are not (an error of 0.11 on SEA, where this has 0.01); one memory of any length is too
-slow for one stream or too unsure for another.
+to normal and far off where they are not (an error of 0.11 on SEA, against 0.01 here); one memory of any length is too
+slow for one stream or too uncertain for another.
 """
 
 from __future__ import annotations
@@ -29,22 +30,23 @@ from deltaplane.solve.solver import Plane
 __all__ = ["CALIBRATION_BYTES", "MEMORIES", "Calibration", "Tallies", "curve_of", "probabilities_by", "tally_plane"]
 
 MEMORIES = (800.0, 5000.0)
-"""Scored rows with which each memory fades by 1/e; no faster than with 20 rows of the rarer side."""
+"""Numbers of scored rows after which each memory has faded to 1/e; it never fades so far before 20 rows of the rarer
+side were scored."""
 
 CALIBRATION_BYTES = 2 * len(MEMORIES) * BINS * 8 + 64
-"""What a model carries of each plane, and more than a delta does."""
+"""An upper bound of the bytes of one plane's calibration in a model; a delta needs fewer."""
 
 _UNSEEN = 0.02
-"""Rows of each side that every bin begins with: no probability is 0 or 1."""
+"""Rows of each side that every bin has at the start, so that no probability is 0 or 1."""
 
 _MIDDLES: Floats = (EDGES[1:] + EDGES[:-1]) / 2.0
 
 
 @dataclass(frozen=True, eq=False)
 class Tallies:
-    """Rows by the bin of their score. A value that adds.
+    """Numbers of rows by the bin of their score. Tallies can be added.
 
-    ``of``: class label to int64[2 sides, BINS], the rows of the class itself and all others.
+    ``of``: class label to int64[2 sides, BINS]: the rows of the class itself, then all others.
     """
 
     of: Mapping[str, Int64s] = field(default_factory=dict)
@@ -66,24 +68,23 @@ class Tallies:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """What is known of the scores of a model's plane.
+    """The faded counts of the scores of a model's planes.
 
-    ``of``: for each class that has a plane, float64[memories, 2 sides, BINS], faded counts.
+    ``of``: class label to counts float64[memories, 2 sides, BINS], for each class that has a plane.
     """
 
     of: Mapping[str, Floats]
 
     @functools.cached_property
     def curves(self) -> dict[str, Floats]:
-        """The probability float64[BINS] of a class in each bin, never falling; of classes with rows on both sides."""
+        """Class label to the probability float64[BINS] in each bin, never falling; for classes scored on both sides."""
         seen = {target: counts for target, counts in self.of.items() if (counts[-1].sum(axis=1) > 0.0).all()}
         return {target: curve_of(counts) for target, counts in seen.items()}
 
     def probabilities(self, plane: Plane, decisions: Floats) -> Floats:
-        """float64[n, k]: the probability of each of the plane's classes, by the decision values float64[n, p] of rows.
+        """float64[n, k]: the probability of each of the plane's classes, from decision values float64[n, p] of n rows.
 
-        See :func:`probabilities_by`. A class with a plane that has never been scored on both sides has the share of
-        live rows that it has. All are NaN where no row of either side has been scored yet, or units are not known.
+        See :func:`probabilities_by` and :meth:`curves_of`. All are NaN if there are no curves.
         """
         curves = self.curves_of(plane)
         if curves is None:
@@ -91,9 +92,10 @@ class Calibration:
         return probabilities_by(curves, plane, decisions)
 
     def curves_of(self, plane: Plane) -> Floats | None:
-        """The curve float64[p, BINS] of each of the plane's targets; None where no row of either side was scored yet.
+        """The curve float64[p, BINS] of each of the plane's targets, or None if there are none.
 
-        None, too, where the units of the plane's scores are not known.
+        There are none if no target has been scored on both sides yet, or if the plane has no units. A target that has
+        not been scored on both sides has its share of the live rows as the probability in every bin.
         """
         known = self.curves
         if plane.units is None or not known.keys() & set(plane.targets):
@@ -102,15 +104,15 @@ class Calibration:
         return np.array([known.get(of, np.full(BINS, plane.counts.get(of, 0) / live)) for of in plane.targets])
 
     def remembers(self, targets: Sequence[str], new: Tallies) -> Calibration:
-        """What is known after new rows were scored, of the planes of ``targets`` alone."""
+        """The calibration after the ``new`` rows were scored, of the planes of ``targets`` alone."""
         return Calibration({target: _faded(self.of.get(target), new.of.get(target)) for target in targets})
 
 
 def probabilities_by(curves: Floats, plane: Plane, decisions: Floats) -> Floats:
-    """float64[n, k]: the probability of each of the plane's classes, by decision values float64[n, p] of n rows.
+    """float64[n, k]: the probability of each of the plane's classes, from decision values float64[n, p] of n rows.
 
-    ``curves`` float64[p, BINS] has a probability for each bin of a score, for each of the plane's targets. What a row
-    gets adds to one; it is NaN where a decision value of the row is. The plane has units.
+    ``curves`` float64[p, BINS]: for each of the plane's targets, the probability in each bin of a score. The
+    probabilities of a row add to one. They are NaN if a decision value of the row is. The plane must have units.
     """
     assert plane.units is not None, "curves are of scores, which have units"
     places, counted = bins_of((decisions - plane.units[:, 0]) / plane.units[:, 1])
@@ -123,7 +125,7 @@ def probabilities_by(curves: Floats, plane: Plane, decisions: Floats) -> Floats:
 
 def curve_of(counts: Floats) -> Floats:
     """The probability float64[BINS] of a class in each bin, from faded counts float64[memories, 2 sides, BINS]."""
-    # Only who is asked for a probability needs this. All others would wait for it at their start.
+    # Only probabilities need this slow import. At the top of the module it would delay the start of every process.
     from scipy.optimize import isotonic_regression  # noqa: PLC0415
 
     curves = []
@@ -132,16 +134,16 @@ def curve_of(counts: Floats) -> Floats:
         weights = rows + 2.0 * _UNSEEN
         fitted = isotonic_regression((memory[0] + _UNSEEN) / weights, weights=weights)
         first = np.asarray(fitted.blocks[:-1])
-        # A step stands for its rows, so a line goes through the middle of these.
+        # A step stands for its rows, so the line passes through the mean score of those rows.
         middles = np.add.reduceat(weights * _MIDDLES, first) / np.add.reduceat(weights, first)
         curves += [fitted.x, np.interp(_MIDDLES, middles, fitted.x[first])]
     return np.asarray(np.mean(curves, axis=0), dtype=np.float64)
 
 
 def tally_plane(plane: Plane, decisions: Floats, truths: Int64s, places: Mapping[str, int]) -> Tallies:
-    """How many rows have their score in each bin, by the class of each plane; nothing where units are not known.
+    """The number of rows in each bin of scores, for each target of the plane; empty if the plane has no units.
 
-    ``decisions`` float64[n, p] are decision values, ``truths`` int64[n] the classes of the rows as ``places`` has them.
+    ``decisions`` float64[n, p]: decision values. ``truths`` int64[n]: the true classes, as the codes of ``places``.
     """
     if plane.units is None:
         return Tallies()

@@ -1,20 +1,20 @@
 """The automatic mode: many candidate planes, every one scored before it learns, one blended plane.
 
-The problem: which window, which C, which class weighting and which cut are best depends on the stream and changes along
-it, and nobody is there to tune them. Trying every choice on a stream of its own costs as many pipelines.
+The problem: the best window, C, class weighting and cut (threshold) depend on the stream and change along it, and
+nobody is there to tune them. To try every choice in a pipeline of its own costs as many pipelines.
 
-How it is solved: one set of statistics has several nested windows; each gives a plane for each C and weighting, and
-each plane two cuts: the midpoint that it was solved for, and the threshold at which the G-mean would be best if each
-class were projected to a normal distribution; its mean and deviation are in the Gram matrices. Workers put every
-candidate to the test on samples not learned yet, which takes one small matrix product. Hits are remembered per class
-and fade with the rows of that class, so that a rare class is not forgotten sooner than it comes again. Published is
+How it is solved: one set of statistics has several nested windows. Each window gives a plane for each C and weighting,
+and each plane has two cuts: the midpoint that it was solved for, and the threshold with the best G-mean if the decision
+values of each class were normal, with the mean and deviation that follow from the Gram matrices. Workers test every
+candidate on samples that are not learned yet, which takes one small matrix product. Hits are kept per class and fade
+with the rows of that class, so that a rare class is not forgotten before it comes again. The published plane is
 
     Σ α_i [w_i; b_i],    α_i ∝ exp(SHARPNESS · G-mean_i)
 
-still one plane, though nothing had to be chosen. With several classes this is done for each of them against the rest.
+which is still one plane. With several classes this is done for each of them against the rest.
 
-Where something else than the G-mean is asked for, the histograms of all scores say what each candidate is worth at its
-best threshold, α is made of that instead, and the blended plane is cut where its own scores say that it is best.
+If the objective is not the G-mean, the histograms of all scores give the value of each candidate at its best threshold.
+The shares α follow from these values, and the blended plane has the best threshold of its own histogram.
 """
 
 from __future__ import annotations
@@ -60,42 +60,43 @@ __all__ = [
 ]
 
 CUTS = ("midpoint", "gmean")
-"""The two thresholds of a plane, in the order in which they stand in every array here."""
+"""The two thresholds of a plane, in the order of every array here."""
 
 AUTOMATIC_C = (1e-3, 1e-1, 10.0)
-"""The choices of C where none is given: in standardized units, from a mean difference of classes to a full fit."""
+"""The choices of C if none is given, in standardized units: from close to the difference of class means to a full fit.
+"""
 
 AUTOMATIC_WEIGHTINGS = ("inverse", "none")
-"""The class weightings tried where none is given. Unweighted planes lean another way, and their second cut makes up for
-the imbalance that they ignore: on some streams they are the better ones."""
+"""The class weightings tried if none is given. Unweighted planes have other directions, and their second cut corrects
+for the imbalance that they ignore: on some streams they are the better ones."""
 
 SHARPNESS = 72.0
-"""A candidate whose recent G-mean is a percent lower has about half the share. With half as many candidates, weighted
-ones alone, 60 did as well: the more there are, the more of them share what belongs to the best."""
+"""A candidate whose recent G-mean is 0.01 lower has about half the share. With half as many candidates (weighted ones
+alone), 60 did as well: the more candidates there are, the more of them take a part of the share of the best."""
 
 FADE_ROWS = 300.0
-"""Hits fade by 1/e with so many scored rows of their class."""
+"""The number of scored rows of a class after which its hits have faded to 1/e."""
 
 PRIOR_ROWS = 1e-3
-"""Rows right and wrong that each candidate begins with: an undefined recall counts as a half."""
+"""Right and wrong rows of each side that each candidate has at the start: a recall without rows is a half."""
 
 CLASS_ROWS = 2
-"""A window with fewer rows on a side gives no candidate: they have no deviation."""
+"""A window with fewer rows on a side gives no candidate: one row has no deviation."""
 
 CUT_POINTS = 41
-"""Thresholds tried between two projected means."""
+"""The number of thresholds tried, from one projected mean to the other."""
 
 _ORDINARY_EXPONENT = -10
-"""Decision values from 2**-11 on are of an ordinary size."""
+"""Decision values below 2**-11 are scaled to a size near one first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """All candidates for one class against the rest, by window w and choice c, and what is known of them.
+    """All candidates for one class against the rest, by window w and choice c, with their faded hits and shares.
 
-    ``weights`` float64[w, c, d] and ``biases`` float64[w, c, 2 cuts] are in raw units, NaN where the statistics gave no
+    ``weights`` float64[w, c, d] and ``biases`` float64[w, c, 2 cuts] are in raw units, NaN if the statistics gave no
     plane. ``hits`` float64[w, c, 2 cuts, 2 sides] and ``rows`` float64[w, c, 2 sides] are faded counts. ``shares``
-    float64[w, c, 2 cuts] are the α of the blend; they add to 1.
+    float64[w, c, 2 cuts] are the α of the blend; they add to 1, or are all 0 if there is no plane.
     """
 
     weights: Floats
@@ -106,19 +107,19 @@ class Candidates:
 
     @property
     def exist(self) -> Flags:
-        """bool[w, c]: where there is a plane."""
+        """bool[w, c]: whether there is a plane."""
         return ~np.isnan(self.biases[..., 0])
 
     @property
     def gmeans(self) -> Floats:
-        """float64[w, c, 2 cuts]: recent G-mean of each candidate; zero for one that was never tried."""
+        """float64[w, c, 2 cuts]: the recent G-mean of each candidate, zero if it was never tried."""
         recalls = (self.hits + PRIOR_ROWS) / (self.rows[:, :, None, :] + 2 * PRIOR_ROWS)
         tried = self.rows.sum(axis=-1)[..., None] > 0.0
         return np.where(tried, np.sqrt(recalls.prod(axis=-1)), 0.0)
 
 
 class Leaning(NamedTuple):
-    """What a blended plane leans to: ``shares`` float64[w, c, 2 cuts] by window, choice and cut, which add to 1."""
+    """The shares of the blend, averaged over classes: ``shares`` float64[w, c, 2 cuts], which add to 1."""
 
     choices: tuple[Choice, ...]
     shares: Floats
@@ -126,10 +127,11 @@ class Leaning(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Blend:
-    """Every candidate of a model: class label to :class:`Candidates`, one label for a binary problem.
+    """Every candidate of a model.
 
-    ``choices`` are those of C and weighting, in the order of every array. ``aim``: None where the G-mean is asked for;
-    where there is one, all shares are those of the second cut, which then is the threshold that the aim has.
+    ``choices``: the c choices of C and weighting, in the order of every array. ``of``: class label to its candidates;
+    one label for a binary problem. ``aim``: None if the objective is the G-mean; otherwise all shares are of the second
+    cut, and the threshold is that of the aim.
     """
 
     choices: tuple[Choice, ...]
@@ -144,13 +146,16 @@ class Blend:
 
     @functools.cached_property
     def _planes(self) -> tuple[Floats, Floats]:
-        """All candidates as float64[d, m] and float64[m, 2 cuts]; those that are not there claim no row."""
+        """Weights float64[d, m] and biases float64[m, 2 cuts] of all candidates; missing ones claim no row."""
         weights = [candidates.weights.reshape(-1, candidates.weights.shape[-1]) for candidates in self.of.values()]
         biases = [candidates.biases.reshape(-1, len(CUTS)) for candidates in self.of.values()]
         return np.nan_to_num(np.concatenate(weights)).T, np.nan_to_num(np.concatenate(biases), nan=np.inf)
 
     def try_out(self, rows: Floats, codes: Integers, labels: Sequence[str]) -> PrequentialCounts | None:
-        """Score raw rows float64[n, d] whose classes are ``labels[codes]``, with codes int[n]; None without planes."""
+        """The counts of every candidate on raw rows float64[n, d], or None if there are no planes or no rows.
+
+        The true classes of the rows are ``labels[codes]``, with codes int[n].
+        """
         if not self.of or not len(rows):
             return None
         weights, biases = self._planes
@@ -176,11 +181,11 @@ class Blend:
 
 
 class Fitted(NamedTuple):
-    """What the statistics alone say: planes for each target, and what every blend of them has in common.
+    """The planes that the statistics alone give for each target, and the values that every blend of them shares.
 
-    ``weights`` and ``biases`` as in :class:`Candidates`, by target; ``sides`` float64[w, c, 2 sides, 2], too: the mean
-    and deviation of the decision values ``x·w - b`` of each side, b the first bias. ``sigmas`` class label to
-    float64[w, c].
+    ``weights``, ``biases`` and ``sides`` map a target to arrays: the first two as in :class:`Candidates`, ``sides``
+    float64[w, c, 2 sides, 2] with the mean and standard deviation of the decision values ``x·w - b`` of each side, b
+    the first bias. ``sigmas``: class label to float64[w, c]. ``refusals``: why some planes are missing.
     """
 
     weights: dict[str, Floats]
@@ -198,7 +203,7 @@ class Fitted(NamedTuple):
         return any(np.isfinite(biases).any() for biases in self.biases.values())
 
     def nothing(self, windows: int, choices: int) -> str:
-        """Why there is none, of so many windows and choices."""
+        """The reason why there is no candidate, among so many windows and choices."""
         few = f"no window has {CLASS_ROWS} rows of two classes, got {self.counts}"
         reason = self.refusals[0] if self.refusals else few
         return f"no candidate of {windows} windows and {choices} choices could be solved: {reason}"
@@ -212,10 +217,10 @@ def fit(
     positive: str | None = None,
     prior: Plane | None = None,
 ) -> Fitted:
-    """Candidate planes of the class Gram matrices of each nested window, one for each of ``options``.
+    """Candidate planes from the class Gram matrices of each nested window, one for each of ``options``.
 
-    ``longest`` is the index of the window that holds what any holds: its classes are those told apart. Raises
-    :class:`SolveRefused` where it has fewer than two, or where no window gives any plane.
+    ``longest`` is the index of the window that holds the rows of all others: its classes are those told apart. Raises
+    what :func:`live_counts` raises, and :class:`SolveRefused` if no window gives any plane.
     """
     sides = contest(live_counts(grams_by_window[longest], grid, positive), positive)
     fitted = fit_windows(grams_by_window, sides, grid, options, positive, prior)
@@ -232,7 +237,7 @@ def fit_windows(
     positive: str | None = None,
     prior: Plane | None = None,
 ) -> Fitted:
-    """The same for the sides of a contest that are told apart, and be it that there is not one candidate."""
+    """Candidate planes as :func:`fit` gives, for the ``sides`` of a known contest; there may be none."""
     alone, counts = sides
     targets, shape = counts if alone is None else (alone,), (len(grams_by_window), len(options))
     fitted = Fitted(
@@ -245,7 +250,7 @@ def fit_windows(
         positive=alone,
         refusals=(),
     )
-    # A stream that is shorter than two windows: what was solved need not be solved again.
+    # If a stream is shorter than two of its windows, these are equal and are solved once.
     repeated = [
         window for window in range(1, len(grams_by_window)) if grams_by_window[window] == grams_by_window[window - 1]
     ]
@@ -269,7 +274,7 @@ def _fit_windows(
     prior: Plane | None,
     fitted: Fitted,
 ) -> tuple[float, list[str]]:
-    """Put the planes of some windows into the tables. Returns the worst condition estimate, and why some were refused.
+    """The worst condition estimate, and why some planes were refused; puts the planes of ``windows`` into ``fitted``.
 
     ``groups`` are those of :func:`deltaplane.solve.together.by_penalty`.
     """
@@ -311,15 +316,16 @@ def _rows_enough(counts: Mapping[str, int], target: str) -> bool:
 
 
 def best_cut(means: Floats, deviations: Floats) -> Floats:
-    """float64[m]: the thresholds with the best G-mean for normal decision values, above which the own side lies.
+    """float64[m]: the thresholds with the best G-mean if decision values are normal; the own side lies above them.
 
-    ``means`` and ``deviations`` float64[m, 2] are of (own side, rest). The G-mean is a product of two normal
-    probabilities; its logarithm is looked at in 41 places between the means, beyond which it only falls.
+    ``means`` and ``deviations`` float64[m, 2] are of (own side, rest). The square of the G-mean is a product of two
+    normal probabilities. Its logarithm is computed at ``CUT_POINTS`` places from one mean to the other, beyond which it
+    only falls.
     """
-    # Only a merger cuts. All others would wait for this at their start, half as long as for everything else.
+    # Only a merger cuts. At the top of the module, this import would make the start of all others half as long again.
     from scipy.special import log_ndtr  # noqa: PLC0415
 
-    # Of decisions that all are tiny, as in raw units they may be, one in a millionth of their own size is the smallest.
+    # Decision values in raw units may all be tiny. They are scaled, so that the smallest deviation is relative to them.
     exponents = np.frexp(np.maximum(np.abs(means).max(axis=1), deviations.max(axis=1)))[1]
     exponents = np.where(exponents < _ORDINARY_EXPONENT, exponents, 0)[:, None]
     means, deviations = np.ldexp(means, -exponents), np.ldexp(deviations, -exponents)
@@ -340,10 +346,9 @@ def weigh(
     objective: Objective = GMEAN,
     watermark: int = NO_TIME,
 ) -> Blend:
-    """Candidates with what has become of them: what was known ``before`` fades by the rows of ``prequential_counts``,
-    and adds.
+    """The candidates with their shares: hits known ``before`` fade by the rows of ``prequential_counts``, which add.
 
-    ``watermark`` is the largest event time so far, in milliseconds: some objectives count by the day.
+    ``watermark`` is the largest event time so far, in milliseconds: some objectives count rows per day.
     """
     of = {}
     for target, weights in fitted.weights.items():
@@ -371,9 +376,10 @@ def weigh(
 
 
 def together(mine: Blend | None, theirs: Blend | None) -> Blend | None:
-    """What is known of candidates that were tried in two places: their faded counts add; the planes are the first's.
+    """The blend of candidates tried in two places: faded counts add, planes and shares are those of the first.
 
-    Histograms of scores are not known together: those of the first stay.
+    Histograms of scores do not add: those of the first stay. If one is None, the other is returned; if their choices
+    differ, the first.
     """
     if mine is None or theirs is None or mine.choices != theirs.choices:
         return theirs if mine is None else mine
@@ -393,9 +399,9 @@ def _shares(candidates: Candidates) -> Floats:
 def blended(fitted: Fitted, blend: Blend) -> Plane:
     """The plane ``Σ α_i [w_i; b_i]`` in raw units, with the classes and counts of the longest window.
 
-    Its C is the geometric mean of its candidates' by their shares, its σ their mean; its condition the worst of all.
-    A class too rare for a candidate has no plane yet and is left out. Raises :class:`SolveRefused` where fewer than two
-    are left.
+    Its C is the geometric mean of its candidates' C, weighted by their shares. Its σ is their weighted mean, and its
+    condition the worst of all. A class too rare for a candidate has no plane yet and is left out. Raises
+    :class:`SolveRefused` if fewer than two classes are left.
     """
     targets = [target for target, candidates in blend.of.items() if candidates.exist.any()]
     if fitted.positive is None and len(targets) < 2:
@@ -414,7 +420,7 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
         else:
             biases.append(blend.aim.of[target].bias_of_blend(by_plane))
         of_candidates = score_units(candidates.biases[..., 0], fitted.sides[target])
-        # A spread of a sum is at most the sum of spreads; candidates are so alike that it is about it.
+        # The spread of a sum is at most the sum of the spreads. Candidates are so alike that the two are nearly equal.
         zero, one = _weighted(by_plane[..., None], of_candidates).tolist()
         units.append([zero - biases[-1], one])
         logarithms.append(float((by_plane.sum(axis=0) * logs).sum()))
@@ -435,5 +441,5 @@ def blended(fitted: Fitted, blend: Blend) -> Plane:
 
 
 def _weighted(shares: Floats, values: Floats) -> Floats:
-    """Values [w, c, ...] times shares, added over windows and choices; NaN where there is no share is left out."""
+    """The sum of shares times values [w, c, ...] over windows and choices; values without a share may be NaN."""
     return np.asarray(np.where(shares > 0.0, shares * values, 0.0).sum(axis=(0, 1)), dtype=np.float64)

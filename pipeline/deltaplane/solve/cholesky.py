@@ -1,8 +1,8 @@
-"""Solves symmetric positive definite systems by Cholesky, many at a time, and says how well each is conditioned.
+"""Solutions of symmetric positive definite systems by Cholesky, many at a time, with their condition estimates.
 
-What is done entry by entry is done for all matrices at once, and only LAPACK is called one by one: many small array
-operations a system cost more than its arithmetic. Each number goes through the same operations however many systems
-there are, so that one alone has the same solution, bit for bit, as one among many.
+Elementwise operations run on all matrices at once, and only LAPACK is called for each one: many small array operations
+per system would cost more than its arithmetic. Each number goes through the same operations however many systems there
+are, so a system has the same solution, bit for bit, alone and among many.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from deltaplane.exact.blocks import tiles
 __all__ = ["SMALLEST_INVERSE_CONDITION", "Solutions", "solve_all"]
 
 SMALLEST_INVERSE_CONDITION = float(np.finfo(np.float64).eps)
-"""LAPACK's own bound for singular to working precision: below it no digit of a solution is known."""
+"""LAPACK's bound for "singular to working precision": below it, no digit of a solution is certain."""
 
 _ENTRIES_AT_ONCE = 2**17
-"""Entries of the scaled matrices that are held at once, a megabyte, or those of one matrix."""
+"""Entries of the scaled matrices held at once: a megabyte, or one matrix if it is larger."""
 
 
 class Solutions(NamedTuple):
     """Solutions of n·m linear systems: m diagonals for each of n matrices.
 
-    ``values`` float64[n, m, D, p], zero where a matrix is not positive definite: then ``failed_at`` int64[n, m] has the
-    unknown at which that was found, counted from 1, else 0. ``norms`` float64[n, m] are 1-norms and
-    ``inverse_conditions`` float64[n, m] LAPACK's estimates of the scaled matrices. ``refused`` bool[n, m]: those not
-    positive definite, too ill-conditioned, or not finite.
+    ``values`` float64[n, m, D, p], zero if a matrix is not positive definite. ``failed_at`` int64[n, m]: the unknown at
+    which that was found, counted from 1, else 0. ``norms`` float64[n, m]: 1-norms of the scaled matrices.
+    ``inverse_conditions`` float64[n, m]: their inverse condition numbers, as LAPACK estimates them. ``refused``
+    bool[n, m]: whether the matrix is not positive definite, too ill-conditioned, or not finite.
     """
 
     values: Floats
@@ -41,7 +41,7 @@ class Solutions(NamedTuple):
     refused: Flags
 
     def refusal(self, name: str, at: tuple[int, int], fitted: int) -> str:
-        """Why one of the systems called ``name``, of ``fitted`` unknowns, has no solution."""
+        """The reason why the system ``at`` (n, m), called ``name`` and with ``fitted`` unknowns, has no solution."""
         failed_at = self.failed_at[at]
         what = f"not positive definite at unknown {failed_at} of {fitted}" if failed_at else "all but singular"
         return (
@@ -53,11 +53,11 @@ class Solutions(NamedTuple):
 
 @np.errstate(all="ignore")  # What is not finite is refused.
 def solve_all(matrices: Floats, diagonals: Floats, right_sides: Floats, fitted: int) -> Solutions:
-    """Solve the leading ``fitted`` equations of n times m systems of D, the other unknowns zero.
+    """Solutions of the leading ``fitted`` equations of n·m systems of D unknowns; the other unknowns are zero.
 
-    ``matrices`` float64[n, D, D] have each of ``diagonals`` float64[n, m, D] in place of their own, and ``right_sides``
-    float64[n, D, p]. Rows and columns are scaled to a unit diagonal first: within a factor D of the best condition that
-    scaling can give.
+    Each of ``matrices`` float64[n, D, D] is solved with each of its ``diagonals`` float64[n, m, D] in place of its own,
+    for ``right_sides`` float64[n, D, p]. Rows and columns are scaled to a unit diagonal first: that gives a condition
+    within a factor D of the best that scaling can give.
     """
     count, choices, dimension = diagonals.shape
     if fitted < dimension:

@@ -1,19 +1,19 @@
-"""C by five-fold cross-validation from the statistics alone: no pass over rows, and no rows.
+"""C by five-fold cross-validation from the statistics alone: no row is read again.
 
-The problem: a batch fit should choose C by cross-validation, but rows that are to be forgotten exactly, and that other
-machines hold, cannot be shuffled into folds and read again and again.
+The problem: a batch fit should choose C by cross-validation. But its rows are on several machines and are to be
+forgotten exactly, so they cannot be shuffled into folds and read again and again.
 
-How it is solved: a row's fold is a hash of its grid integers, so it depends on neither order nor batching, a retired
-row leaves the fold it went to, and copies of a row share one. Gram matrices are kept by (fold, class); they add up to
-those of all rows. A fold is held out by subtraction, and its decision values have the means and deviations that its
-Gram matrices give: if projections are normal, the recall of class c is ``Φ(s_c μ_c / σ_c)``, and C is chosen by the
+How it is solved: a row's fold is a hash of its grid integers. So it depends on neither order nor batching, a retired
+row leaves the fold that it entered, and copies of a row share a fold. Gram matrices are kept by (fold, class); they add
+up to those of all rows. A fold is held out by subtraction. The means and deviations of its decision values follow from
+its Gram matrices: if projections are normal, the recall of class c is ``Φ(s_c μ_c / σ_c)``, and C is chosen by the
 geometric mean of those recalls.
 
-Means and deviations are pooled over the folds before they are turned into recalls, so that a class of twenty rows is
-judged by twenty held-out decision values, and not five times by four.
+Means and deviations are pooled over the folds before they become recalls, so that a class of twenty rows is judged by
+twenty held-out decision values at once, and not five times by four.
 
-The planes are those of :class:`deltaplane.solve.solver.Problem`, which takes all C from one tridiagonal form of a
-fold's matrix (tridiagonal.py), so that choosing costs a few solutions, and not as many as there are choices.
+The planes are those of :class:`deltaplane.solve.solver.Problem`, which solves for all C from one tridiagonal form of a
+fold's matrix (tridiagonal.py). So all choices of C cost about as much as a few Cholesky solutions.
 """
 
 from __future__ import annotations
@@ -37,24 +37,24 @@ __all__ = ["CANDIDATES", "FOLDS", "INDIFFERENCE", "Choice", "choose_c", "folds_o
 
 FOLDS = 5
 CANDIDATES = tuple(10.0 ** (quarters / 2) for quarters in range(-8, 9))
-"""C from 1e-4 to 1e4, two a decade."""
+"""C from 1e-4 to 1e4, two per decade."""
 
 INDIFFERENCE = 1e-3
-"""Of the C whose implied G-mean is within this share of the best one's, the smallest is taken: the flat part of the
-curve is long, and the stronger penalty is the better conditioned."""
+"""The smallest C is taken whose implied G-mean is at most this fraction below the best: the curve is flat over many C,
+and a stronger penalty is better conditioned."""
 
 _ENTRIES_AT_ONCE = 2**17
-"""Entries of the Gram matrices of folds that are solved together, a megabyte, or those of one fold."""
+"""Entries of the Gram matrices of folds that are solved together: a megabyte, or one fold if it has more."""
 
 _SMALL_EXPONENT = -100
-"""Decision values below two to this are brought to a size near one before they are squared."""
+"""Decision values below 2**-100 are scaled to a size near one before they are squared."""
 
 _WEYL = 0x9E3779B97F4A7C15
 _SALT = 0xD1B54A32D192ED03
 
 
 def _mixed(words: UInt64s) -> UInt64s:
-    """The finaliser of SplitMix64 on each word: every bit of a word changes about half the bits of its hash."""
+    """The hash of each word by the finaliser of SplitMix64: every bit of a word changes about half the bits."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
@@ -62,7 +62,7 @@ def _mixed(words: UInt64s) -> UInt64s:
 
 @functools.lru_cache(maxsize=64)
 def _multipliers(features: int) -> UInt64s:
-    """One odd word for each feature: the SplitMix64 sequence, which depends on nothing but the position."""
+    """One odd word uint64 for each feature: the SplitMix64 sequence, which depends on the position alone."""
     words = _mixed(np.arange(1, features + 1, dtype=np.uint64) * np.uint64(_WEYL)) | np.uint64(1)
     words.flags.writeable = False
     return words
@@ -71,7 +71,7 @@ def _multipliers(features: int) -> UInt64s:
 def row_hashes(quantized: Quantized) -> UInt64s:
     """A hash uint64[n] of each of the grid rows [n, d]: ``mix(salt + Σ_j a_j q_j)`` modulo 2**64, with fixed odd a_j.
 
-    It is arithmetic on integers alone, hence the same on every machine, byte order and version of every library.
+    It uses integer arithmetic alone, so it is the same on every machine, byte order and version of every library.
     """
     multipliers = _multipliers(quantized.shape[1])
     sums = np.empty(len(quantized), dtype=np.uint64)
@@ -88,10 +88,10 @@ def folds_of(quantized: Quantized, folds: int = FOLDS) -> Int64s:
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The C chosen, and the G-mean that held-out rows would have under each candidate, both float64[m].
+    """The chosen C, and the G-mean that held-out rows would have under each of the m candidates of C.
 
-    ``implied_gmeans`` is NaN where rounding left no plane, and throughout where no fold could be held out, because the
-    others lacked a class.
+    ``candidates`` and ``implied_gmeans`` are float64[m]. A G-mean is NaN if rounding left no plane. All are NaN if a
+    class has no held-out row, since a fold is held out only if the other folds have rows of every class.
     """
 
     C: float
@@ -105,13 +105,14 @@ def choose_c(
     options: SolverOptions,
     candidates: Sequence[float] = CANDIDATES,
 ) -> Choice:
-    """The C, of ``candidates`` in rising order, under which planes do best on the folds that they have not seen.
+    """The C of ``candidates``, in ascending order, whose planes do best on the folds that they have not seen.
 
-    ``folds``: for each fold, class label to exact Gram matrix. ``options`` say which planes; their C is not looked at.
-    With ``standardize``, means and deviations are those of the training folds. A fold is held out only where the others
-    have rows of every class; where none can be, the C of ``options`` stays.
+    ``folds``: for each fold, class label to exact Gram matrix. ``options`` say which planes to solve for, apart from
+    their C. With ``standardize``, means and deviations are those of the training folds. A fold is held out only if the
+    other folds have rows of every class. If a class has no held-out row, or no C gives a plane, the C of ``options`` is
+    returned.
 
-    Raises :class:`SolveRefused` when fewer than two classes have rows, or explicit weights miss one of them.
+    Raises :class:`SolveRefused` if fewer than two classes have rows, or if explicit weights miss one of them.
     """
     labels = sorted({label for fold in folds for label, moments in fold.items() if moments.count > 0})
     if len(labels) < 2:
@@ -142,11 +143,14 @@ def choose_c(
 
 
 class _HeldOut:
-    """Sums over held-out rows, for each two classes (c, j) and candidate C: of c's decision value less j's."""
+    """Sums and sums of squares over the held-out rows of class c, for each other class j and candidate C.
+
+    They are of the decision value of c less that of j.
+    """
 
     def __init__(self, classes: int, candidates: int) -> None:
         self.counts = np.zeros(classes)
-        # Powers of two that bring decision values whose squares would vanish to a size near one: margins have no unit.
+        # Powers of two that scale decision values whose squares would underflow; margins have no unit, so they stay.
         self._exponents: Int32s | None = None
         self._sums = np.zeros((classes, classes, candidates))
         self._squares = np.zeros((classes, classes, candidates))
@@ -154,7 +158,7 @@ class _HeldOut:
         self._pairs = own.reshape(classes, -1), other.reshape(classes, -1)
 
     def add(self, held_out: Floats, planes: Floats) -> None:
-        """Add the rows with Gram matrices float64[k, D, D], decided by planes float64[m, k, D]."""
+        """Add the held-out rows of k classes with Gram matrices float64[k, D, D], scored by planes float64[m, k, D]."""
         own, other = self._pairs
         if self._exponents is None:
             size = np.abs(planes).max(axis=1) * np.sqrt(held_out.sum(axis=0).diagonal())
@@ -169,10 +173,10 @@ class _HeldOut:
         self._squares[own, other] += np.einsum("cad,cad->ca", flat @ held_out, flat).reshape(shape)
 
     def implied_gmeans(self) -> Floats:
-        """float64[m]: the geometric mean over classes c of ``Π_j Φ(μ_cj / σ_cj)``; NaN where a plane is not.
+        """float64[m]: the geometric mean over classes c of ``Π_j Φ(μ_cj / σ_cj)``; NaN if a plane is missing.
 
-        Every variance has one row more than there were: its squared deviation is the mean of both classes'. Without it
-        a class of one row would have none.
+        Every variance counts one extra row, whose squared deviation is the mean over the rows of both classes. Without
+        it a class of one row would have no variance.
         """
         from scipy.special import log_ndtr  # noqa: PLC0415 - as in candidates.py.
 

@@ -1,9 +1,8 @@
 """Decision values of rows: the same bits for one row as for many, on every machine, in every language.
 
 A decision value is a sum in a fixed order: the products of values and weights, from the first feature to the last, and
-then the intercept, each step rounded once to float64. A matrix product is not: it adds in an order that follows the
-number of rows, and may differ in the last bits, so that a row at the boundary has one class alone and another among
-others.
+then the intercept, with each step rounded once to float64. A matrix product adds in an order that depends on the number
+of rows. Its last bits may differ, so a row at the boundary could have one class alone and another among other rows.
 """
 
 from __future__ import annotations
@@ -16,16 +15,16 @@ __all__ = ["ENTRIES", "decision_values", "values_by_own_planes"]
 
 
 ENTRIES = 2**16
-"""Values looked at in one go: few enough for the cache."""
+"""Values of rows that are processed at once: few enough for the cache."""
 
 _MANY_ROWS = 16
-"""From so many rows on a turn for each feature is cheaper than one for each row. The bits are the same."""
+"""From this number of rows on, a loop over features is faster than a loop over planes. The bits are the same."""
 
 
 def decision_values(rows: Floats, weights: Floats, biases: Floats) -> Floats:
     """The decision values ``x·w - b``, float64[n, p], of rows float64[n, d] by p planes: float64[p, d] and float64[p].
 
-    What leaves float64 is infinite or not a number, and nothing is raised.
+    Values that overflow are infinite or NaN; nothing is raised.
     """
     values = np.empty((len(rows), len(biases)))
     at_once = max(1, ENTRIES // rows.shape[1])
@@ -38,13 +37,13 @@ def decision_values(rows: Floats, weights: Floats, biases: Floats) -> Floats:
 
 
 def values_by_own_planes(rows: Floats, weights: Floats, biases: Floats) -> Floats:
-    """The decision value float64[n] of each row float64[n, d] by a plane of its own: float64[n, d] and float64[n]."""
+    """The decision value float64[n] of each row float64[n, d] by its own plane: weights [n, d] and biases [n]."""
     with np.errstate(over="ignore", invalid="ignore"):
         return np.asarray(_in_order(rows * weights) - biases)
 
 
 def _by_feature(rows: Floats, weights: Floats) -> Floats:
-    """The sums float64[n, p], a feature of all rows at a time: fast where there are many rows."""
+    """The sums float64[n, p], one feature of all rows at a time: fast for many rows."""
     columns, of_planes = np.ascontiguousarray(rows.T), weights.T[:, :, None]
     total = of_planes[0] * columns[0]
     products = np.empty_like(total)
@@ -55,13 +54,13 @@ def _by_feature(rows: Floats, weights: Floats) -> Floats:
 
 
 def _by_row(rows: Floats, weights: Floats) -> Floats:
-    """The same sums, a plane at a time: fast where there are few rows."""
+    """The same sums float64[n, p], one plane at a time: fast for few rows."""
     return np.stack([_in_order(rows * of_plane) for of_plane in weights], axis=1)
 
 
 def _in_order(products: Floats) -> Floats:
     """The sum float64[n] of each row of products float64[n, d], from the first to the last.
 
-    NumPy adds in pairs where only the sum is asked for, and one by one where every partial sum is.
+    NumPy adds in pairs if only the sum is asked for, and one by one if every partial sum is.
     """
     return np.add.accumulate(products, axis=1)[:, -1]

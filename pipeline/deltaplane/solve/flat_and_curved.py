@@ -1,9 +1,9 @@
 """Flat and curved candidates of nested windows, from the same statistics.
 
-The problem: where a stream is linear, features that a map adds cost accuracy; where it is not, they are what is
-missing; nobody knows beforehand. How it is solved: the statistics of a mixed map are over a row's own features and,
-behind them, its units. Those of its own features alone are a part of the same matrices, so that flat candidates are the
-very ones of a stream without a map, bit for bit, and curved ones stand beside them, to be weighed by how they do.
+The problem: if a stream is linear, the features that a map adds cost accuracy; if it is not linear, a plane without
+them is wrong; nobody knows beforehand. How it is solved: the statistics of a mixed map are over a row's own features
+and, after them, the units of the map. The statistics of the own features are a leading part of the same matrices. So
+flat candidates are those of a stream without a map, bit for bit, and curved candidates are weighed against them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["Options", "Windows", "curved_among", "fit_flat_and_curved"]
 
 
 def curved_among(options: Sequence[SolverOptions]) -> tuple[SolverOptions, ...]:
-    """Which of the options of flat candidates, in ascending order of C by weighting, curved ones have, too.
+    """The options of the curved candidates, a part of the ``options`` of the flat ones.
 
-    Curved candidates take most of the time, and few of them do what all would: of the first weighting each C but the
-    smallest, of others the middle one.
+    For each weighting, ``options`` must be in ascending order of C. Curved candidates take most of the time, and few of
+    them do as well as all: every C but the smallest for the first weighting, the middle C for each other weighting.
     """
     chosen: list[SolverOptions] = []
     for weighting in dict.fromkeys(str(one.weighting) for one in options):
@@ -38,7 +38,10 @@ def curved_among(options: Sequence[SolverOptions]) -> tuple[SolverOptions, ...]:
 
 
 class Windows(NamedTuple):
-    """The Gram matrices of each nested window, and D of each; ``longest`` holds what any window holds."""
+    """The Gram matrices of each nested window, the dimension D of each, and the index of the ``longest`` window.
+
+    The longest window holds the rows of all others.
+    """
 
     grams: Sequence[Grams]
     longest: int
@@ -46,7 +49,7 @@ class Windows(NamedTuple):
 
 
 class Options(NamedTuple):
-    """The options of the flat candidates of each window, and of its curved ones."""
+    """The options of the flat candidates and of the curved candidates of each window."""
 
     flat: Sequence[SolverOptions]
     curved: Sequence[SolverOptions]
@@ -60,10 +63,10 @@ def fit_flat_and_curved(
     positive: str | None = None,
     prior: Plane | None = None,
 ) -> Fitted:
-    """Candidates over the first ``beside`` features, and behind them others over all, one for each of the options.
+    """Flat candidates over the first ``beside`` features, and after them curved ones over all features of each window.
 
-    ``grid`` is that of all features. Windows of D = ``beside`` + 1 have no curved candidates. Raises what
-    :func:`deltaplane.solve.candidates.fit` raises.
+    There is one candidate for each of the options. ``grid`` is that of all features. Windows of dimension D =
+    ``beside`` + 1 have no curved candidates. Raises what :func:`deltaplane.solve.candidates.fit` raises.
     """
     flat = [{label: gram.leading(beside + 1) for label, gram in grams.items()} for grams in nested_windows.grams]
     sides = contest(live_counts(flat[nested_windows.longest], grid.leading(beside), positive), positive)
@@ -81,14 +84,14 @@ def fit_flat_and_curved(
 
 
 def _over(prior: Plane | None, features: int) -> Plane | None:
-    """The prior as a plane over the first so many features."""
+    """The prior as a plane over the first ``features`` features, or None if there is no prior."""
     return None if prior is None else replace(prior, weights=prior.weights[:, :features])
 
 
 def _joined(parts: Sequence[tuple[int, Fitted]], features: int, choices: int) -> Fitted:
-    """Candidates of several kinds as those of one: each part with the place of its first choice.
+    """The candidates of all parts in one table; each part comes with the index of its first choice.
 
-    Features that a candidate does not look at have no weight.
+    Features that a candidate does not use have the weight 0.
     """
     first = parts[0][1]
     windows = next(len(biases) for biases in first.biases.values())

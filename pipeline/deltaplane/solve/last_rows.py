@@ -1,8 +1,8 @@
-"""The last rows of a stream: which are pushed out when others come, and what is held then.
+"""The last rows of a stream: which rows leave when others come, and which rows are held then.
 
-A window is a value: whoever finds that what has come cannot be learned still has the one of before. Rows are copied
-only to bring small blocks together, as in a binary counter: each block but what is left of the oldest is at least twice
-as long as the next, so that rows that come one at a time make few blocks, and each is copied a few times.
+A window is immutable: a caller that finds that new rows cannot be learned still has the window before them. Rows are
+copied only to join small blocks, as in a binary counter: each block but the rest of the oldest is at least twice as
+long as the next. So rows that come one at a time make few blocks, and each row is copied a few times.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["LastRows", "Rows"]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Consecutive rows: ``quantized`` [n, d] on the grid, and their ``labels`` [n], be they codes or texts."""
+    """Consecutive rows: ``quantized`` [n, d] on the grid, and their ``labels`` [n], codes or texts."""
 
     quantized: Steps
     labels: npt.NDArray[Any]
@@ -34,7 +34,7 @@ class Rows:
 
     @classmethod
     def joined(cls, parts: Sequence[Rows]) -> Rows:
-        """The rows of one part after another; not copied where there is just one."""
+        """The rows of all parts in their order; they are not copied if there is just one part."""
         if len(parts) == 1:
             return parts[0]
         return cls(np.concatenate([part.quantized for part in parts]), np.concatenate([part.labels for part in parts]))
@@ -42,15 +42,16 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class LastRows:
-    """The last ``length`` rows, in ``blocks``, oldest first; without a length none ever leaves, and none is held."""
+    """The last ``length`` rows, in ``blocks``, oldest first. If ``length`` is None, no row leaves and none is held."""
 
     length: int | None
     blocks: tuple[Rows, ...] = ()
 
     def moved_on(self, coming: Rows) -> tuple[Rows, LastRows]:
-        """The rows that leave when some come, in their order and maybe some of these themselves; and the window then.
+        """The rows that leave when ``coming`` rows come, in their order, and the window after that.
 
-        More may leave than come: where the blocks are those of a longer window.
+        Some of the coming rows leave, too, if they are more than the window holds. More rows may leave than come, if
+        the blocks were those of a longer window.
         """
         if self.length is None:
             return coming[:0], self

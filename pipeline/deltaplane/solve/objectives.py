@@ -1,12 +1,12 @@
-"""What a plane is to be good at: the measures that can be asked for, and the best threshold of scores for each; pure.
+"""Objectives: the measures that a plane can be optimised for, and the best threshold of scores for each; pure.
 
-A threshold claims every row whose score is above it. What that comes to follows from two histograms of scores, of the
-rows of a class and of all others, and from how often each of the two comes. There are as many thresholds as edges of
-bins, so all of them are tried, and the best one is found exactly.
+A threshold claims every row whose score is above it. Its value follows from two histograms of scores, of the rows of a
+class and of all others, and from how often rows of each of the two come. There are as many thresholds as edges of bins,
+so all of them are tried, and the best one of these is found exactly.
 
-Some measures are bounded: ``precision>=0.5`` has the largest recall of the thresholds whose precision is so high,
-``recall@alerts=100/day`` that of those that claim so few rows. Where no threshold is within the bound, the nearest one
-is taken, and it is said that it is not.
+Some objectives have a bound: ``precision>=0.5`` is the largest recall of the thresholds with at least this precision,
+``recall@alerts=100/day`` that of the thresholds that claim at most so many rows. If no threshold is within the bound,
+the nearest one is taken, and the result says so.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ KINDS_OF_OBJECTIVE: Mapping[_Kind, str] = {
     "recall": "recall@alerts=100/day",
     "precision": "precision>=0.5",
 }
-"""Every kind of objective, and how one is written."""
+"""Every kind of objective, with an example of how one is written in a definition."""
 
 _OF_BOTH_CLASSES = ("gmean", "kappa", "mcc", "accuracy")
-"""What is the same figure whichever of two classes is the positive one."""
+"""The kinds whose value is the same whichever of two classes is the positive one."""
 
 _BARE: Mapping[str, _Kind] = {kind: kind for kind, written in KINDS_OF_OBJECTIVE.items() if kind == written}
 
@@ -62,11 +62,12 @@ _PRECISION = re.compile(rf"precision>=(?P<precision>{_NUMBER})")
 
 @dataclass(frozen=True)
 class Objective:
-    """What is asked for. ``kind`` is one of :data:`KINDS_OF_OBJECTIVE`; the other fields are of some kinds alone.
+    """The measure that a plane is optimised for. ``kind`` is one of :data:`KINDS_OF_OBJECTIVE`.
 
-    ``false_negative`` and ``false_positive``: what a missed and a false alarm cost. ``alerts``: how many rows may be
-    claimed, ``per`` day of event time or 1,000 rows. ``least_precision``: a share. Raises :class:`DefinitionError` for
-    numbers that mean nothing.
+    Each other field belongs to one kind. ``cost``: ``false_negative`` and ``false_positive`` are the costs of a missed
+    row and of a false alarm. ``recall``: at most ``alerts`` rows are claimed ``per`` day of event time or 1,000 rows.
+    ``precision``: ``least_precision`` is the bound, a share. Raises :class:`DefinitionError` if costs or alerts are not
+    finite and above 0, or if the share is not above 0 and at most 1.
     """
 
     kind: _Kind = "gmean"
@@ -90,7 +91,7 @@ class Objective:
 
     @classmethod
     def parse(cls, text: str) -> Objective:
-        """The objective that is written so. Raises :class:`DefinitionError`."""
+        """The objective that ``text`` is the written form of. Raises :class:`DefinitionError` if there is none."""
         if text in _BARE:
             return cls(_BARE[text])
         if found := _COST.fullmatch(text):
@@ -107,7 +108,7 @@ class Objective:
         )
 
     def __str__(self) -> str:
-        """As it is written in a definition."""
+        """The objective as it is written in a definition."""
         if self.kind == "cost":
             return f"cost:FN={self.false_negative!r},FP={self.false_positive!r}".replace(".0,", ",").removesuffix(".0")
         if self.kind == "recall":
@@ -115,9 +116,10 @@ class Objective:
         return f"precision>={_plain(self.least_precision)}" if self.kind == "precision" else self.kind
 
     def check_classes(self, positive: str | None, most: int | None) -> None:
-        """Raise :class:`DefinitionError` if it cannot be asked for of a stream with this positive class.
+        """Raise :class:`DefinitionError` if a stream with this positive class cannot have the objective.
 
-        ``most``: how many classes there may be; None where nobody has said so.
+        ``positive``: None if the stream has no positive class. ``most``: the largest number of classes that the stream
+        may have, or None if it has no bound.
         """
         if self.kind == "gmean" or positive is not None:
             return
@@ -130,15 +132,15 @@ class Objective:
 
     @property
     def needs_positive(self) -> bool:
-        """Whether it has no meaning without a positive class."""
+        """Whether the objective has no meaning without a positive class."""
         return self.kind not in _OF_BOTH_CLASSES
 
     def values(self, true_positives: Floats, false_positives: Floats, own: Floats, rest: Floats) -> Floats:
-        """How good it is to claim so many rows of the ``own`` and of the ``rest``: float64 of their common shape.
+        """The values of claiming so many of the ``own`` rows and of the ``rest``: float64 of their common shape.
 
-        The larger, the better, and 1 is the best that there is. Of a bounded objective it is the recall, whatever the
-        bound. Of costs it is the share spared of what the cheaper of two answers costs: to claim all rows, or none.
-        What is not defined, such as the F-measure of no row, is zero.
+        A larger value is better, and 1 is the best. For an objective with a bound, the value is the recall, whatever
+        the bound. For costs, it is the share saved of the cheaper of two costs: to claim all rows, or to claim none. A
+        value that is not defined, such as the F-measure of no rows, is 0.
         """
         return _VALUES[self.kind](self, _Counts(true_positives, false_positives, own, rest))
 
@@ -148,7 +150,7 @@ def _plain(number: float) -> str:
 
 
 GMEAN = Objective()
-"""What is asked for where nothing is said."""
+"""The default objective."""
 
 
 class _Counts(NamedTuple):
@@ -217,9 +219,9 @@ _VALUES: Mapping[_Kind, Callable[[Objective, _Counts], Floats]] = {
 
 
 class Pace(NamedTuple):
-    """How often rows come: so many of the class itself, and of the rest, in so many milliseconds of event time.
+    """How often rows come: ``own`` rows of the class itself and ``rest`` others in ``milliseconds`` of event time.
 
-    Zero milliseconds: nobody knows how long it took.
+    ``milliseconds`` is 0 if the time is not known.
     """
 
     own: float
@@ -228,10 +230,10 @@ class Pace(NamedTuple):
 
 
 class BestCut(NamedTuple):
-    """The best thresholds of m histograms: ``edges`` int64[m], of the bins; what they come to, ``values`` float64[m].
+    """The best thresholds of m pairs of histograms: the indices ``edges`` int64[m] of bin edges, their ``values``.
 
-    ``within`` bool[m]: whether a threshold is within the bound of the objective. Of one that is not, the value is below
-    zero, and the nearer to it the better.
+    ``values`` is float64[m]. ``within`` bool[m]: whether the threshold is within the bound of the objective. If it is
+    not, its value is at most 0, and larger values are nearer to the bound.
     """
 
     edges: Int64s
@@ -240,10 +242,10 @@ class BestCut(NamedTuple):
 
 
 def best_threshold(objective: Objective, own: Floats, rest: Floats, pace: Pace) -> BestCut:
-    """The threshold with the best value of each of m pairs of histograms ``own`` and ``rest``, float64[m, bins].
+    """The threshold with the best value for each of m pairs of histograms ``own`` and ``rest``, float64[m, bins].
 
-    Threshold e claims the bins from e on: all for 0, none for the number of bins. Of thresholds that are equally good
-    it is the middle one. Each histogram says how the rows of its side are spread; how many there are, ``pace`` does.
+    Threshold e claims the bins from e on: all bins for 0, none for the number of bins. Among equally good thresholds,
+    the middle one is taken. A histogram gives only the distribution of its side; ``pace`` gives the numbers of rows.
     """
     hits, alarms = (_shares_above(side) * rows for side, rows in ((own, pace.own), (rest, pace.rest)))
     sides = np.full(hits.shape, pace.own), np.full(hits.shape, pace.rest)
@@ -252,14 +254,14 @@ def best_threshold(objective: Objective, own: Floats, rest: Floats, pace: Pace) 
     misfit = values
     if objective.kind == "precision":
         precision = np.where(hits > 0.0, _ratio(hits, hits + alarms), 0.0)
-        # Beyond all rows there is no precision but that of what is expected: it must rest on more than one row.
+        # Beyond the scored rows, only the prior gives a precision. So it counts only if more than one row is hit.
         seen = hits > 1.0
         within = np.asarray((precision >= objective.least_precision) & seen)
         misfit = np.where(seen, precision, _f1(objective, _Counts(hits, alarms, *sides)) - 1.0) - 1.0
     elif objective.kind == "recall":
         room = _rows_allowed(objective, pace)
         within = np.asarray(hits + alarms <= (-1.0 if room is None else room))
-        # Nobody knows how many rows a day has: what is rare among the claimed is told by the F-measure until then.
+        # No threshold is within the bound only if the rows per day are not known. Until then, the F-measure decides.
         misfit = _f1(objective, _Counts(hits, alarms, *sides)) - 1.0
     met: Flags = np.asarray(within.any(axis=1))
     judged = np.where(met[:, None], np.where(within, values, -np.inf), misfit)
@@ -269,9 +271,9 @@ def best_threshold(objective: Objective, own: Floats, rest: Floats, pace: Pace) 
 
 
 def shortfall(objective: Objective, value: float, rows: float) -> str:
-    """Why no threshold is within the bound of an objective, and what is done instead, in words.
+    """The reason why no threshold is within the bound of an objective, and what is done instead, in words.
 
-    ``value`` is that of the nearest one, as in :class:`BestCut`, and ``rows`` how many the histogram is of.
+    ``value``: that of the nearest threshold, as in :class:`BestCut`. ``rows``: the faded number of scored rows.
     """
     if objective.kind == "precision":
         if value < -1.0:
@@ -288,7 +290,7 @@ def shortfall(objective: Objective, value: float, rows: float) -> str:
 
 
 def _rows_allowed(objective: Objective, pace: Pace) -> float | None:
-    """How many of the rows of ``pace`` may be claimed; None where nobody knows how long they took."""
+    """The number of rows of ``pace`` that may be claimed, or None if it depends on a time that is not known."""
     rows = pace.own + pace.rest
     if objective.per == "1000rows":
         return objective.alerts * rows / 1000.0
@@ -296,7 +298,7 @@ def _rows_allowed(objective: Objective, pace: Pace) -> float | None:
 
 
 def _shares_above(histograms: Floats) -> Floats:
-    """float64[m, bins + 1]: which share of each histogram lies from each edge on."""
+    """float64[m, bins + 1]: the share of each histogram that lies in the bins from each edge on."""
     above = np.zeros((len(histograms), histograms.shape[1] + 1))
     above[:, :-1] = histograms[:, ::-1].cumsum(axis=1)[:, ::-1]
     return _ratio(above, np.repeat(above[:, :1], above.shape[1], axis=1))

@@ -1,4 +1,7 @@
-"""What candidate planes made of samples that they had not learned: counts that workers send and mergers add; pure."""
+"""Prequential counts: the hits of candidate planes on samples that they had not learned; pure.
+
+Workers send these counts, and mergers add them.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,9 @@ __all__ = ["Choice", "PrequentialCounts"]
 
 
 class Choice(NamedTuple):
-    """What one candidate plane of a window is solved with; the weighting is ``explicit`` where weights are given.
+    """The options of one candidate plane of a window; ``weighting`` is ``explicit`` if weights are given by class.
 
-    ``curved``: over the units of a mixed map, too, where others have the row's own features alone.
+    ``curved``: whether the plane is over the units of a mixed map, too, and not over the row's own features alone.
     """
 
     C: float
@@ -26,18 +29,19 @@ class Choice(NamedTuple):
 
     @classmethod
     def of(cls, options: SolverOptions) -> Choice:
-        """The choice that some options stand for."""
+        """The choice that ``options`` stand for, not curved."""
         return cls(options.C, options.weighting if isinstance(options.weighting, str) else "explicit")
 
 
 @dataclass(frozen=True, eq=False)
 class PrequentialCounts:
-    """What every candidate made of some samples that it had not learned. A value that adds.
+    """The counts of every candidate on some samples that it had not learned. Counts of the same choices can be added.
 
-    Class label to counts: of the candidates for that class against the rest, ``hits`` int64[w, c, 2 cuts, 2 sides] and
-    ``rows`` int64[w, c, 2 sides] by window, choice and side (the class itself, the rest); zero rows where there was no
-    candidate. ``choices`` are c choices of C and weighting: counts under others do not add. ``scores``: where
-    candidates are weighed by their scores int64[w * c + 1, 2 sides, bins], see ``score_histograms``; else empty.
+    Each mapping goes from a class label to the counts of the candidates for that class against the rest, by window w,
+    choice c and side (the class itself, the rest). ``hits`` int64[w, c, 2 cuts, 2 sides]: rows classified correctly.
+    ``rows`` int64[w, c, 2 sides]: rows scored, 0 if there was no candidate. ``scores`` int64[w * c + 1, 2 sides, bins]:
+    histograms of scores if candidates are weighed by them (see ``score_histograms``), else empty. ``choices``: the c
+    choices of C and weighting.
     """
 
     choices: tuple[Choice, ...]
@@ -46,7 +50,7 @@ class PrequentialCounts:
     scores: Mapping[str, Int64s] = field(default_factory=dict)
 
     def fits(self, windows: int, choices: tuple[Choice, ...]) -> bool:
-        """Whether these are trials of candidates of so many windows, and of these choices."""
+        """Whether these are counts of candidates of so many windows and of these choices."""
         planes = windows * len(choices) + 1
         return (
             self.choices == choices

@@ -1,15 +1,15 @@
-"""Planes whose penalty is in raw units, whatever the units: a billionth, a Unix time, 1e300.
+"""Planes whose penalty is in raw units, of any size: features of a billionth, Unix times, 1e300.
 
-The problem: ``I/C`` beside sums of squares of rows [x, -1] is only well behaved where features are near zero and of a
-size near one. Three things went wrong elsewhere. Small features leave decisions so close together that the rounding of
-the classes' weights, of no consequence otherwise, decides on their signs. A mean far from zero makes the penalty of the
-raw bias ``b²/C`` the largest number there is, and whatever is corrected for it afterwards is a difference of two almost
-equal numbers. And a plane in floats may be right in every digit and yet tell no two rows apart.
+The problem: ``I/C`` plus sums of squares of rows [x, -1] is well conditioned only if features are near zero and of a
+size near one. Otherwise, three things go wrong. With small features, decision values are so close together that the
+rounding of the class weights, which is harmless otherwise, decides their signs. With a mean far from zero, the penalty
+``b²/C`` of the raw bias is the largest number of all, and a later correction for it is a difference of two almost equal
+numbers. And a plane whose floats are right in every digit may still give all rows the same decision value.
 
-How it is solved: unknowns are scaled by powers of two and then to a unit diagonal. A reflection turns the direction in
-which the raw bias grows into an unknown of its own, so that its penalty, however large, stands alone on the diagonal;
-nothing is corrected. The sum of the targets ``Σ ±σ n`` is exact (:func:`balance`). What floats
-cannot hold is measured by :func:`conditions`, and refused.
+How it is solved: unknowns are scaled to a unit diagonal. A Householder reflection turns the direction in which the raw
+bias grows into an unknown of its own, so that its penalty, however large, stands alone on the diagonal and needs no
+correction. The sum of the targets ``Σ ±σ n`` is exact (:func:`balance`). :func:`conditions` measures what floats cannot
+resolve, and such planes are refused.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from deltaplane.solve.solver_options import SolverOptions
 __all__ = ["LARGEST_CONDITION", "RawUnits", "balance", "conditions", "refusal", "solve_all"]
 
 LARGEST_CONDITION = 2.0**31
-"""Of decisions: above it rounding is more than a millionth of the deviation of the rows' decision values."""
+"""The largest condition of decision values: above it, rounding may exceed a millionth of their deviation."""
 
 _ENTRIES_AT_ONCE = 2**17
-"""Entries of the scaled matrices that are held at once, a megabyte, or those of one matrix."""
+"""Entries of the scaled matrices held at once: a megabyte, or one matrix if it is larger."""
 
 
 class RawUnits(NamedTuple):
-    """What a penalty in raw units is: of raw weights, and of the raw bias where there are ``slacks``.
+    """A penalty in raw units: of the raw weights, and of the raw bias if there are ``slacks``.
 
-    ``steps`` float64[d]: of the grid. ``centres`` float64[n, D]: what the rows inside are about, in raw units, and a 1
-    for the bias. ``choices_of_c`` float64[m]. ``slacks`` float64[m]: C where the raw bias is penalised, 0 where it is
-    forbidden; None where it is free.
+    ``steps`` float64[d]: the steps of the grid, in raw units. ``centres`` float64[n, D]: the centres of the rows, in
+    raw units, and a 1 for the bias. ``choices_of_c`` float64[m]. ``slacks`` float64[m]: C if the raw bias is penalised,
+    0 if there is no bias, or None if the bias is free.
     """
 
     steps: Floats
@@ -50,7 +50,7 @@ class RawUnits(NamedTuple):
 
     @classmethod
     def of(cls, grid: Grid, centres: Int64s, options: SolverOptions, choices_of_c: Floats) -> RawUnits:
-        """The units of rows inside that are about ``centres`` int64[n, D], in grid steps."""
+        """The penalty for rows [q - centre, -1] with ``centres`` int64[n, D] in grid steps."""
         raw = np.ones(centres.shape)
         raw[:, :-1] = grid.offsets + grid.steps * centres[:, :-1]
         slacks = {"regularised": choices_of_c, "none": np.zeros(len(choices_of_c))}.get(options.bias)
@@ -58,10 +58,10 @@ class RawUnits(NamedTuple):
 
 
 def balance(weighting: object, counts: Mapping[str, int], targets: Sequence[str]) -> list[float]:
-    """The exact sum of the targets, ``Σ_rest σ n - Σ_own σ n``, of each class that has a plane, rounded once.
+    """The sum of the targets, ``Σ_rest σ n - Σ_own σ n``, for each class that has a plane: exact, then rounded once.
 
-    ``weighting`` as in :class:`SolverOptions`; ``counts`` are the rows of each class. Where data are small, its
-    rounding would decide on the signs of all decision values.
+    ``weighting`` as in :class:`SolverOptions`; ``counts``: the number of rows of each class. If features are small,
+    rounding errors of this sum would decide the signs of all decision values.
     """
     if weighting in ("inverse", "balanced"):
         return [0.0] * len(targets)
@@ -71,7 +71,7 @@ def balance(weighting: object, counts: Mapping[str, int], targets: Sequence[str]
 
 
 def refusal(name: str, condition: float, C: float) -> str:
-    """Why planes of the system called ``name`` are of no use: rounding is larger than what tells rows apart."""
+    """The reason why planes of the system called ``name`` are refused: rounding hides the differences of rows."""
     return (
         f"solve: the decision values of {name} differ by too little from row to row (condition {condition:.3g},"
         f" expected up to {LARGEST_CONDITION:.3g}; C = {C:g}): a penalty in raw units leaves features of this scale, or"
@@ -82,14 +82,14 @@ def refusal(name: str, condition: float, C: float) -> str:
 
 @np.errstate(all="ignore")  # What is not finite is refused.
 def solve_all(grams: Floats, right_sides: Floats, units: RawUnits) -> tuple[cholesky.Solutions, Flags]:
-    """Planes [w; b] in raw units from ``grams`` float64[n, D, D] of rows [q - centre, -1], in grid steps.
+    """The solutions, whose ``values`` float64[n, m, D, p] are planes [w; b] in raw units; and which of them vanished.
 
-    ``right_sides`` float64[n, D, p]. The ``values`` of what is returned, float64[n, m, D, p], are in raw units, too.
-    Beside it bool[n, m]: where a weight is too small for a float, and the plane without it would say something else.
+    ``grams`` float64[n, D, D] are of rows [q - centre, -1] in grid steps; ``right_sides`` float64[n, D, p]. Vanished,
+    bool[n, m]: a weight is too small for a float, and the plane without it would give other decision values.
     """
     (count, dimension, planes), choices = right_sides.shape, len(units.choices_of_c)
     own = grams.diagonal(axis1=1, axis2=2)
-    # An unknown is the weight for a raw unit; for a grid step where the square of a large step might overflow.
+    # An unknown is a weight per raw unit, or per grid step if the step is so large that its square might overflow.
     of_steps = (units.steps > 1.0) & (own[:, :-1] > 0.0)
     scale = np.ones((count, dimension))
     scale[:, :-1] = np.where(of_steps, 1.0, units.steps)
@@ -109,7 +109,7 @@ def solve_all(grams: Floats, right_sides: Floats, units: RawUnits) -> tuple[chol
     )
     for sets, chosen in tiles(count, choices, dimension * dimension, _ENTRIES_AT_ONCE):
         part, some = parts[sets, chosen], own[sets, None]
-        # A column of zeros has a weight for the sake of the bias alone, and a scale that may not be finite.
+        # The weight of a column of zeros serves the bias alone, and its scale may not be finite.
         inside = np.where(some > 0.0, part * scale[sets, None], 0.0)
         matrices = inside[..., :, None] * inside[..., None, :]
         matrices *= grams[sets, None]
@@ -135,7 +135,7 @@ def solve_all(grams: Floats, right_sides: Floats, units: RawUnits) -> tuple[chol
 
 
 def _solve(matrices: Floats, right_sides: Floats, diagonals: Floats) -> cholesky.Solutions:
-    """What becomes of systems float64[n, m, D, D], each with its right sides float64[n, m, D, p]."""
+    """The solutions of systems float64[n, m, D, D], each with its right sides float64[n, m, D, p]."""
     count, choices, dimension, planes = right_sides.shape
     solved = cholesky.solve_all(
         matrices.reshape(-1, dimension, dimension),
@@ -157,13 +157,13 @@ def _solve_with_bias(
 ) -> tuple[cholesky.Solutions, Floats, Floats]:
     """As :func:`_solve`, with the penalty ``b²/slack`` of the raw bias ``b = direction · unknowns``.
 
-    ``matrices`` and ``right_sides`` are overwritten; ``direction`` float64[n, m, D]. Returns what became of the
-    systems, the unknowns float64[n, m, D, p], and the biases float64[n, m, p].
+    ``matrices`` are overwritten; ``direction`` float64[n, m, D]. Returns the solutions of the reflected systems, the
+    unknowns float64[n, m, D, p], and the biases float64[n, m, p].
     """
     largest = np.abs(direction).max(axis=-1, keepdims=True)
     length = np.sqrt(np.square(direction / largest).sum(axis=-1, keepdims=True)) * largest
     unit = direction / length
-    # Reflected onto the axis that it is nearest to, so that no entry of another axis is a difference of like numbers.
+    # The direction is reflected onto its nearest axis, so that no other entry is a difference of nearly equal numbers.
     axis = np.abs(unit).argmax(axis=-1)[..., None]
     along = np.take_along_axis(unit, axis, axis=-1)
     sign = np.copysign(1.0, along)
@@ -189,7 +189,7 @@ def _solve_with_bias(
 
 
 def _reflected(columns: Floats, unit: Floats, normal: Floats, factor: Floats, axis: Int64s, sign: Floats) -> Floats:
-    """Columns float64[n, m, D, p] reflected; what is along the axis is summed up anew, and not as a difference."""
+    """The reflected columns float64[n, m, D, p]; the entry along the axis is a new sum, and not a difference."""
     reflected = columns - normal[..., None] * (factor * (normal[..., None, :] @ columns))
     along = -sign[..., None] * (unit[..., None, :] @ columns)
     np.put_along_axis(reflected, axis[..., None], along, axis=-2)
@@ -198,10 +198,12 @@ def _reflected(columns: Floats, unit: Floats, normal: Floats, factor: Floats, ax
 
 @np.errstate(all="ignore")  # What is not finite is refused.
 def conditions(weights: Floats, biases: Floats, grams: Floats, units: RawUnits) -> Floats:
-    """How many times the deviation of the rows' decision values are the numbers that they are worked out of.
+    """float64[n, m]: the condition of decision values, the worst of p planes.
 
-    float64[n, m], the worst of p planes: ``weights`` float64[n, m, p, d] and ``biases`` float64[n, m, p] in raw units.
-    Its logarithm is about the digits that a decision value loses; 1 where all rows are the same to the planes.
+    It is the size of the terms ``x_j w_j`` and b that a decision value adds, divided by the deviation of the rows'
+    decision values. Its logarithm is about the number of digits that a decision value loses. It is 1 if all weights are
+    zero for the rows. ``weights`` float64[n, m, p, d] and ``biases`` float64[n, m, p] are in raw units; ``grams``
+    float64[n, D, D] are those of :func:`solve_all`.
     """
     own = grams.diagonal(axis1=1, axis2=2)
     roots = np.sqrt(own)

@@ -1,15 +1,15 @@
-"""How the scores of planes are spread, by class: histograms that workers count and mergers remember; pure.
+"""The distributions of the scores of planes, by side: histograms that workers count and mergers keep; pure.
 
-The problem: where to put a plane's threshold for what somebody asks for, and which candidate is best at it, follows
-from its scores of rows that it had not learned, at every threshold and not only at one. And planes change with every
-model: a decision value of a thousandth is far out for one and nothing for the next.
+The problem: the best threshold of a plane for an objective, and the best candidate, follow from the scores of rows that
+the plane had not learned, at every threshold and not only at one. And planes change with every model: a decision value
+of 0.001 is extreme for one plane and nothing for the next.
 
-How it is solved: a score is a decision value in the plane's own units: zero is half way between the mean decision
-values of the two sides, one is their spread about it, with both sides given equal weight. Both follow from the Gram
-matrices (see ``Problem.projections``) and travel with the plane. So scores of one model mean about what those of the
-next do, and the bins are the same for all: ``BINS`` of equal width from ``-REACH`` to ``REACH``, the outer ones open.
-Workers count rows by bin and side: integers, which add. A merger adds them to what it knows, which fades with all rows,
-both sides alike, so that their proportion stays what it was.
+How it is solved: a score is a decision value in the plane's own units. Zero is half way between the mean decision
+values of the two sides. One is their root mean square deviation from it, with both sides given equal weight. Both
+follow from the Gram matrices (see ``Problem.projections``) and travel with the plane. So scores of one model mean about
+the same as those of the next, and all have the same bins: ``BINS`` of equal width from ``-REACH`` to ``REACH``, with
+the outer ones open. Workers count rows by bin and side; integers add. A merger adds them to the counts that it has,
+which fade with all rows, both sides alike, so that their proportion stays.
 """
 
 from __future__ import annotations
@@ -41,32 +41,32 @@ BINS = 128
 """Bins of a histogram of scores."""
 
 REACH = 4.0
-"""Scores beyond are in the outer bins. With both sides given equal weight, few are."""
+"""Scores beyond ±``REACH`` are in the outer bins. With both sides given equal weight, these are few."""
 
 SCORE_BYTES = 2 * BINS * 8
-"""What the histograms of both sides of one plane take."""
+"""The bytes of the histograms of both sides of one plane."""
 
 EDGES: Floats = np.linspace(-REACH, REACH, BINS + 1)
 """The thresholds that can be chosen, float64[bins + 1]: exact multiples of a sixteenth."""
 
 FADE_SCORES = 2000.0
-"""Histograms fade by 1/e with so many scored rows, both sides alike: one in a thousand far out must still be seen, and
-what was learned before a change forgotten soon after it."""
+"""The number of scored rows after which histograms have faded to 1/e, both sides alike. One extreme row in a thousand
+must still be seen, and scores from before a change must be forgotten soon after it."""
 
 FADE_RARE_SCORES = 20.0
-"""They fade no faster than by 1/e with so many rows of the side that has fewer, however rare it is."""
+"""The least number of rows of the rarer side in which histograms fade to 1/e, however rare that side is."""
 
 PRIOR_SCORES = 1.0
-"""Rows of each side that each histogram begins with, spread as normal decision values are."""
+"""Rows of each side that each histogram has at the start, spread as if decision values were normal."""
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreHistory:
-    """What is known of the scores of the candidates for one class against the rest, and of the plane blended of them.
+    """The faded scores of the candidates for one class against the rest, and of their blend.
 
-    ``units`` float64[w, c, 2]: by window and choice the decision value ``x·w`` that has the score 0, and by how much it
-    grows to the score 1; NaN where there is no plane. ``counts`` float64[w * c + 1, 2 sides, BINS] are faded rows by
-    bin, the last ones of the blended plane. ``threshold``: the score above which the blended plane claims a row.
+    ``units`` float64[w, c, 2]: by window and choice, the product ``x·w`` with the score 0, and its increase from the
+    score 0 to the score 1; NaN if there is no plane. ``counts`` float64[w * c + 1, 2 sides, BINS]: faded numbers of
+    rows by bin, the last for the blended plane. ``threshold``: the score above which the blended plane claims a row.
     """
 
     units: Floats
@@ -74,9 +74,10 @@ class ScoreHistory:
     threshold: float
 
     def units_of_blend(self, shares: Floats) -> tuple[float, float]:
-        """The units of the plane that is blended by ``shares`` float64[w, c]: means of those of its candidates.
+        """The units of the blend with ``shares`` float64[w, c]: the weighted means of the units of its candidates.
 
-        A spread of a sum is at most the sum of spreads; candidates for the same class are so alike that it is about it.
+        The spread of a sum is at most the sum of the spreads. Candidates for the same class are so alike that the two
+        are nearly equal.
         """
         taken = np.where((shares > 0.0)[..., None], shares[..., None] * self.units, 0.0).sum(axis=(0, 1))
         return float(taken[0]), float(taken[1])
@@ -88,10 +89,10 @@ class ScoreHistory:
 
 
 def score_units(biases: Floats, sides: Floats) -> Floats:
-    """float64[..., 2]: what scores are counted from and in, see :class:`ScoreHistory`.
+    """float64[..., 2]: the units of scores, see :class:`ScoreHistory`.
 
-    ``biases`` float64[...] are those that the planes were solved with, ``sides`` float64[..., 2 sides, 2] the mean and
-    the deviation of the decision values ``x·w - b`` of each side.
+    ``biases`` float64[...]: the biases b that the solver gave. ``sides`` float64[..., 2 sides, 2]: the mean and the
+    standard deviation of the decision values ``x·w - b`` of each side.
     """
     means, deviations = sides[..., 0], sides[..., 1]
     spread = np.hypot(deviations[..., 0], deviations[..., 1]) / np.sqrt(2.0)
@@ -100,16 +101,16 @@ def score_units(biases: Floats, sides: Floats) -> Floats:
 
 
 def known_units(units: Floats) -> Floats | None:
-    """The units float64[p, 2] of planes, or None where scores in them would say nothing: they are not finite."""
+    """The units float64[p, 2] of planes, or None if any of them is not finite or is not above zero."""
     return units if bool(np.isfinite(units).all()) and bool((units[:, 1] > 0.0).all()) else None
 
 
 def normal_histograms(biases: Floats, sides: Floats) -> Floats:
-    """float64[m, 2 sides, BINS]: how the scores of m planes would be spread were decision values normal, adding to 1.
+    """float64[m, 2 sides, BINS]: the shares of scores in each bin for m planes, if decision values were normal.
 
     ``biases`` float64[m] and ``sides`` float64[m, 2, 2] as for :func:`score_units`.
     """
-    # Only a merger cuts. All others would wait for this at their start, half as long as for everything else.
+    # Only a merger cuts. At the top of the module, this import would make the start of all others half as long again.
     from scipy.special import ndtr  # noqa: PLC0415
 
     zero, one = np.moveaxis(score_units(biases, sides), -1, 0)
@@ -121,7 +122,7 @@ def normal_histograms(biases: Floats, sides: Floats) -> Floats:
 
 
 def bins_of(scores: Floats) -> tuple[Int64s, Flags]:
-    """The bin of each score, int64 of its shape, and whether it is a number: what is none has no bin."""
+    """The bin of each score, int64 of its shape, and whether it is counted: NaN is not."""
     with np.errstate(all="ignore"):
         places = np.floor(scores * (BINS / (2.0 * REACH)) + BINS / 2.0)
     counted = ~np.isnan(places)
@@ -129,10 +130,11 @@ def bins_of(scores: Floats) -> tuple[Int64s, Flags]:
 
 
 def tally(decisions: Floats, units: Floats, own: Flags) -> Int64s:
-    """int64[m, 2 sides, BINS]: rows by the bin of their score, for m planes.
+    """int64[m, 2 sides, BINS]: the numbers of rows by the bin of their score, for m planes.
 
-    ``decisions`` float64[n, m] are values ``x·w``, ``units`` float64[m, 2] what they are counted from and in; ``own``
-    bool[n] or bool[n, m]: which rows are of the class itself. What is no number is not counted.
+    ``decisions`` float64[n, m]: decision values of the rows. ``units`` float64[m, 2]: the decision value with the score
+    0, and the increase from there to the score 1. ``own`` bool[n] or bool[n, m]: which rows are of the class itself.
+    NaN is not counted.
     """
     planes = decisions.shape[1]
     with np.errstate(all="ignore"):
@@ -143,9 +145,10 @@ def tally(decisions: Floats, units: Floats, own: Flags) -> Int64s:
 
 
 def faded(known: Floats, new: Int64s | None) -> tuple[Floats, float]:
-    """What is known, float64[m, 2 sides, BINS], with new counts added to it; and the factor by which it has faded.
+    """The counts float64[m, 2 sides, BINS] after they have faded and the new ones are added; and the fading factor.
 
-    The last of the m is the blended plane's, whose rows are those of the trial.
+    The factor follows from the rows that the blended plane, the last of the m, has scored. Without new counts, nothing
+    fades.
     """
     if new is None:
         return known, 1.0

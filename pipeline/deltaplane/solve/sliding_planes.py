@@ -1,12 +1,11 @@
-"""A plane after every row: the planes of a sliding window of two classes, many at a time.
+"""A plane before every row: the planes of a sliding window of two classes, many at a time.
 
-The problem: test-then-train row by row wants as many planes as rows, and a plane takes a hundred small array operations
-whose cost is the calling, not the arithmetic. How it is solved: integers may be added in any order, so the statistics
-after every row of a block are one running sum, and those of the whole block are one
-:class:`deltaplane.solve.solver.Problem`. The planes are those that each has alone, bit for bit.
+The problem: test-then-train row by row needs as many planes as rows, and a plane takes a hundred small array operations
+whose cost is the call, not the arithmetic. How it is solved: integers may be added in any order, so the statistics
+before every row of a block are one running sum, and the planes of a block are those of one
+:class:`deltaplane.solve.solver.Problem`. Each plane is the one that it would be alone, bit for bit.
 
-It takes what is common: two classes without weights of their own, and sums that fit int64. :func:`fits` says whether
-that is so.
+Only the common case is covered: two classes, no explicit class weights, and sums that fit int64 (:func:`fits`).
 """
 
 from __future__ import annotations
@@ -29,21 +28,23 @@ from deltaplane.solve.solver_options import SolverOptions
 __all__ = ["Passage", "Planes", "decide", "fits", "planes_before"]
 
 _BLOCK_ENTRIES = 2**17
-"""Entries of all Gram matrices of a block, a megabyte."""
+"""Entries of the Gram matrices of one side in a block: a megabyte, or eight rows if these have more."""
 
 
 _SIDES = ("own", "rest")
 
 _LARGEST_SUM = 2.0**61
-"""Of squares; with it, every entry fits int64 by Cauchy and Schwarz, whatever an estimate in floats is off by."""
+"""The bound of a sum of squares in floats: below it every entry fits int64, by the Cauchy-Schwarz inequality and with
+room for rounding."""
 
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """Rows that come into a window one after the other, and those that go as they do.
+    """Rows that enter a window one after the other, and the rows that they push out.
 
-    ``own`` and ``rest``: what the window holds at first, by side: the rows labelled ``positive``, and all others.
-    ``coming`` are n rows in their order, ``going`` the k that the last k of these push out, in their order.
+    ``own`` and ``rest``: the statistics of the window at first, of the rows labelled ``positive`` and of all others.
+    ``coming``: the n rows that enter, in their order. ``going``: the k rows that the last k of these push out, in their
+    order.
     """
 
     own: Moments
@@ -53,16 +54,16 @@ class Passage:
     positive: int | str
 
     def sides(self, rows: Rows) -> tuple[Flags, Flags]:
-        """Which of n rows are of the positive side, and which are not, each bool[n]."""
+        """Two arrays bool[n]: which of n rows are on the positive side, and which are not."""
         own = rows.labels == self.positive
         return own, ~own
 
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """The planes before each of some rows that come: ``weights`` float64[n, d] and ``biases`` float64[n], raw units.
+    """The planes before each of n rows that enter: ``weights`` float64[n, d] and ``biases`` float64[n] in raw units.
 
-    ``refused`` bool[n]: where the statistics determine no plane, and the numbers mean nothing.
+    ``refused`` bool[n]: whether the statistics determine no plane; then its numbers mean nothing.
     """
 
     weights: Floats
@@ -71,7 +72,7 @@ class Planes:
 
 
 def fits(options: SolverOptions, passage: Passage) -> bool:
-    """Whether :func:`planes_before` takes such options and rows."""
+    """Whether :func:`planes_before` can be used with these options and rows."""
     if not isinstance(options.weighting, str):
         return False
     diagonal = layout_of(passage.own.dimension).diagonal
@@ -82,7 +83,7 @@ def fits(options: SolverOptions, passage: Passage) -> bool:
 
 
 def planes_before(passage: Passage, grid: Grid, options: SolverOptions) -> Iterator[Planes]:
-    """The plane of the window before each row that comes, block by block."""
+    """The planes of the window before each row that enters, block by block. :func:`fits` must be true."""
     sums = [side.low.view(np.int64) for side in (passage.own, passage.rest)]
     step = max(8, _BLOCK_ENTRIES // (grid.features + 1) ** 2)
     for begin in range(0, len(passage.coming), step):
@@ -101,9 +102,10 @@ def planes_before(passage: Passage, grid: Grid, options: SolverOptions) -> Itera
 def decide(
     passage: Passage, rows: Floats, grid: Grid, options: SolverOptions, last: tuple[Floats, float]
 ) -> tuple[Floats, Flags]:
-    """Test, then train: decision values float64[n] of the raw ``rows`` [n, d] that come, each by the plane before it.
+    """The decision values float64[n] of the raw ``rows`` [n, d] that enter, each by the plane before it; and bool[n].
 
-    Where that is refused, as bool[n] says, the last one answers, which at first is ``last``: (w float64[d], b).
+    The flags say which planes were refused. For such a row the last plane before it decides, at first ``last``:
+    (w float64[d], b).
     """
     decisions, refused, begin = np.empty(len(rows)), np.empty(len(rows), dtype=np.bool_), 0
     for planes in planes_before(passage, grid, options):
@@ -117,8 +119,8 @@ def decide(
 
 
 def _changes(passage: Passage, begin: int, end: int) -> list[Int64s]:
-    """What each row from ``begin`` to ``end`` changes in the sums of both sides, int64[n, P]: it enters, one leaves."""
-    unmoved = len(passage.coming) - len(passage.going)  # So many come before any goes.
+    """The changes int64[n, P] of the sums of each side by each row from ``begin`` to ``end``: it enters, one leaves."""
+    unmoved = len(passage.coming) - len(passage.going)  # This number of rows enters before any leaves.
     first = min(max(begin, unmoved), end)
     entering, leaving = passage.coming[begin:end], passage.going[first - unmoved : end - unmoved]
     products, products_gone = _products(entering.quantized), _products(leaving.quantized)
@@ -139,7 +141,7 @@ def _products(rows: Steps) -> Int64s:
 
 
 def _planes(own: Int64s, rest: Int64s, grid: Grid, options: SolverOptions) -> Planes:
-    """The planes of packed Gram matrices int64[n, P]."""
+    """The n planes of the packed Gram matrices int64[n, P] of both sides."""
     live = {side: Stack(entries) for side, entries in zip(_SIDES, (own, rest), strict=True)}
     solved = Problem(live, Stack(own + rest), grid, _SIDES[0]).solve_each(options, [options.C])
     empty = (own[:, -1] <= 0) | (rest[:, -1] <= 0)

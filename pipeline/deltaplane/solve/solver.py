@@ -1,17 +1,17 @@
 """From exact class Gram matrices in grid units to a plane in raw units; pure.
 
 The problem: the plane is ``(I/C + Σ σ_c M_c)⁻¹ Σ ±σ_c v_c`` (paper 1, eq. 21), with M_c the Gram matrix of the rows
-[x, -1] of class c. In float sums this fails quietly where a feature's mean is far from zero compared with its spread:
-the spread is then the small difference of two large numbers, and its digits are gone.
+[x, -1] of class c. With float sums this fails without an error if a feature's mean is far from zero compared with its
+spread: the spread is then a small difference of two large numbers, and its digits are lost.
 
-How it is solved: the Gram matrices are integers, so they are moved to the integers nearest to the pooled means, *still
-exactly*, and only then rounded, each entry once. After that nothing cancels: a column's sum of squares is at most twice
-that about its mean, and it is zero exactly where the column is constant.
+How it is solved: the Gram matrices are integers. They are moved to the integers nearest to the pooled means, *still
+exactly*, and only then each entry is rounded once. After that nothing cancels: a column's sum of squares is at most
+twice that about its mean, and it is zero only if the column is constant.
 
     integers ──move──▶ integers about the mean ──round once──▶ + penalty ──scale, Cholesky──▶ plane in raw units
 
-The penalty is in standardized units (mean 0, deviation 1 over all live rows) or in raw ones (raw_units.py). The result
-depends on the integers alone: equal statistics give equal bytes, on one machine and BLAS.
+The penalty is in standardized units (mean 0, deviation 1 over all live rows) or in raw units (raw_units.py). The result
+depends on the integers alone: with one machine and one BLAS, equal statistics give equal bytes.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ Grams = Mapping[str, Moments]
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Planes in raw units: a raw row x is on a plane's own side where its decision value ``x·w - b`` is above zero.
+    """Planes in raw units: a raw row x is on a plane's own side if its decision value ``x·w - b`` is above zero.
 
     ``classes`` is sorted. Either there are two classes and one plane (p = 1), that of ``positive``; or ``positive`` is
-    None, and there are p = k planes, each that of one class against the rest. ``weights`` is float64[p, d], ``biases``
+    None, and there are p = k planes, each of one class against the rest. ``weights`` is float64[p, d], ``biases``
     float64[p]. ``sigmas``: the weight of each class as the positive side of its own plane. ``condition``: the largest
-    estimated condition number (1-norm) of the scaled matrices; its logarithm is about the digits lost. If the
+    estimated condition number (1-norm) of the scaled matrices; its logarithm is about the number of digits lost. If the
     penalty is in raw units, it is at least that of the decision values (``raw_units.conditions``). ``units``
-    float64[p, 2]: the decision value of each plane that has the score 0, and by how much it grows to the score 1 (see
-    ``score_histograms``); None where that is not known, as of planes that came without. ``means`` float64[d]: of the
-    features over the live rows that the plane was solved from, or None likewise.
+    float64[p, 2]: for each plane the decision value with the score 0, and its increase from there to the score 1 (see
+    ``score_histograms``); None if not known, as for planes that were stored without. ``means`` float64[d]: the means of
+    the features over the live rows that the plane was solved from, or None if not known.
     """
 
     classes: tuple[str, ...]
@@ -81,7 +81,7 @@ class Plane:
     def choose(self, decisions: Floats) -> Int64s:
         """Indices int64[n] into ``classes`` for decision values float64[n, p].
 
-        One plane: its class where the value is above zero. Several: the largest value, the first among equals.
+        With one plane, a value above zero means ``positive``. With several, the largest decides, the first if equal.
         """
         if self.positive is None:
             return np.asarray(decisions.argmax(axis=1), dtype=np.int64)
@@ -89,7 +89,7 @@ class Plane:
         return np.where(decisions[:, 0] > 0.0, at, 1 - at)
 
     def row_of(self, label: str) -> tuple[Floats, float] | None:
-        """(w float64[d], b) of the plane that has ``label`` on its positive side, or None where there is none."""
+        """(w float64[d], b) of the plane with ``label`` on its positive side, or None if there is none."""
         if label not in self.classes:
             return None
         if self.positive is None:
@@ -104,7 +104,7 @@ class Solved(NamedTuple):
 
     ``weights`` float64[n, m, p, d] and ``biases`` float64[n, m, p] are those of the problem's ``targets``, in raw
     units; ``conditions`` float64[n, m] and ``sigmas``, label to float64[n], are as in :class:`Plane`. ``refused``
-    bool[n, m]: where there is no plane and the numbers mean nothing; ``refusals`` says why, by (rows, choice of C).
+    bool[n, m]: whether there is no plane; then its numbers mean nothing. ``refusals``: why, by (set of rows, C).
     """
 
     weights: Floats
@@ -122,10 +122,10 @@ def solve(
 
     With ``positive``, one plane is solved: that class against all others, together called ``not <positive>`` unless
     there is just one. Without it, two classes give the plane of the last in sorted order, more give one plane each. A
-    plane is drawn to the ``prior``'s plane that has the same class on its positive side, or to zero without one
+    plane is drawn to the plane of ``prior`` that has the same class on its positive side, or to zero if there is none
     (paper 5).
 
-    Raises what :func:`live_counts` raises, and :class:`SolveRefused` where a matrix is not positive definite or too
+    Raises what :func:`live_counts` raises, and :class:`SolveRefused` if a matrix is not positive definite or too
     ill-conditioned, a result is not finite, explicit weights miss a live class, or the prior does not fit.
     """
     problem = Problem.of([grams], grid, positive)
@@ -154,8 +154,8 @@ def solve(
 def live_counts(grams: Grams, grid: Grid, positive: str | None = None) -> dict[str, int]:
     """The numbers of rows of the classes that have any, sorted by label.
 
-    Raises :class:`SolveRefused` when fewer than two classes, or not the positive one, have rows, and
-    :class:`DefinitionMismatch` when the statistics are not over the features of ``grid``.
+    Raises :class:`SolveRefused` if fewer than two classes have rows, or if the positive class has none, and
+    :class:`DefinitionMismatch` if the statistics are not over the features of ``grid``.
     """
     counts = {label: grams[label].count for label in sorted(grams) if grams[label].count}
     if len(counts) < 2 or min(counts.values()) < 0:
@@ -174,7 +174,7 @@ def live_counts(grams: Grams, grid: Grid, positive: str | None = None) -> dict[s
 
 
 def contest(counts: Mapping[str, int], positive: str | None = None) -> tuple[str | None, dict[str, int]]:
-    """The class of the one plane, or None where each class has a plane of its own; and the rows on each side, sorted.
+    """The class of the only plane, or None if each class has a plane of its own; and the rows of each side, sorted.
 
     ``counts`` are those of :func:`live_counts`, ``positive`` is as in :func:`solve`.
     """
@@ -189,10 +189,10 @@ def contest(counts: Mapping[str, int], positive: str | None = None) -> tuple[str
 
 
 class Problem:
-    """The statistics of n sets of rows of the same classes, made ready to be solved under any number of options.
+    """The statistics of n sets of rows of the same classes, prepared to be solved under any number of options.
 
-    They are solved together, since most of a small system's cost is that of calling array operations; every number goes
-    through the same operations however many there are, so each is solved as it would be alone, bit for bit.
+    They are solved together, since most of a small system's cost is that of calling array operations. Every number goes
+    through the same operations however many sets there are, so each set has the same plane, bit for bit, as alone.
 
     ``live``: for each class, in sorted order, its n Gram matrices, which add up to ``total``; ``positive`` as in
     :func:`solve`.
@@ -208,38 +208,37 @@ class Problem:
         self._counts = {label: stack.at(layout.last[-1:])[:, 0].astype(np.int64) for label, stack in live.items()}
         self._rows = functools.reduce(np.add, self._counts.values())
         rows, squares, last = self._rows[:, None], total.at(layout.diagonal), total.at(layout.last)
-        # Inside, a row is [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
+        # "Inside" means rows [q - centre, -1]: the centre is the integer nearest to the mean. The last column is -v.
         self._centre = ((rows - 2 * last) // np.maximum(2 * rows, 1)).astype(np.int64)
         self._centre[:, -1] = 0
         sums = -(last + self._centre * rows).astype(np.float64)
-        with np.errstate(all="ignore"):  # Where there are no rows, there is no plane either.
+        with np.errstate(all="ignore"):  # A set without rows has no plane.
             self._fraction = sums / rows  # The mean less the centre; at most a half in magnitude.
             self._fraction[:, -1] = 0.0
             squares = (squares + self._centre * (2 * last + self._centre * rows)).astype(np.float64)
-            # A sum of squares is an integer, so a constant column is known exactly. Its deviation is then one step.
+            # A sum of squares is an integer, so a constant column is found exactly. Its deviation is set to one step.
             self._variances = np.where(squares == 0.0, 1.0, (squares - sums * self._fraction) / rows)[:, :-1]
         self._sides: dict[str, Floats] = {}
 
     @classmethod
     def of(cls, grams_by_window: Sequence[Grams], grid: Grid, positive: str | None = None) -> Problem:
-        """The problem of several sets of rows, in all of which the same classes live; raises as :func:`live_counts`."""
+        """The problem of several sets of rows, all with the same live classes. Raises as :func:`live_counts`."""
         live = live_counts(grams_by_window[0], grid, positive)
-        # By Cauchy and Schwarz, no entry of a Gram matrix of some of the rows is beyond the largest of all diagonals.
+        # By the Cauchy-Schwarz inequality, no entry of a class exceeds the largest diagonal entry of the total.
         totals = [functools.reduce(Moments.__add__, (grams[label] for label in live)) for grams in grams_by_window]
         narrow = all(total.narrow for total in totals)
         stacks = {label: Stack.of([grams[label] for grams in grams_by_window], narrow=narrow) for label in live}
         return cls(stacks, Stack.of(totals, narrow=narrow), grid, positive)
 
     def counts(self, at: int) -> dict[str, int]:
-        """Rows of each class that a plane tells apart in one of the sets, sorted by label."""
+        """The number of rows of each class that the planes of the set ``at`` tell apart, sorted by label."""
         return contest({label: int(rows[at]) for label, rows in self._counts.items()}, self.positive)[1]
 
     def projections(self, target: str, weights: Floats, biases: Floats) -> tuple[Floats, Floats]:
-        """Means and deviations, each float64[n, m, 2], of the decision values that m planes each give to the rows.
+        """Means and deviations, each float64[n, m, 2], of the decision values that m planes give to each set of rows.
 
-        The planes are ``x·w - b`` with raw ``weights`` float64[n, m, d] and ``biases`` float64[n, m]; the first column
-        is of the rows of ``target``, the second of all others. It takes no pass over rows: both are in the Gram
-        matrices.
+        The planes are ``x·w - b`` with raw ``weights`` float64[n, m, d] and ``biases`` float64[n, m]. The first column
+        is of the rows of ``target``, the second of all others. Both follow from the Gram matrices.
         """
         inside = weights * self._grid.steps
         shift = (inside @ self._middle()[:, :-1, None])[..., 0] - biases
@@ -253,19 +252,19 @@ class Problem:
     def grams_inside(self, at: int, others: Sequence[Moments]) -> Floats:
         """float64[k, D, D]: the Gram matrices of k other sets of rows [q, -1] as those of rows [q - centre, -1].
 
-        The centre is that of the set ``at``. The matrices are formed on integers, and each entry is rounded once.
+        The centre is that of the set ``at``. The matrices are computed on integers, and each entry is rounded once.
         """
         centre, diagonal = self._centre[at], self._layout.diagonal
-        # A square of a sum is at most twice the sum of the squares; and no entry is beyond the largest of a diagonal.
+        # The square of a sum is at most twice the sum of squares, and no entry exceeds the largest diagonal entry.
         farthest = float(np.abs(centre).max()) ** 2
         reach = [2.0 * (moments.in_floats(diagonal).max() + moments.count * farthest) for moments in others]
         narrow = max(reach) < 2.0**62 and all(moments.narrow for moments in others)
         return Stack.of(others, narrow=narrow).centred(np.repeat(centre[None], len(others), axis=0))
 
     def planes_inside(self, solved: Solved) -> Floats:
-        """Planes float64[n, m, k, D] on rows [q - centre, -1], one a class; NaN where there is none.
+        """Planes float64[n, m, k, D] on rows [q - centre, -1], one per class; NaN if there is none.
 
-        The plane of two classes is that of the positive one, and zero stands for the other.
+        If there is one plane for two classes, it is that of the positive class, and the other class has zeros.
         """
         planes = np.zeros((*solved.refused.shape, len(self._live), self._grid.features + 1))
         targets = [at for at, label in enumerate(self._live) if label in self.targets]
@@ -288,10 +287,10 @@ class Problem:
     ) -> Solved:
         """The planes that :func:`solve` gives under ``options`` with each of m choices of C instead of its own.
 
-        They are the same bit for bit with ``method`` ``cholesky``, but for rounding with ``tridiagonal``, which is the
-        faster one from three choices of C on. A penalty in raw units has one method alone.
+        With ``method`` ``cholesky`` they are the same, bit for bit. With ``tridiagonal``, which is faster from three
+        choices of C on, they differ by rounding. A penalty in raw units has one method only.
 
-        Raises :class:`SolveRefused` for what no C can mend: weights that miss a live class, a prior that does not fit.
+        Raises :class:`SolveRefused` if explicit weights miss a live class, or if the prior does not fit.
         """
         begin, begin_biases = _rows_of_prior(prior, self.targets, self._grid.features)
         shape = len(self._rows), len(choices_of_c)
@@ -300,7 +299,7 @@ class Problem:
         weights, biases = np.empty((*shape, *begin.shape)), np.empty((*shape, len(begin)))
         weights[...], biases[...] = begin, begin_biases
         conditions, refused = np.ones(shape), np.zeros(shape, dtype=np.bool_)
-        with np.errstate(all="ignore"):  # What is not finite is refused by name.
+        with np.errstate(all="ignore"):  # Results that are not finite are refused below.
             raw = None
             if not options.standardize:
                 raw = raw_units.RawUnits.of(self._grid, self._centre, options, np.array(choices_of_c))
@@ -347,7 +346,7 @@ class Problem:
         return Solved(weights, biases, conditions, sigmas, refused | ~finite, refusals)
 
     def towards(self, target: str, solved: Solved) -> tuple[Floats, Floats]:
-        """Weights float64[n, m, d] and biases float64[n, m] of planes with ``target`` on the positive side."""
+        """Weights float64[n, m, d] and biases float64[n, m] of the planes with ``target`` on the positive side."""
         if self.positive is None:
             at = self.targets.index(target)
             return solved.weights[:, :, at], solved.biases[:, :, at]
@@ -355,7 +354,7 @@ class Problem:
         return sign * solved.weights[:, :, 0], sign * solved.biases[:, :, 0]
 
     def _sides_of(self, target: str) -> Floats:
-        """The Gram matrices inside, float64[2, n, D, D], of a class and of all others; kept for the next weighting."""
+        """The Gram matrices inside, float64[2, n, D, D], of ``target`` and of all others; kept for other weightings."""
         if target not in self._sides:
             others = [stack for label, stack in self._live.items() if label != target]
             rest = others[0] if len(others) == 1 else self._total - self._live[target]
@@ -364,7 +363,7 @@ class Problem:
         return self._sides[target]
 
     def _systems(self, targets: tuple[str, ...], options: SolverOptions) -> Iterator[System]:
-        """The linear systems to solve: just one a set of rows where a class weighs the same in every plane."""
+        """The linear systems to solve: one for all planes if each class has the same weight in every plane."""
         if options.weighting in ("inverse", "balanced"):
             for index, target in enumerate(targets):
                 yield self._system_of_plane(index, target, balanced=options.weighting == "balanced")
@@ -382,10 +381,10 @@ class Problem:
             yield self._shared_system(targets, functools.reduce(np.add, grams), sigmas)
 
     def _system_of_plane(self, index: int, target: str, *, balanced: bool) -> System:
-        """One class against the rest (paper 4, eq. 4.19 to 4.25), which for two classes is eq. 21 of paper 1 itself."""
+        """The system of one class against the rest (paper 4, eq. 4.19 to 4.25); for two classes, eq. 21 of paper 1."""
         rows, rows_own = self._rows, self._counts[target]
         rows_rest = rows - rows_own
-        # Paper 1 prints the shares the other way round in eq. 29; that collapses the G-mean, and eq. 17 is meant.
+        # Eq. 29 of paper 1 swaps the shares, which makes the G-mean collapse; its eq. 17 is right.
         weights = np.array([rows_rest, rows_own]) / rows
         if balanced:
             weights = rows / (2 * np.array([rows_own, rows_rest]))
@@ -395,7 +394,7 @@ class Problem:
         return System(f"class {target!r}", slice(index, index + 1), own + rest, right_side, sigmas)
 
     def _shared_system(self, targets: tuple[str, ...], gram: Floats, fixed: Mapping[str, float]) -> System:
-        """Each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
+        """The system of each target against the rest under fixed weights: right sides ``2 σ_c v_c - Σ σ_j v_j``."""
         sums = np.empty((len(gram), len(targets), gram.shape[2]))
         for index, target in enumerate(targets):
             last, rows = self._live[target].at(self._layout.last), self._counts[target][:, None]
@@ -409,7 +408,7 @@ class Problem:
         return System("all classes", slice(0, len(targets)), gram, right_sides, sigmas)
 
     def _balanced(self, system: System, weighting: object) -> System:
-        """The system with exact sums of the targets in the last of its right sides; those without weights are."""
+        """The system with exact sums of the targets in the last row of its right sides; unweighted ones are exact."""
         if weighting == "none":
             return system
         targets = self.targets[system.planes]
@@ -419,12 +418,12 @@ class Problem:
         return system
 
     def _middle(self) -> Floats:
-        """The centre as float64[n, D], in steps from the raw origin, and a 1 for the bias."""
+        """The centres float64[n, D] in grid steps from the raw origin, and a 1 for the bias."""
         middle = self._centre[:, :-1] + self._grid.offsets_in_steps
         return np.column_stack([middle, np.ones(len(middle))])
 
     def _units(self, options: SolverOptions, choices_of_c: Sequence[float]) -> Units:
-        """What the penalty of each C in standardized units means for a plane in the coordinates used inside."""
+        """The penalties in standardized units, for each C, as penalties of planes inside."""
         bias = np.full((len(self._variances), 1), 1.0 if options.bias == "regularised" else 0.0)
         penalties = np.hstack([self._variances, bias])
         fitted = penalties.shape[1] - (options.bias == "none")
@@ -432,7 +431,7 @@ class Problem:
 
 
 def _places(flags: Flags) -> list[list[int]]:
-    """Where flags [n, m] are true, as they rarely are."""
+    """The indices [n, m] of the flags that are true; few are."""
     return np.argwhere(flags).tolist() if flags.any() else []
 
 

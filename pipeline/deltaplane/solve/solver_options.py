@@ -22,9 +22,9 @@ WEIGHTINGS = ("inverse", "none", "balanced")
 
 @dataclass(frozen=True)
 class SolverKind:
-    """What makes a kind of solver: its ``biases``, the first by default, and its ``weighting`` by default.
+    """A kind of solver: its ``biases``, of which the first is the default, and its default ``weighting``.
 
-    ``source``: where it is from. ``weighted``: whether it may have another weighting.
+    ``source``: the papers that it is from. ``weighted``: whether it may have another weighting.
     """
 
     source: str
@@ -38,12 +38,12 @@ KINDS: Mapping[str, SolverKind] = {
     "lpsvm": SolverKind("the same with σ = 1", ("regularised",), "none", weighted=False),
     "lssvm": SolverKind("paper 2, eq. 2; ρ is 1/C", ("none", "free"), "none"),
 }
-"""Every kind of solver, by the name that definitions have for it."""
+"""Every kind of solver, by its name in definitions."""
 
 
 @dataclass(frozen=True)
 class SolverOptions:
-    """Which plane to solve for. Raises :class:`DefinitionError` on options that cannot be used, or not together.
+    """Which plane to solve for. Raises :class:`DefinitionError` if an option is not valid or does not fit the others.
 
     - ``kind``: one of :data:`KINDS`.
     - ``weighting``: ``inverse`` (σ of a side is the other side's share; paper 1, eq. 17), ``none`` (σ = 1),
@@ -53,7 +53,7 @@ class SolverOptions:
     - ``bias``: ``regularised`` (b is penalised like w; the LPSVMs have no other), or for ``lssvm`` ``none`` (its
       default, paper 2: no bias in the units that ``standardize`` chooses) or ``free`` (Suykens: b is not penalised).
 
-    Defaults are resolved on creation: options that mean the same are equal.
+    Defaults are resolved on creation, so options with the same meaning are equal.
     """
 
     kind: Kind = "wlpsvm"

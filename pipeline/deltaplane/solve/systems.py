@@ -1,7 +1,7 @@
-"""The linear systems of planes in standardized units, and the two ways to solve them.
+"""The linear systems of planes in standardized units, and the two methods to solve them.
 
 :mod:`deltaplane.solve.cholesky` factorises each matrix for each C. :mod:`deltaplane.solve.tridiagonal` reduces each
-matrix once and then takes any number of C. Both are given the same systems, refuse by the same rules, and differ by
+matrix once for any number of C. Both take the same systems and refuse by the same rules; their solutions differ by
 rounding alone.
 """
 
@@ -17,13 +17,14 @@ from deltaplane.solve import cholesky, tridiagonal
 __all__ = ["Method", "System", "Units", "at_mean", "solve_system"]
 
 Method = Literal["cholesky", "tridiagonal"]
-"""How a system is solved: ``cholesky`` for a few choices of C, ``tridiagonal`` where there are many."""
+"""How a system is solved: ``cholesky`` is faster for one or two choices of C, ``tridiagonal`` for more."""
 
 
 class System(NamedTuple):
-    """``gram`` float64[n, D, D] = Σ σ_c M_c and ``right_sides`` float64[n, D, p] of the ``planes`` it is solved for.
+    """The systems of n sets of rows: ``gram`` float64[n, D, D] = Σ σ_c M_c and ``right_sides`` float64[n, D, p].
 
-    Both are inside. ``sigmas``: label to float64[n].
+    Both are for rows [q - centre, -1] ("inside"). ``name``: what errors call it. ``planes``: which of a problem's
+    targets it is for. ``sigmas``: label to float64[n].
     """
 
     name: str
@@ -34,10 +35,10 @@ class System(NamedTuple):
 
 
 class Units(NamedTuple):
-    """The standardized units of the penalties of m choices of C, seen from inside.
+    """The penalties in standardized units of m choices of C, for planes inside.
 
-    The raw bias of a plane inside is ``middle · plane``, float64[n, D]. ``penalties`` float64[n, D] times each of
-    ``ridges`` float64[m], which are 1/C, go on the diagonal. Unknowns from ``fitted`` on stay zero.
+    ``middle`` float64[n, D]: the raw bias of a plane inside is ``middle · plane``. ``penalties`` float64[n, D] times
+    each of ``ridges`` float64[m], which are 1/C, are added to the diagonal. Unknowns from ``fitted`` on stay zero.
     """
 
     middle: Floats
@@ -47,8 +48,8 @@ class Units(NamedTuple):
 
 
 def at_mean(system: System, fraction: Floats) -> System:
-    """The systems for rows moved by ``fraction`` float64[n, D], from the centre to the mean itself."""
-    # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2; G_d is the column of -1.
+    """The systems for rows moved by ``fraction`` float64[n, D], from the centre to the mean. Overwrites ``gram``."""
+    # A move by f adds a fᵀ + f aᵀ with a = G_d + f G_dd / 2, where G_d is the column of the entries -1.
     gram = system.gram
     pairs = np.empty((len(gram), 2, gram.shape[1]))
     pairs[:, 0] = gram[:, -1] + (gram[:, -1, -1:] / 2.0) * fraction
@@ -58,9 +59,9 @@ def at_mean(system: System, fraction: Floats) -> System:
 
 
 def solve_system(gram: Floats, right_sides: Floats, units: Units, method: Method) -> cholesky.Solutions:
-    """The changes float64[n, m, D, p] that minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5, linear planes).
+    """The solutions, whose ``values`` float64[n, m, D, p] minimise ``½ |change|² + C/2 Σ σ e²`` (paper 5).
 
-    They are inside, but for the last rows, which are those of the raw biases.
+    They are changes of linear planes inside, except for the last unknown, which is the change of the raw bias.
     """
     if method == "tridiagonal":
         solutions = tridiagonal.solve_all(gram, units.penalties, units.ridges, right_sides, units.fitted)

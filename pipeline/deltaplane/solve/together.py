@@ -1,4 +1,4 @@
-"""Which windows, and which choices, are solved together: those that are alike, as many as the cache holds."""
+"""Groups of windows, and of choices, that are solved together: those that are alike, as many as the cache holds."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from deltaplane.solve.solver_options import SolverOptions
 __all__ = ["by_penalty", "solved_together"]
 
 _ENTRIES_AT_ONCE = 2**17
-"""Entries of the Gram matrices of windows that are solved together, a megabyte, or those of one window."""
+"""Entries of the Gram matrices of windows that are solved together: a megabyte, or one window if it has more."""
 
 
 def solved_together(
     grams_by_window: Sequence[Grams], left_out: Sequence[int], grid: Grid, positive: str | None
 ) -> tuple[list[list[int]], list[str]]:
-    """Windows that are solved together, since the same classes are live in them, and why others have no plane.
+    """Groups of windows with the same live classes, to be solved together; and why other windows have no plane.
 
-    Windows so long that their sums need more than a word stay by themselves: the arithmetic of others is faster.
+    Windows in ``left_out`` are in no group. Windows whose sums need more than 64 bits have groups of their own, since
+    the arithmetic of the others is faster.
     """
     alike: dict[tuple[bool, tuple[str, ...]], list[int]] = {}
     refusals = []
@@ -41,7 +42,7 @@ def solved_together(
 
 
 def by_penalty(options: Sequence[SolverOptions]) -> list[tuple[SolverOptions, list[int], list[float]]]:
-    """Choices that differ in C alone, together, as they are solved: the first one's options, all places, and all C."""
+    """Groups of options that differ in C alone: the options of the first one, all their indices, and all their C."""
     groups: list[tuple[SolverOptions, list[int], list[float]]] = []
     for choice, each in enumerate(options):
         but_for_c = {**vars(each), "C": None}

@@ -1,4 +1,4 @@
-"""Solves one symmetric system under many ridges, at the cost of one reduction to tridiagonal form.
+"""Solutions of symmetric systems under many ridges, at the cost of one reduction to tridiagonal form for each matrix.
 
 With ``K = Q T Qᵀ`` and T tridiagonal, ``(K + ridge I)⁻¹ r = Q (T + ridge I)⁻¹ Qᵀ r`` takes time linear in the number of
 unknowns for every further ridge, where :mod:`deltaplane.solve.cholesky` factorises anew. Solutions of the two differ by
@@ -16,20 +16,20 @@ from deltaplane.solve.cholesky import SMALLEST_INVERSE_CONDITION, Solutions
 __all__ = ["solve_all"]
 
 _BLOCK = 64
-"""Columns that LAPACK reduces at a time."""
+"""The number of columns that LAPACK reduces at a time."""
 
 
 @np.errstate(all="ignore")  # What is not finite is refused.
 def solve_all(matrices: Floats, penalties: Floats, ridges: Floats, right_sides: Floats, fitted: int) -> Solutions:
-    """Solve the leading ``fitted`` equations of n times m systems of D, the other unknowns zero.
+    """Solutions of the leading ``fitted`` equations of n·m systems of D unknowns; the other unknowns are zero.
 
-    ``matrices`` float64[n, D, D] have ``ridges[m] * penalties[n]`` added to their diagonals; ``ridges`` is float64[m],
-    and ``penalties`` float64[n, D] are above zero, but for the last, which may be zero: that unknown is eliminated
-    first. ``right_sides`` float64[n, D, p]. Unknowns are scaled to penalties of one. An unknown whose row of a matrix
-    is zero is taken to have an equation of its own, ``0 = right side``, and is zero.
+    ``matrices`` float64[n, D, D] have ``ridges[m] * penalties[n]`` added to their diagonals. ``ridges`` is float64[m].
+    ``penalties`` float64[n, D] are above zero, except that the last may be zero: that unknown is eliminated first.
+    ``right_sides`` float64[n, D, p]. Unknowns are scaled to penalties of one. An unknown whose row of a matrix is zero
+    must have the right side 0, and is 0.
 
-    The condition is that of the tridiagonal matrix in the 1-norm, exact: a positive definite tridiagonal matrix has the
-    signs of an M-matrix but for those of its unknowns, so its inverse's norm is one more solution.
+    The condition is that of the tridiagonal matrix in the 1-norm, and exact: a positive definite tridiagonal matrix is
+    an M-matrix after changes of the signs of unknowns, so one more solution gives the norm of its inverse.
     """
     (count, dimension, planes), choices = right_sides.shape, len(ridges)
     result = Solutions(
@@ -55,7 +55,7 @@ def solve_all(matrices: Floats, penalties: Floats, ridges: Floats, right_sides: 
 
 
 def _solve_path(matrix: Floats, penalty: Floats, ridges: Floats, sides: Floats, result: Solutions) -> None:
-    """Put the solutions for one matrix float64[d, d] into ``result``, whose parts are of that matrix alone."""
+    """Put the solutions for one matrix float64[d, d] into ``result``, which is for that matrix alone."""
     moved = np.flatnonzero(matrix.diagonal())
     if len(moved) < len(matrix):
         matrix, penalty, sides = matrix[np.ix_(moved, moved)], penalty[moved], sides[moved]
@@ -71,17 +71,17 @@ def _solve_path(matrix: Floats, penalty: Floats, ridges: Floats, sides: Floats, 
         result.values[:, moved] = (sides * scale**2) / result.norms[:, None, None]
         return
     scaled, diagonal, beside, scales, _ = lapack.dsytrd(scaled.T, lower=1, lwork=_BLOCK * unknowns, overwrite_a=1)
-    # The reflectors stand below the subdiagonal and leave the first coordinate alone.
+    # The reflectors are stored below the subdiagonal and do not change the first coordinate.
     reflectors = np.asfortranarray(scaled[1:, :-1])
     turned = np.multiply(sides, scale[:, None], order="F")
     turned[1:] = lapack.dormqr("L", "T", reflectors, scales, turned[1:], _BLOCK * planes)[0]
-    # The solution for these signs has the entries of the inverse in one row added up without their signs.
+    # The solution for these signs has, in each row, the sum of the magnitudes of the inverse's entries.
     signs = np.cumprod(np.append(1.0, -np.copysign(1.0, beside)))
     both = np.asfortranarray(np.column_stack([turned, signs]))
     solved = np.zeros((unknowns, len(ridges), planes + 1))
     for at, ridge in enumerate(ridges):
         *_, solution, failed = lapack.dptsv(diagonal + ridge, beside, both)
-        # Rounding can leave a semidefinite matrix a little below zero.
+        # By rounding, a semidefinite matrix may have an eigenvalue a little below zero.
         result.failed_at[at] = failed
         if not failed:
             solved[:, at] = solution
