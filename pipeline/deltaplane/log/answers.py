@@ -1,9 +1,9 @@
-"""What a plane says of raw rows: one rule for whoever asks, so that all of them are told the same.
+"""The answers of a plane for raw rows: one rule for every caller, so that all of them get the same answers.
 
-The scorer, a client's own model and whoever reads an exported one ask about a row as it would be learned. A missing
-value is filled in where the definition says so, and a row that no sample could have (a value that is not a number, is
-infinite, or lies outside the grid) is refused by name: nothing like it has been learned, and a plane would still say
-something. A row that is refused costs the others nothing.
+The scorer, a client's own model and a reader of an exported model all treat a row as it would be learned. A missing
+value is filled if the definition says so. A row that no sample could have (a value is not a number, is infinite, or
+lies outside the grid) is refused with a reason: nothing like it was learned, so the plane's answer would mean nothing.
+A refused row does not affect the others.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ __all__ = ["Answers", "answer"]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a plane says of n rows.
+    """The answers of a plane for n rows.
 
-    ``chosen`` int64[n] are indices into the plane's classes, -1 where a row is refused; ``values`` float64[n, p] the
-    decision values, NaN where it is; ``refusals`` has the reason for each row that is refused, by its place. Where a
-    model was asked, ``version`` is its version, and ``probabilities`` float64[n, k] are those of the plane's classes,
-    NaN where a row is refused; None where the model knows none yet, or is not to.
+    ``chosen`` int64[n]: indices into the plane's classes, -1 if a row is refused. ``values`` float64[n, p]: decision
+    values, NaN if a row is refused. ``refusals``: index of each refused row to the reason. ``version``: that of the
+    model, or None if there is only a plane. ``probabilities`` float64[n, k]: those of the plane's classes, NaN if a row
+    is refused; None if the model has none yet or is not calibrated.
     """
 
     plane: Plane
@@ -44,11 +44,11 @@ class Answers:
     probabilities: Floats | None = None
 
     def of_model(self, model: Model | ExportedModel) -> Answers:
-        """The same answers as those of a model that has the plane: with its version, and probabilities."""
+        """The same answers, with the version and the probabilities of a model that has the plane."""
         return replace(self, version=model.version, probabilities=model.probabilities(self.values))
 
     def probabilities_of(self, row: int) -> dict[str, float]:
-        """Class label to probability of one row; they add to 1. Empty where the row is refused, or none are known."""
+        """Class label to probability of one row; they add to 1. Empty if the row is refused, or if there are none."""
         if row in self.refusals or self.probabilities is None:
             return {}
         return dict(zip(self.plane.classes, self.probabilities[row].tolist(), strict=True))
@@ -58,13 +58,13 @@ class Answers:
 
     @property
     def classes(self) -> list[str | None]:
-        """The class of each row, None where it is refused."""
+        """The class of each row, or None if it is refused."""
         return [None if at < 0 else self.plane.classes[at] for at in self.chosen.tolist()]
 
     def decisions(self, row: int) -> dict[str, float]:
-        """Class label to decision value of one row; of a binary problem the second class has the first one's negative.
+        """Class label to decision value of one row, empty if the row is refused.
 
-        Empty where the row is refused.
+        For a binary problem, the other class has the negative of the value of the positive class.
         """
         if row in self.refusals:
             return {}
@@ -80,10 +80,10 @@ def answer(
     rows: npt.ArrayLike,
     unread: Mapping[int, str] = MappingProxyType({}),
 ) -> Answers:
-    """What a plane of the definition's stream says of raw rows float64[n, d], in the order of its features.
+    """The answers of a plane of the definition's stream for raw rows float64[n, d], in the order of its features.
 
-    ``unread``: rows that the encoder of the definition refuses, whose features are NaN, and why.
-    Raises :class:`DefinitionError` for rows of another number of features, and for what are no numbers.
+    ``unread``: index of each row that the definition's encoder refused to the reason; the features of these rows must
+    be NaN. Raises :class:`DefinitionError` if the rows are not numbers or have another number of features.
     """
     asked = _rows(rows, definition)
     values, chosen = np.full((len(asked), len(plane.biases)), np.nan), np.full(len(asked), -1, dtype=np.int64)
@@ -97,7 +97,7 @@ def answer(
         decided = plane.decide(inputs)
         values[piece][fits], chosen[piece][fits] = decided, plane.choose(decided)
         if not np.isfinite(decided).all():
-            # Nothing that was learned leads there: a weight has been found on values of this grid.
+            # Learned weights cannot overflow on values of this grid, so such a model is wrong.
             for row in (np.flatnonzero(fits)[~np.isfinite(decided).all(axis=1)] + piece.start).tolist():
                 values[row], chosen[row] = np.nan, -1
                 refusals[row] = "the decision value is beyond float64; look at the weights of the model"
@@ -119,7 +119,7 @@ def _rows(rows: npt.ArrayLike, definition: StreamDefinition) -> Floats:
 
 
 def _pieces(definition: StreamDefinition, rows: int) -> Iterator[slice]:
-    """Spans of rows that are answered in one go: few enough for the cache, or for the memory that a map may take."""
+    """Spans of rows that are answered at once: few enough for the cache, or for the memory limit of a map."""
     if definition.feature_map.kind != "none":
         return definition.feature_map.pieces(rows)
     at_once = max(1, ENTRIES // len(definition.features))

@@ -1,10 +1,10 @@
-"""How good predictions are: a confusion matrix that adds, and the measures of paper 4 (§5.2) made from it.
+"""Confusion matrices that can be added, and the measures of paper 4 (§5.2) that follow from them.
 
-The problem: on imbalanced streams accuracy says little, and the measures that say more are undefined as soon as a class
-has not been seen, or predicted, yet. Filling such holes with 0 or 1 turns "not known" into "worst" or "best".
+The problem: on imbalanced streams accuracy says little. The measures that say more are undefined until every class has
+been seen or predicted. A 0 or 1 in their place turns "not known" into "worst" or "best".
 
-How it is solved: counts are kept by pairs of labels (truth, predicted), so that classes may come and go and parts of a
-stream may be counted apart and added; a measure whose denominator is zero is NaN, which spreads to what is made of it.
+How it is solved: counts are kept by pairs of labels (truth, predicted), so that classes may come and go, and parts of a
+stream may be counted apart and added. A measure whose denominator is zero is NaN, and so is every measure made from it.
 
 ``sensitivity = TP/(TP+FN)``, ``specificity = TN/(TN+FP)``, ``precision = TP/(TP+FP)``,
 ``F = (1+β²)·P·R/(β²R+P)`` (the paper prints (1+β)², its tables are made with 1+β²), ``RS = sensitivity/specificity``,
@@ -47,9 +47,9 @@ NAN = math.nan
 
 @dataclass(frozen=True)
 class Confusion:
-    """Counts of rows by (truth, predicted) label; pairs that never occurred are not held. A value that adds.
+    """Counts of rows by (truth, predicted) label, without pairs that never occurred. Confusions can be added.
 
-    Raises ValueError on a count below zero.
+    Raises ValueError if a count is below zero.
     """
 
     counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
@@ -62,9 +62,9 @@ class Confusion:
 
     @classmethod
     def of(cls, truth: Integers, predicted: Integers, classes: Sequence[str]) -> Confusion:
-        """Count rows whose truth and prediction are given as indices [n] into ``classes``.
+        """The confusion of n rows whose truth and prediction are indices [n] into ``classes``.
 
-        Raises ValueError where the two differ in length or an index is outside ``classes``.
+        Raises ValueError if the two differ in length or an index is outside ``classes``.
         """
         size = len(classes)
         if truth.shape != predicted.shape or truth.ndim != 1:
@@ -87,7 +87,7 @@ class Confusion:
         return Confusion(counts)
 
     def __bool__(self) -> bool:
-        """Whether a row was counted."""
+        """Whether any row was counted."""
         return bool(self.counts)
 
     def __hash__(self) -> int:
@@ -95,28 +95,28 @@ class Confusion:
 
     @property
     def rows(self) -> int:
-        """Rows counted."""
+        """The number of rows counted."""
         return sum(self.counts.values())
 
     @property
     def correct(self) -> int:
-        """Rows predicted right."""
+        """The number of rows predicted correctly."""
         return sum(count for (truth, predicted), count in self.counts.items() if truth == predicted)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """All labels that occur, in the truth or predicted, sorted."""
+        """All labels that occur in the truth or are predicted, sorted."""
         return tuple(sorted({label for pair in self.counts for label in pair}))
 
     def truths(self) -> dict[str, int]:
-        """Rows of each class that is in the truth, sorted by label."""
+        """The number of rows of each class in the truth, sorted by label."""
         totals: dict[str, int] = {}
         for (truth, _), count in self.counts.items():
             totals[truth] = totals.get(truth, 0) + count
         return totals
 
     def to_dict(self) -> dict[str, dict[str, int]]:
-        """Truth to predicted to count, as plain dictionaries."""
+        """Plain dictionaries: truth to predicted label to count."""
         nested: dict[str, dict[str, int]] = {}
         for (truth, predicted), count in self.counts.items():
             nested.setdefault(truth, {})[predicted] = count
@@ -134,7 +134,7 @@ class Binary:
 
     @classmethod
     def of(cls, confusion: Confusion, positive: str) -> Binary:
-        """``positive`` against the rest; rows of the rest predicted as another class of the rest are true negatives."""
+        """``positive`` against the rest; a row of the rest that is predicted as any of the rest is a true negative."""
         hits = confusion.counts.get((positive, positive), 0)
         actual = confusion.truths().get(positive, 0)
         claimed = sum(count for (_, predicted), count in confusion.counts.items() if predicted == positive)
@@ -142,51 +142,51 @@ class Binary:
 
 
 def accuracy(confusion: Confusion) -> float:
-    """Share of rows predicted right; NaN without rows."""
+    """The share of rows predicted correctly; NaN without rows."""
     return _ratio(confusion.correct, confusion.rows)
 
 
 def recalls(confusion: Confusion) -> dict[str, float]:
-    """Share predicted right of each class in the truth, sorted by label."""
+    """The recall of each class in the truth (its share predicted correctly), sorted by label."""
     return {label: confusion.counts.get((label, label), 0) / rows for label, rows in confusion.truths().items()}
 
 
 def sensitivity(binary: Binary) -> float:
-    """TP / (TP + FN); NaN without positive rows."""
+    """Sensitivity ``TP / (TP + FN)``; NaN without positive rows."""
     return _ratio(binary.true_positives, binary.true_positives + binary.false_negatives)
 
 
 def specificity(binary: Binary) -> float:
-    """TN / (TN + FP); NaN without negative rows."""
+    """Specificity ``TN / (TN + FP)``; NaN without negative rows."""
     return _ratio(binary.true_negatives, binary.true_negatives + binary.false_positives)
 
 
 def precision(binary: Binary) -> float:
-    """TP / (TP + FP); NaN where nothing was predicted positive."""
+    """Precision ``TP / (TP + FP)``; NaN if no row was predicted positive."""
     return _ratio(binary.true_positives, binary.true_positives + binary.false_positives)
 
 
 def f_measure(binary: Binary, beta: float = 1.0) -> float:
-    """``(1+β²)·P·R / (β²R+P)``; NaN where P or R is, and where both are zero, as in paper 4's Table 5.3.
+    """The F-measure ``(1+β²)·P·R / (β²R+P)``; NaN if P or R is, or if both are zero, as in Table 5.3 of paper 4.
 
-    As in that paper, β above one leans to the precision; the usual F_β, with β²P + R below, leans to the recall.
+    As in that paper, β above one favours precision; the usual F_β, with the denominator β²P + R, favours recall.
     """
     recall, right = sensitivity(binary), precision(binary)
     return _ratio((1.0 + beta * beta) * recall * right, beta * beta * recall + right)
 
 
 def relative_sensitivity(binary: Binary) -> float:
-    """Sensitivity / specificity: 1 without bias to a side; NaN where one is, and where the specificity is zero."""
+    """Sensitivity / specificity, which is 1 without bias to a side; NaN if one is NaN or the specificity is zero."""
     return _ratio(sensitivity(binary), specificity(binary))
 
 
 def binary_gmean(binary: Binary) -> float:
-    """√(sensitivity · specificity); NaN where one of them is."""
+    """The G-mean ``√(sensitivity · specificity)``; NaN if one of them is."""
     return math.sqrt(sensitivity(binary) * specificity(binary))
 
 
 def gmean(confusion: Confusion) -> float:
-    """The k-th root of the product of recalls over the k classes present in the truth; NaN where there is none."""
+    """The k-th root of the product of the recalls of the k classes in the truth; NaN without rows."""
     values = list(recalls(confusion).values())
     if not values:
         return NAN
@@ -194,12 +194,12 @@ def gmean(confusion: Confusion) -> float:
         return 0.0
     if len(values) == 2:
         return math.sqrt(values[0] * values[1])
-    # Logarithms, since a product over hundreds of classes would underflow.
+    # A product over hundreds of classes would underflow, so logarithms are added.
     return math.exp(math.fsum(map(math.log, values)) / len(values))
 
 
 def one_against_rest(confusion: Confusion, positive: str) -> Confusion:
-    """The same rows with two classes: ``positive``, and all others as ``not`` it."""
+    """The same rows with two classes: ``positive``, and all others as ``not <positive>``."""
     binary, rest = Binary.of(confusion, positive), f"not {positive}"
     return Confusion(
         {
@@ -212,18 +212,18 @@ def one_against_rest(confusion: Confusion, positive: str) -> Confusion:
 
 
 def kappa(confusion: Confusion) -> float:
-    """Cohen's kappa: by how much more than by chance truth and prediction agree, of what is possible.
+    """Cohen's kappa: the agreement of truth and prediction beyond chance, as a share of the largest possible.
 
-    NaN without rows, and where all rows are of one class and predicted as it.
+    NaN without rows, and if all rows are of one class and predicted as it.
     """
     rows, predicted = confusion.rows, _predicted(confusion)
-    # Integers: products of counts are exact, however many rows there are.
+    # Products of Python's integers are exact, however many rows there are.
     by_chance = sum(count * predicted.get(label, 0) for label, count in confusion.truths().items())
     return _ratio(rows * confusion.correct - by_chance, rows * rows - by_chance)
 
 
 def matthews(confusion: Confusion) -> float:
-    """Matthews' correlation of truth and prediction (of several classes, Gorodkin's); NaN where one does not vary."""
+    """Matthews correlation of truth and prediction (Gorodkin's for several classes); NaN if one does not vary."""
     rows, truths, predicted = confusion.rows, confusion.truths(), _predicted(confusion)
     by_chance = sum(count * predicted.get(label, 0) for label, count in truths.items())
     spreads = [rows * rows - sum(count * count for count in sides.values()) for sides in (truths, predicted)]
@@ -238,16 +238,17 @@ def _predicted(confusion: Confusion) -> dict[str, int]:
 
 
 def imbalance_ratio(counts: Mapping[str, int]) -> float:
-    """Rows of the largest class over rows of the smallest, of the classes that have any; NaN with fewer than two."""
+    """The rows of the largest class divided by those of the smallest with any; NaN with fewer than two such classes."""
     live = [count for count in counts.values() if count > 0]
     return max(live) / min(live) if len(live) > 1 else NAN
 
 
 @dataclass(frozen=True)
 class Measures:
-    """All measures of one confusion; undefined is NaN. ``recalls`` and ``imbalance_ratio`` are of the truth.
+    """All measures of one confusion; undefined ones are NaN. ``imbalance_ratio`` is that of the truth.
 
-    Without a positive class those that need one are NaN, and ``gmean`` is over the classes in the truth.
+    Without a positive class, measures that need one are NaN, and ``gmean``, ``kappa`` and ``matthews`` are over all
+    classes.
     """
 
     rows: int
@@ -265,7 +266,7 @@ class Measures:
     imbalance_ratio: float
 
     def to_dict(self) -> dict[str, object]:
-        """Plain values for JSON, which has no NaN: undefined is None."""
+        """Plain values for JSON, which has no NaN: an undefined measure is None."""
         return {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in asdict(self).items()
@@ -273,7 +274,7 @@ class Measures:
 
 
 def summary(confusion: Confusion, positive: str | None = None) -> Measures:
-    """All measures; with ``positive``, that class against the rest, else over all classes of the truth."""
+    """All measures of a confusion: of ``positive`` against the rest, or without it, over all classes."""
     binary = Binary(0, 0, 0, 0) if positive is None else Binary.of(confusion, positive)
     sides = confusion if positive is None else one_against_rest(confusion, positive)
     return Measures(

@@ -1,7 +1,7 @@
 """Claims and deltas, and the one rule by which every reader of deltas accepts or drops them.
 
-A delta is one atomic record that carries its result *and* its positions, so offset and result can never part. Fencing
-is a record, too. Per source, in the order of the log:
+A delta is one atomic record that carries its result *and* its positions, so the two are always consistent. Fencing is a
+record, too. For each source, in the order of the log:
 
     claim(w)                                           owner := w
     delta, writer = owner and its tile starts at the position        accepted; position := the tile's end
@@ -11,7 +11,7 @@ is a record, too. Per source, in the order of the log:
     claim or delta of a barred source                  dropped and counted
 
 Accepted deltas tile the source's input: each sample and each retirement lies in exactly one accepted tile, whatever
-crashed, was delivered twice, or woke up late. The rule needs only an ordered log.
+process crashed or woke up late, and whatever record was delivered twice. The rule needs only an ordered log.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass(frozen=True, order=True)
 class Source:
-    """Where statistics come from: one partition of one site's samples."""
+    """The source of statistics: one partition of one site's samples."""
 
     site: str
     partition: int
@@ -62,20 +62,20 @@ class Source:
 
 
 class TopicIds(NamedTuple):
-    """Kafka's identifiers of the topics that a source is read from; empty where nobody has told them.
+    """Kafka's identifiers of the topics that a source is read from; empty if not known.
 
-    Offsets mean nothing without them: a topic that is deleted and made again under its name begins at offset 0 anew.
+    Offsets need them: a topic that is deleted and created again under the same name starts at offset 0 again.
     """
 
     samples: str = ""
     retirements: str = ""
 
     def or_else(self, others: TopicIds) -> TopicIds:
-        """These, and where one is not known that of ``others``."""
+        """These identifiers; one that is not known is taken from ``others``."""
         return TopicIds(self.samples or others.samples, self.retirements or others.retirements)
 
     def differ(self, others: TopicIds) -> list[str]:
-        """The names of the topics that have one identifier here and another there."""
+        """The names of the topics whose identifiers are known in both and differ."""
         pairs = zip(self._fields, self, others, strict=True)
         return [name for name, mine, other in pairs if mine and other and mine != other]
 
@@ -87,8 +87,8 @@ UNKNOWN_TOPICS = TopicIds()
 class Tile:
     """Half-open spans of both inputs of a source: samples [from, to) and retirements [from, to), as log offsets.
 
-    ``sequence`` numbers the accepted tiles of a source from 0. A tile may cover no input at all (only time moved, and
-    rows expired); without a number its repetition would start where it starts itself, and be applied twice.
+    ``sequence`` numbers the accepted tiles of a source from 0. A tile may cover no input (only time moved, and rows
+    expired). Without a number, a repetition of such a tile would start at the same position, and be applied twice.
     """
 
     sequence: int
@@ -100,11 +100,12 @@ class Tile:
 
 @dataclass(frozen=True)
 class Rebuild:
-    """What a worker needs to find the state at the end of a tile again, from the log alone.
+    """The positions that a worker needs to restore the state at the end of a tile, from the log alone.
 
-    ``window_from`` is the offset of the oldest row inside a window and must still exist; ``memory_from`` that of the
-    oldest row held and is used if it does; ``retirements_window_from`` that of the oldest retirement remembered.
-    ``slots_to`` is the number of samples admitted, ``watermark`` the largest event time applied, in milliseconds.
+    ``window_from``: the offset of the oldest row inside a window, which must still exist. ``memory_from``: the offset
+    of the oldest row held, used if it still exists. ``retirements_window_from``: the offset of the oldest retirement
+    remembered. ``slots_to``: the number of samples admitted. ``watermark``: the largest event time applied, in
+    milliseconds.
     """
 
     window_from: int = 0
@@ -116,7 +117,7 @@ class Rebuild:
 
 @dataclass(frozen=True)
 class Claim:
-    """``writer`` owns the source from here on, and reads it from these topics."""
+    """A record that ``writer`` owns the source from here on, and reads it from these topics."""
 
     source: Source
     writer: str
@@ -126,12 +127,12 @@ class Claim:
 
 @dataclass(frozen=True)
 class Delta:
-    """The exact change of a source over one tile, with what its samples scored before they were learned.
+    """The exact change of a source over one tile, with the scores of its samples before they were learned.
 
-    ``scores`` compares the truth of the tile's new samples with the predictions of ``scored_by``, the version of the
-    model that existed before the tile (0: none, and nothing was scored). ``prequential_counts``: in the automatic mode,
-    what each candidate of that model made of the same samples. ``tallies``: where that model is calibrated, how the
-    scores of its plane are spread. ``labels``: where classes are open, those that the tile was the
+    ``scores``: the confusion of the tile's new samples under the model of version ``scored_by``, which existed before
+    the tile (0: there was none, and nothing was scored). ``counts``: outcome to number. ``prequential_counts``: in the
+    automatic mode, the hits of each candidate of that model on the same samples. ``tallies``: if that model is
+    calibrated, histograms of the scores of its plane. ``labels``: if classes are open, those that the tile was the
     first to admit, in order.
     """
 
@@ -151,7 +152,7 @@ class Delta:
 
 @dataclass(frozen=True)
 class SourceOrder:
-    """A whole source leaves the stream and stays out (``removed``), or may come in again, from its beginning."""
+    """An order that a source leaves the stream and stays out (``removed``), or is admitted again from its beginning."""
 
     source: Source
     removed: bool
@@ -160,7 +161,7 @@ class SourceOrder:
 
 
 class Verdict(StrEnum):
-    """What the rule said of one record."""
+    """The result of the rule for one record."""
 
     CLAIMED = "claimed"
     ACCEPTED = "accepted"
@@ -174,12 +175,12 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class SourceState:
-    """All that the accepted deltas of one source add up to; ``sequence`` numbers the tile that comes next.
+    """The sum of the accepted deltas of one source. ``sequence`` is the number of the next tile.
 
-    ``topics``: those that its offsets are of, as the first claim said under which anything was read.
-
-    A ``removed`` source has been removed: it has no statistics, no owner, and nothing of it is accepted. ``labels``:
-    where classes are open, all that it has ever admitted, in that order; their rows may have left every window.
+    ``topics``: the topics that its offsets belong to, as given by the claim under which it was first read.
+    ``dropped``: verdict to number of records dropped. A ``removed`` source has no statistics and no owner, and none of
+    its records are accepted. ``labels``: if classes are open, all that it has ever admitted, in that order; their rows
+    may have left every window.
     """
 
     source: Source
@@ -198,7 +199,7 @@ class SourceState:
 
     @property
     def begun(self) -> bool:
-        """Whether anything of the source's logs has been read."""
+        """Whether any record of the source's logs has been read."""
         return self.samples_position > 0 or self.retirements_position > 0
 
 
@@ -208,12 +209,12 @@ def accept(
     stream_fingerprint: bytes,
     grid_range: int = limits.GRID_RANGE,
 ) -> tuple[SourceState, Verdict]:
-    """Apply the rule to the next record of a source, in log order; ``grid_range`` is that of the plane's grid.
+    """The state after the next record of a source in log order, and the verdict on the record.
 
-    Raises :class:`DefinitionMismatch` for a record of another stream definition: that is a mistake of whoever set the
-    stream up and must not be mistaken for a stale worker. Raises :class:`StateMismatch` for a change that takes out
-    rows that never were in, a tile that ends before it begins, labels that are known already, or more of anything than
-    a checkpoint can carry. Every reader skips such a record, and so stays where all others are.
+    ``grid_range`` is that of the plane's grid. Raises :class:`DefinitionMismatch` if the record is of another stream
+    definition: that is a configuration error, and not a stale worker. Raises :class:`StateMismatch` if the change takes
+    out rows that were never in, the tile ends before it begins, a label is admitted twice, a count is below zero, or
+    the state is larger than a checkpoint can be. Every reader skips such a record, so all readers keep the same state.
     """
     if record.stream_fingerprint != stream_fingerprint:
         raise DefinitionMismatch(
@@ -227,7 +228,7 @@ def accept(
     if state.removed:
         return replace(state, dropped=_added(state.dropped, {str(Verdict.BARRED): 1})), Verdict.BARRED
     if isinstance(record, Claim):
-        # The offsets of a state are those of the topics that it was read from, whoever claims it later.
+        # The offsets of a state belong to the topics that it was read from, whoever claims the source later.
         topics = state.topics.or_else(record.topics) if state.begun else record.topics
         return replace(state, owner=record.writer, topics=topics), Verdict.CLAIMED
     verdict = _judge(state, record)
@@ -261,9 +262,10 @@ def accept(
 
 
 def check_declared(definition: StreamDefinition, record: Claim | Delta | SourceOrder | SourceState) -> None:
-    """Raise :class:`StateMismatch` for a delta or state of windows, or of declared classes, that its stream has not.
+    """Raise :class:`StateMismatch` if a delta or state has windows or classes that the definition does not declare.
 
-    Its checkpoints could outgrow their topic, and no merger would ever write one again. Every reader skips it.
+    With them, checkpoints could become too large for their topic, and no merger could write one again. Every reader
+    skips such a record.
     """
     if isinstance(record, Delta):
         where, statistics = f"delta {record.tile.sequence} of source {record.source}", record.change
@@ -289,7 +291,7 @@ def check_declared(definition: StreamDefinition, record: Claim | Delta | SourceO
 
 
 def check_state(where: str, state: SourceState, grid_range: int = limits.GRID_RANGE) -> None:
-    """Raise :class:`StateMismatch` for what no accepted deltas add up to, or what no message could ever carry on."""
+    """Raise :class:`StateMismatch` if no accepted deltas can add up to a state, or if no message can carry it."""
     state.statistics.check_rows_exist(where, grid_range)
     many = {
         name for counts in (state.counts, state.dropped) for name, n in counts.items() if not 0 <= n <= limits.COUNT
@@ -314,13 +316,13 @@ def check_state(where: str, state: SourceState, grid_range: int = limits.GRID_RA
 
 
 def _check_size(where: str, after: SourceState) -> None:
-    """Refuse what would make the source's checkpoint larger than a message: no merger could ever write it."""
+    """Raise :class:`StateMismatch` if the checkpoint would be larger than a message: no merger could write it."""
     entries, matrices = after.statistics.dimension * (after.statistics.dimension + 1) // 2, len(after.statistics)
     room = limits.MESSAGE_BYTES - limits.DELTA_BYTES_BESIDE - 16 * entries * matrices
     named = matrices + len(after.labels) + 2 * len(after.scores.counts)
     if room >= named * (limits.CLASS_BYTES + limits.CELL_BYTES // 2):
         return
-    # The names of most classes are shorter than they may be; only here is it worth while to measure them.
+    # Most labels are shorter than the limit. They are measured only if labels of the largest length would not fit.
     names = [label for (_, label), _ in after.statistics.items()] + [*after.labels]
     names += [label for pair in after.scores.counts for label in pair]
     if room < sum(len(name.encode()) + limits.CELL_BYTES // 2 for name in names):
@@ -332,17 +334,17 @@ def _check_size(where: str, after: SourceState) -> None:
 
 
 TAKEN_ALONG = "retirements taken along"
-"""The outcome of retirements that waited in a source when it was removed; it begins anew, and they are read again."""
+"""The outcome of retirements that waited in a source when it was removed. They are read again if it is admitted."""
 
 
 def still_waiting(counts: Mapping[str, int]) -> int:
-    """Retirements that were answered ``waiting``, and have neither been met since nor gone with their source."""
+    """The number of retirements that wait: no sample has met them since, and their source has not been removed."""
     waited = counts.get(f"retirements {RetirementOutcome.WAITING}", 0)
     return waited - counts.get(str(SampleOutcome.ANNIHILATED), 0) - counts.get(TAKEN_ALONG, 0)
 
 
 def _obey(state: SourceState, order: SourceOrder) -> tuple[SourceState, Verdict]:
-    """Remove or admit a whole source. Its counts stay; its sequence goes on, so that no tile fits twice."""
+    """The state after an order. Counts stay, and the sequence goes on, so that no tile can be accepted twice."""
     if order.removed == state.removed:
         return state, Verdict.REMOVED if order.removed else Verdict.ADMITTED
     waiting = still_waiting(state.counts)
@@ -366,7 +368,7 @@ def _added(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]
 
 
 def _judge(state: SourceState, delta: Delta) -> Verdict:
-    # Before the first claim the owner is empty, and an empty writer is nobody.
+    # Before the first claim the owner is empty. So an empty writer must never count as the owner.
     if not delta.writer or delta.writer != state.owner:
         return Verdict.STALE_WRITER
     begins = (delta.tile.sequence, delta.tile.samples_from, delta.tile.retirements_from)

@@ -1,14 +1,14 @@
-"""Whether features are spread otherwise than a little before, told from their values alone: no labels are needed.
+"""Drift detection: whether the distributions of features have changed, from their values alone, without labels.
 
-The problem: when the world changes, a model fails before anybody knows, since labels come late. And a test that looks
-again after every hundred rows cries wolf sooner or later, unless it is told how often it looks.
+The problem: when the world changes, a model fails before anybody knows, since labels come late. And a test that is
+repeated after every hundred rows gives a false alarm sooner or later, unless its level allows for the repetitions.
 
-How it is solved: rows are summed up in blocks. After each block the newest blocks are held against those before them,
-once the last third of a window and once half of two, by Student's t of two samples, where an observation is the mean of
-a block, and again its variance. Blocks are what rows are not: nearly normal, and nearly independent where neighbours
-are alike. The spread of block means is taken to be no smaller than rows of their variance would have by chance alone,
-so that rare values raise no alarm by being rare. The level is shared out among all tests of 100,000 rows (Bonferroni).
-What has been found is the new normal: the blocks before it are forgotten.
+How it is solved: rows are summed up in blocks. After each block, the newest blocks are compared with those before them:
+once 3 of 20 blocks with the other 17, and once 10 with 10. The test is Student's two-sample t. An observation is the
+mean of a block, and in a second test its variance. Unlike rows, blocks are nearly normal, and nearly independent even
+if neighbouring rows are alike. The variance of block means is taken to be at least the variance that independent rows
+would give, so that rare values alone raise no alarm. The level is divided among all tests of 100,000 rows (Bonferroni).
+After an alarm, the blocks before the change are forgotten.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ __all__ = ["ALARMS_PER_100_000_ROWS", "BLOCKS", "BLOCK_ROWS", "Drift", "DriftWat
 BLOCK_ROWS = 100
 
 BLOCKS = 10
-"""Blocks of one window; two windows are remembered."""
+"""The number of blocks in one window; two windows are kept."""
 
 _NEWEST = (3, BLOCKS)
-"""How many of the newest blocks are held against the others: few see a large shift soon, many a small one."""
+"""How many of the newest blocks are compared with the others: few detect a large shift early, many a small one."""
 
 _ROWS_AT_ONCE = 64 * BLOCK_ROWS
 
 ALARMS_PER_100_000_ROWS = 0.05
-"""False alarms that there may be on average while nothing changes."""
+"""The largest mean number of false alarms per 100,000 rows while nothing changes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drift:
-    """That features have shifted at a row, ``row`` being the number of rows seen by then.
+    """A shift of features that was found when ``row`` rows had been seen.
 
-    ``shift`` float64[d]: means of the newest rows less those of the rows before, in deviations of these; ``spread``
-    float64[d]: deviation of the newest over that of the others; ``certain`` bool[d]: for which of them it is no chance.
+    ``shift`` float64[d]: the mean of the newest rows less that of the rows before, in standard deviations of the
+    latter. ``spread`` float64[d]: the standard deviation of the newest rows divided by that of the rows before.
+    ``certain`` bool[d]: for which features the test found a shift.
     """
 
     row: int
@@ -51,13 +52,13 @@ class Drift:
 
 
 class DriftWatch:
-    """Watches rows of d features go by; changed by :meth:`add` only. It keeps 40 blocks, a kilobyte a feature.
+    """A drift detector for rows of d features; changed by :meth:`add` only. It keeps 40 blocks: 1 KB per feature.
 
-    ``rows`` have gone by, and ``drifts`` were found among them.
+    ``rows``: the number of rows seen. ``drifts``: the number of drifts found.
     """
 
     def __init__(self, features: int, alarms_per_100_000_rows: float = ALARMS_PER_100_000_ROWS) -> None:
-        # Only who watches needs this; all others would wait for it at their start.
+        # Only drift detection needs this slow import. At the top of the module it would delay every start.
         from scipy.special import stdtrit  # noqa: PLC0415
 
         self.rows = self.drifts = 0
@@ -69,7 +70,7 @@ class DriftWatch:
         self._blocks = self._newest = np.empty((0, 3, features))
 
     def add(self, rows: Floats) -> list[Drift]:
-        """What has shifted by the end of these rows float64[n, d]. Values that are no numbers are left out."""
+        """The drifts found by the end of these rows float64[n, d]. Values that are not finite are left out."""
         found: list[Drift] = []
         for at in range(0, len(rows), _ROWS_AT_ONCE):
             part = rows[at : at + _ROWS_AT_ONCE]
@@ -84,12 +85,12 @@ class DriftWatch:
         return found
 
     def _see(self, new: Floats, begin: int) -> list[Drift]:
-        """What new blocks float64[m, 3, d], the first of which began at row ``begin``, have to show."""
+        """The drifts found in new blocks float64[m, 3, d], the first of which begins at row ``begin``."""
         self._newest = np.concatenate([self._newest, new])[-2 * BLOCKS :]
         found, behind = [], len(new)
         while behind:
             series = np.concatenate([self._blocks, new[len(new) - behind :]])
-            # Windows that end at one of the new blocks; those before have been looked at.
+            # Only windows that end at a new block are tested; the others have been tested before.
             first = max(0, len(series) - behind - (2 * BLOCKS - 1))
             series = series[first:]
             at, newest, certain = self._first_shift(series)
@@ -103,7 +104,7 @@ class DriftWatch:
         return found
 
     def _first_shift(self, series: Floats) -> tuple[int, int, Flags]:
-        """(first block of two windows, how many of its newest, bool[d] for which features), or -1 where none shifts."""
+        """(first block of the first two windows with a shift, number of newest blocks, bool[d]); -1 if none shifts."""
         if len(series) >= 2 * BLOCKS:
             windows = np.lib.stride_tricks.sliding_window_view(series, 2 * BLOCKS, axis=0)
             certain = np.stack([self._certain(windows, newest) for newest in _NEWEST], axis=1)
@@ -114,10 +115,10 @@ class DriftWatch:
         return -1, 0, np.zeros(series.shape[2], dtype=np.bool_)
 
     def shifts(self) -> tuple[Floats, Floats]:
-        """(shift, spread) float64[d] each, of the newest window against the one before, as in :class:`Drift`.
+        """(shift, spread), each float64[d], of the newest window against the one before, as in :class:`Drift`.
 
-        Of shorter windows at the beginning, half of the blocks that have come; NaN until four have. May be asked from
-        another thread.
+        At the beginning, each window is half of the blocks so far; with fewer than four blocks, all are NaN. Another
+        thread may call this.
         """
         blocks = self._newest
         if len(blocks) < 4:
@@ -126,7 +127,7 @@ class DriftWatch:
         return _shifts(blocks, len(blocks) // 2)
 
     def _certain(self, windows: Floats, newest: int) -> Flags:
-        """bool[m, d]: whose means or variances in windows float64[m, 3, d, 20] cannot be one sample."""
+        """bool[m, d]: the features whose newest means or variances differ, in windows float64[m, 3, d, 20]."""
         means, variances, fourths = windows[:, 0], windows[:, 1], windows[:, 2]
         with np.errstate(all="ignore"):
             variance = variances.mean(axis=-1)
@@ -144,9 +145,9 @@ class DriftWatch:
 
 
 def _summed(blocks: Floats) -> Floats:
-    """float64[m, 3, d]: mean, variance and fourth moment of each feature over the rows of blocks float64[m, rows, d].
+    """float64[m, 3, d]: mean, variance and fourth central moment of each feature over blocks float64[m, rows, d].
 
-    Over those that have a value; NaN where none has.
+    Values that are not finite are left out; a block without finite values gives NaN.
     """
     with np.errstate(all="ignore"):
         there = np.isfinite(blocks)
@@ -158,9 +159,9 @@ def _summed(blocks: Floats) -> Floats:
 
 
 def _shifts(blocks: Floats, newest: int) -> tuple[Floats, Floats]:
-    """Standardized change of the mean, and ratio of deviations, of the ``newest`` blocks against the others.
+    """The standardized change of the mean, and the ratio of deviations, of the ``newest`` blocks against the others.
 
-    ``blocks`` float64[20, 3, d].
+    ``blocks`` float64[m, 3, d]; each result is float64[d].
     """
     of = []
     with np.errstate(all="ignore"):

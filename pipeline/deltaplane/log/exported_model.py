@@ -1,10 +1,10 @@
-"""A model in plain values, for whoever predicts with it without this package.
+"""A model in plain values, for predictions without this package.
 
-From a raw row to a class: missing values, the grid, the feature map, the sum, the choice. Every number that it takes is
-there, and what is done with them in what order, so that the outcome is the same to the last bit in any language with
-float64 and float32. The page ``docs/export.md`` has it all in Python.
+The values cover every step from a raw row to a class: missing values, the grid, the feature map, the sum, the choice.
+They include every number and the order of operations, so the result is the same to the last bit in any language with
+float64 and float32. The page ``docs/export.md`` has all of it in Python.
 
-Planes are inside ``x·w - b``. Everybody else adds: what is exported is the intercept, ``-b``.
+In this package a decision value is ``x·w - b``. Elsewhere it is usual to add, so the intercept ``-b`` is exported.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ __all__ = ["FORMAT", "FORMAT_VERSION", "ExportedModel", "exported_model", "model
 
 FORMAT = "deltaplane.log.model"
 FORMAT_VERSION = 2
-"""Raised when a field changes its meaning or goes. Version 1 had no number, and biases that were to be subtracted."""
+"""Increased when a field changes its meaning or is removed. Version 1 had no version field, and biases to subtract."""
 
 
 def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
-    """All that it takes to answer by a model of the definition's stream, and what the model was made from."""
+    """Plain values with all that is needed to predict with a model of the definition's stream, and its origin."""
     plane, grid, fills = model.plane, definition.grid, definition.missing == "offset"
     positive = None if plane is None else plane.positive
     return {
@@ -90,7 +90,7 @@ def model_tables(model: Model, definition: StreamDefinition) -> dict[str, Any]:
 
 
 def _probability_table(model: Model) -> dict[str, Any] | None:
-    """How a decision becomes a probability; None where the model knows none."""
+    """The table that says how a decision becomes a probability, or None if the model has no probabilities."""
     plane = model.plane
     curves = None if plane is None or model.calibration is None else model.calibration.curves_of(plane)
     if plane is None or plane.units is None or curves is None:
@@ -111,9 +111,10 @@ def _probability_table(model: Model) -> dict[str, Any] | None:
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """What an exported model answers by, and what it says of itself.
+    """An exported model: its plane, version and digest.
 
-    ``curves`` float64[p, bins]: the probability of each target of the plane by the bin of a score; None without.
+    ``curves`` float64[p, bins]: the probability of each target of the plane by the bin of a score, or None if the model
+    has no probabilities. The plane's ``C``, ``condition``, ``sigmas`` and ``counts`` are not exported.
     """
 
     plane: Plane
@@ -122,15 +123,15 @@ class ExportedModel:
     curves: Floats | None = None
 
     def probabilities(self, decisions: Floats) -> Floats | None:
-        """float64[n, k]: the probability of each class of the plane, by decision values float64[n, p]; None without."""
+        """float64[n, k]: the probability of each class of the plane, from decision values float64[n, p]; or None."""
         return None if self.curves is None else probabilities_by(self.curves, self.plane, decisions)
 
 
 def exported_model(tables: Any, definition: StreamDefinition) -> ExportedModel:
-    """The model that :func:`model_tables` has put into plain values, for rows of the definition's stream.
+    """The model that :func:`model_tables` has written as plain values, for rows of the definition's stream.
 
-    Raises :class:`DefinitionError` for values that are no such model or hold no plane, and :class:`DefinitionMismatch`
-    for a model of another definition.
+    Raises :class:`DefinitionError` if the values are not such a model or have no plane, and :class:`DefinitionMismatch`
+    if the model is of another definition.
     """
     given = tables if isinstance(tables, Mapping) else {}
     if given.get("format") != FORMAT or given.get("format_version") != FORMAT_VERSION:
@@ -177,7 +178,7 @@ def exported_model(tables: Any, definition: StreamDefinition) -> ExportedModel:
 
 
 def _calibration(given: Any, planes: int) -> tuple[Floats | None, Floats | None]:
-    """(units float64[p, 2], curves float64[p, bins]) of an exported model; None for both where it has none."""
+    """(units float64[p, 2], curves float64[p, bins]) of an exported model, or (None, None) if it has none."""
     if given is None:
         return None, None
     table = given if isinstance(given, Mapping) else {}

@@ -1,10 +1,10 @@
-"""Where along a stream quality fell, by a test that is stated, and what was different there.
+"""Falls of quality along a stream, found by a stated test, and the shifts of features there.
 
-The test: of the newest spans together, is the recall of some class lower than of all spans before them? Fisher's exact
-test of one side gives the chance of so few hits if nothing had changed. It must be below 1 in 100, shared out among all
-classes, spans and looks (Bonferroni), and the recall lower by at least ``LEAST_FALL``. There are two looks at each
-span: at the spans lately, and, where these show no fall, at four times as many, for classes of which few rows come. Of
-these spans those count whose own recall is lower, too, and those that are near each other are one fall.
+The test: is the recall of some class over the newest spans together lower than over all spans before them? Fisher's
+one-sided exact test gives the p-value: the probability of so few hits if nothing had changed. It must be below 0.01
+divided by the number of classes, spans and looks (Bonferroni), and the recall must be lower by at least ``LEAST_FALL``.
+There are two looks at each span: at the latest spans, and if these show no fall, at four times as many, for classes
+with few rows. A span belongs to a fall only if its own recall is lower, too. Such spans near each other are one fall.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ CHANCE = 0.01
 LEAST_FALL = 0.05
 _LOOKS = (1, 4)
 MOST_FALLS = 20
-"""Those that are told of, the deepest."""
+"""The largest number of falls reported: the deepest ones."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fall:
-    """Rows ``rows_from`` to ``rows_to``, in which the recall of a ``label`` fell, most surely with this ``chance``.
+    """A fall of recall in the rows ``rows_from`` to ``rows_to``.
 
-    ``before`` and ``during`` are the confusions; ``shift`` that of the features, and ``shift_of_class`` that of those
-    of the rows of its class, None where they are not known. ``first`` and ``last`` are the places of its points.
+    ``label``: the class with the smallest p-value, which is ``chance``. ``before`` and ``during``: the confusions.
+    ``shift``: the shift of the features over all rows, ``shift_of_class``: over the rows of the class; None if not
+    known. ``first`` and ``last``: the indices of its first and last point.
     """
 
     rows_from: int
@@ -50,12 +51,12 @@ class Fall:
 
     @property
     def depth(self) -> float:
-        """By how much the recall of its label fell."""
+        """The difference by which the recall of the label fell."""
         return _recall(self.before, self.label) - _recall(self.during, self.label)
 
 
 def falls(points: Sequence[Point], spans_lately: int) -> list[Fall]:
-    """The deepest falls along a stream, in its order; ``spans_lately`` spans together are looked at each time."""
+    """The deepest falls along a stream, in its order; each look is at ``spans_lately`` spans, or four times as many."""
     labels = {truth for point in points for truth, _ in point.scores.counts}
     tests = max(1, len(_LOOKS) * len(points) * len(labels))
     found: list[Fall] = []
@@ -81,7 +82,7 @@ def falls(points: Sequence[Point], spans_lately: int) -> list[Fall]:
 def _lower(
     points: Sequence[Point], places: range, before: Confusion, limit: float
 ) -> Iterator[tuple[int, tuple[str, float]]]:
-    """The places among these in which recall is lower, where it is so in all of them together by no chance."""
+    """The indices among ``places`` with a lower recall, if the recall of all together is significantly lower."""
     worst = _worst(before, sum((points[place].scores for place in places), Confusion()))
     if worst is not None and worst[1] < limit:
         usual = _recall(before, worst[0]) - LEAST_FALL
@@ -89,7 +90,7 @@ def _lower(
 
 
 def _worst(before: Confusion, now: Confusion) -> tuple[str, float] | None:
-    """(the class whose recall fell most surely, its chance), None where none fell."""
+    """(class whose fall has the smallest p-value, the p-value), or None if no class fell."""
     usual, worst = before.truths(), None
     for label, rows in now.truths().items():
         if not usual.get(label) or _recall(before, label) - _recall(now, label) < LEAST_FALL:
@@ -102,8 +103,8 @@ def _worst(before: Confusion, now: Confusion) -> tuple[str, float] | None:
 
 
 def _chance(hits: int, rows: int, hits_before: int, rows_before: int) -> float:
-    """How probable so few hits of so many rows are, were those before and now alike (Fisher's exact test, one side)."""
-    # Only a report needs this; all others would wait for it at their start.
+    """The p-value of so few hits among the rows, if recall had not changed (Fisher's exact test, one-sided)."""
+    # Only a report needs this slow import. At the top of the module it would delay every start.
     from scipy.special import gammaln  # noqa: PLC0415
 
     def choose(n: int, k: np.ndarray) -> np.ndarray:
@@ -134,7 +135,7 @@ def _fall(points: Sequence[Point], first: int, last: int, flagged: Mapping[int, 
 
 
 def _runs(places: Sequence[int], near: int) -> list[tuple[int, int]]:
-    """(first, last) of each run of places that are at most so near each other."""
+    """(first, last) of each run of ascending ``places`` whose neighbours are at most ``near`` apart."""
     runs: list[tuple[int, int]] = []
     for place in places:
         if runs and runs[-1][1] >= place - near:

@@ -1,6 +1,6 @@
-"""Counts, means and spreads of features over some rows, as values that add: what tells two stretches of a stream apart.
+"""Counts, means and squared deviations of features over rows, as values that can be added, and shifts between two.
 
-No labels are needed, and no window: the rows of a span are summed up as they go by, and spans are added up later.
+No labels and no window are needed: the rows of a span are summed up as they come, and spans are added later.
 """
 
 from __future__ import annotations
@@ -25,23 +25,26 @@ __all__ = [
 ]
 
 MOST_CLASSES = 12
-"""Classes whose features are summed up apart; those that come later are all together."""
+"""The number of classes whose features are summed up separately; later classes are summed up together."""
 
 OTHERS = ""
-"""What these are called."""
+"""The label of these later classes."""
 
 ROUNDING = 1e-9
-"""Spreads and differences of means that are so small a part of the means are rounding."""
+"""Spreads and differences of means below this fraction of the means are taken as rounding errors."""
 
 
 def without_rounding(spreads: Floats, means: Floats) -> Floats:
-    """The spreads float64[d], with 0 for those that are rounding of the means."""
+    """The spreads float64[d], with 0 for those that are rounding errors of the means."""
     return np.where(spreads <= ROUNDING * np.abs(means), 0.0, spreads)
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureSums:
-    """Of d features over rows that have a value: ``counts``, ``means``, ``squares`` about these summed; float64[d]."""
+    """Sums of d features over the rows with a finite value, each float64[d].
+
+    ``counts``: numbers of rows. ``means``: means. ``squares``: sums of squared deviations from the means.
+    """
 
     counts: Floats
     means: Floats
@@ -49,12 +52,12 @@ class FeatureSums:
 
     @classmethod
     def zero(cls, features: int) -> FeatureSums:
-        """Those of no rows."""
+        """The sums of no rows."""
         return cls(np.zeros(features), np.zeros(features), np.zeros(features))
 
     @classmethod
     def of(cls, rows: Floats) -> FeatureSums:
-        """Those of rows float64[n, d]; what is no number, or infinite, is left out."""
+        """The sums of rows float64[n, d]; values that are not finite are left out."""
         with np.errstate(all="ignore"):
             there = np.isfinite(rows)
             counts = there.sum(axis=0).astype(np.float64)
@@ -63,7 +66,7 @@ class FeatureSums:
         return cls(counts, means, squares)
 
     def __add__(self, other: FeatureSums) -> FeatureSums:
-        """Those of both sets of rows (Chan, Golub and LeVeque 1983)."""
+        """The sums of both sets of rows (Chan, Golub and LeVeque 1983)."""
         with np.errstate(all="ignore"):
             counts = self.counts + other.counts
             apart, share = other.means - self.means, other.counts / np.maximum(counts, 1.0)
@@ -73,13 +76,13 @@ class FeatureSums:
 
     @property
     def deviations(self) -> Floats:
-        """Standard deviations float64[d]; NaN without rows, and 0 where they are nothing but rounding."""
+        """Standard deviations float64[d]; NaN without rows, and 0 if they are only rounding errors."""
         with np.errstate(all="ignore"):
             return without_rounding(np.sqrt(self.squares / self.counts), self.means)
 
 
 ClassSums = Mapping[str, FeatureSums]
-"""Sums by class."""
+"""Class label to sums."""
 
 
 def joined(parts: Iterable[ClassSums]) -> dict[str, FeatureSums]:
@@ -93,10 +96,11 @@ def joined(parts: Iterable[ClassSums]) -> dict[str, FeatureSums]:
 
 @dataclass(frozen=True, eq=False)
 class Shift:
-    """How features differ between two sets of rows, float64[d] each.
+    """The shift of d features between two sets of rows, each float64[d].
 
-    ``means``: the change in deviations of the rows before; ``spreads``: the deviation now over the one before. NaN
-    where there is none to compare with, infinite where the feature was constant and is another now.
+    ``means``: the change of the mean, in standard deviations of the rows before. ``spreads``: the standard deviation
+    now divided by the one before. They are NaN if there are no values to compare, and infinite if the feature was
+    constant before and has changed.
     """
 
     means: Floats
@@ -104,13 +108,16 @@ class Shift:
 
     @property
     def sizes(self) -> Floats:
-        """float64[d]: how much each feature has shifted, in mean or in spread, whichever is more; 0 where not known."""
+        """float64[d]: the size of each feature's shift: of the mean, or of the log of the spread if that is larger.
+
+        It is 0 if not known.
+        """
         with np.errstate(all="ignore"):
             return np.nan_to_num(np.fmax(np.abs(self.means), np.abs(np.log(self.spreads))), nan=0.0, posinf=np.inf)
 
 
 def shift_between(before: FeatureSums, now: FeatureSums) -> Shift:
-    """From the rows before to those now."""
+    """The shift from the rows ``before`` to the rows ``now``."""
     with np.errstate(all="ignore"):
         known = (before.counts > 0) & (now.counts > 0)
         apart = np.where(known, now.means - before.means, np.nan)

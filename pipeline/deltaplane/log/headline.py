@@ -1,7 +1,7 @@
-"""The headline figure of a stream: how good its predictions are at what was asked for.
+"""The headline figure of a stream: the value of its objective on its predictions.
 
-What is worked out from one confusion is one figure, whatever the threshold was cut for; beside it always stand the
-precision, the recall and the kappa of the positive class: a good G-mean may cost two false alarms for each true one.
+It is computed from one confusion. The precision, the recall and the kappa of the positive class are always shown beside
+it, since a good G-mean may cost two false alarms for each true one.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ METRICS = {
     "roc_auc": ("roc_auc", "ROC-AUC"),
     "pr_auc": ("pr_auc", "PR-AUC"),
 }
-"""What can be asked to be the figure that is read first, the name of its measure, and what it is called."""
+"""The metrics that can be chosen as the main figure: name to the name of the measure, and its title."""
 
 
 def cautions(scores: Confusion, positive: str | None, baselines: Mapping[str, Confusion]) -> list[str]:
-    """What whoever reads the G-mean alone would miss, in words; nothing where there is no such thing.
+    """Warnings for a reader of the G-mean alone, in words; empty if there are none.
 
-    That is what it costs where most alarms are false, and which of the ``baselines`` of the same rows are better than
-    the upper end of its interval.
+    They say if most alarms are false, and which of the ``baselines`` on the same rows have a G-mean above the upper end
+    of its interval.
     """
     words = _alarm_words(scores, positive)
     quality, (_, high) = _gmean_of(scores, positive), measure_intervals(scores, positive)["gmean"]
@@ -88,7 +88,7 @@ def _gmean_of(scores: Confusion, positive: str | None) -> float:
 
 
 def _alarm_words(scores: Confusion, positive: str | None) -> list[str]:
-    """What a good G-mean costs, where most alarms are false and it does not show that."""
+    """A warning if most alarms are false and the G-mean hides that; otherwise empty."""
     if positive is None:
         return []
     binary = Binary.of(scores, positive)
@@ -106,7 +106,7 @@ def _alarm_words(scores: Confusion, positive: str | None) -> list[str]:
 
 
 _HIDDEN = 0.2
-"""How far the G-mean is above the F-measure where it hides something."""
+"""The G-mean hides false alarms if it is above the F-measure by at least this."""
 
 
 def _of_100(share: float) -> str:
@@ -114,9 +114,9 @@ def _of_100(share: float) -> str:
 
 
 def positive_of(declared: str | None, plane: Plane | None, scores: Confusion) -> str | None:
-    """The class that figures of one class are of: the declared one, or of two the one with fewer rows in the truth.
+    """The class that measures of one class are of: the declared one, or of two the one with fewer rows in the truth.
 
-    None of more than two classes, and while there is no plane.
+    Without a declared one, it is None if there are more than two classes, or if there is no plane yet.
     """
     if declared is not None or plane is None or plane.positive is None:
         return declared
@@ -125,17 +125,17 @@ def positive_of(declared: str | None, plane: Plane | None, scores: Confusion) ->
 
 
 def headline_name(objective: Objective) -> str:
-    """What the figure is called; what is asked for stands behind it where the name does not say all."""
+    """The name of the headline figure, followed by the objective if that has numbers."""
     name = _NAMES[objective.kind]
     return f"{name} ({objective})" if objective.kind in ("cost", "recall", "precision") else name
 
 
 def headline(objective: Objective, scores: Confusion, positive: str | None) -> float:
-    """The figure; NaN where it is undefined.
+    """The headline figure; NaN if it is undefined.
 
-    ``positive``: that class against all others; None: over all classes, of what has a meaning so. Of costs it is what
-    the mean row costs, and less is better; of all others, more is better. Of bounded objectives it is the recall,
-    whether or not the bound was kept.
+    ``positive``: that class against all others; None: over all classes, and NaN if the objective needs a positive
+    class. For costs, it is the mean cost of a row, and less is better; for all others, more is better. For objectives
+    with a bound, it is the recall, whether or not the bound was kept.
     """
     if positive is None:
         return _OF_CLASSES[objective.kind](scores) if objective.kind in _OF_CLASSES else NAN

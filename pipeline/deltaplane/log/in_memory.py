@@ -1,8 +1,8 @@
-"""A stream without a log: rows are handed over, and the rules of worker and merger are applied to them at once.
+"""A stream in memory, without a log: the rules of worker and merger are applied to each batch of rows at once.
 
 A worker scores rows by the newest model, moves its windows, and sends the change in a tile; a merger takes the tile and
-publishes the next model. Here is one source whose tiles are taken as soon as they are made. So the statistics and the
-models are, bit for bit, those of a stream with one partition whose records hold the same rows.
+publishes the next model. Here there is one source, whose tiles are merged as soon as they are made. So the statistics
+and the models are, bit for bit, those of a stream with one partition whose records hold the same rows.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ _WRITER = "memory"
 
 @dataclass(frozen=True)
 class Learned:
-    """What became of rows and retirements: rows that were refused, and outcomes; rows count from 0 among those given.
+    """The outcomes of rows and retirements.
 
-    A note's row counts among those that were not refused.
+    ``refusals``: the rows refused, by their index among the rows given. ``samples`` and ``retirements``: notes of
+    outcomes; a note's row is an index among the rows that were not refused.
     """
 
     refusals: list[Refusal]
@@ -46,9 +47,9 @@ class Learned:
 class InMemoryStream:
     """One source and its merger; changed by ``learn``, ``take_in`` and ``restore`` only.
 
-    ``model`` is the newest one, None before anything was learned. ``offset`` is the place that the next record would
-    have in a log of samples, ``retired`` that of the next retirement. ``labels``: where classes are open, those that
-    were admitted, in order.
+    ``model``: the newest one, None before anything was learned. ``offset``: the offset that the next record would have
+    in a log of samples. ``retired``: that of the next retirement. ``labels``: if classes are open, those admitted, in
+    order. Raises :class:`DefinitionMismatch` if the definition has more than one partition.
     """
 
     def __init__(self, definition: StreamDefinition) -> None:
@@ -68,7 +69,7 @@ class InMemoryStream:
 
     @property
     def state(self) -> SourceState:
-        """All that the stream has learned, as a checkpoint has it."""
+        """The state of the stream's source, as in a checkpoint."""
         return self.merger.state(SOURCE)
 
     def refusals(self, samples: Samples) -> list[Refusal]:
@@ -76,9 +77,9 @@ class InMemoryStream:
         return admit(samples, self.definition, self.labels)[1]
 
     def learn(self, samples: Samples, retired: Sequence[Retirement] = (), *, scored: bool = True) -> Learned:
-        """Apply some rows as one record, then retirements, and publish the next model.
+        """The outcomes of rows, applied as one record, and then of retirements; publishes the next model.
 
-        Rows are scored by the model before them, unless they were elsewhere (``scored`` is False).
+        Rows are scored by the model before them, unless ``scored`` is False: then they were scored elsewhere.
         """
         admitted, refusals = admit(samples.at(self.offset, 0), self.definition, self.labels)
         step = self.partition.step(admitted, [replace(one, offset=self.retired + n) for n, one in enumerate(retired)])
@@ -117,10 +118,10 @@ class InMemoryStream:
         return Samples.of_record([], 0, (), np.zeros(0, dtype=np.int32), np.zeros((0, len(self.definition.features))))
 
     def take_in(self, other: InMemoryStream, samples: Samples, *, with_retirements: bool) -> None:
-        """Learn ``samples``, the live rows of another stream, and know how its candidates did.
+        """Learn ``samples``, the live rows of another stream, and add the hits of its candidates.
 
-        ``with_retirements``: ids that were retired there are retired here, too. Raises :class:`DefinitionMismatch` for
-        a stream of another definition and :class:`StateMismatch` for rows that are refused, and nothing has changed.
+        ``with_retirements``: ids that were retired there are retired here, too. Raises :class:`DefinitionMismatch` if
+        the other stream has another definition, and :class:`StateMismatch` if rows are refused; then nothing changes.
         """
         if other.definition.stream_fingerprint != self.definition.stream_fingerprint:
             raise DefinitionMismatch("expected a stream of the same features, grid, columns, classes and windows")
@@ -132,9 +133,10 @@ class InMemoryStream:
         self.learn(samples, other.partition.retired() if with_retirements else (), scored=False)
 
     def restore(self, state: SourceState, model: Model, samples: Samples, retired: Sequence[Retirement]) -> None:
-        """Go on from a saved state and model, with all rows and retirements that were held.
+        """Continue from a saved state and model, with all rows and retirements that were held.
 
-        Raises :class:`StateMismatch` where the rows do not give the statistics of the state, bit for bit.
+        Raises :class:`StateMismatch` if rows are refused, or if they do not give the statistics of the state, bit for
+        bit.
         """
         admitted, refusals = admit(samples, self.definition, state.labels)
         if refusals:
@@ -154,9 +156,10 @@ class InMemoryStream:
         self.merger.apply(Claim(SOURCE, _WRITER, self.definition.stream_fingerprint))
 
     def held(self, *, live: bool) -> Samples:
-        """The rows in memory in order, in values of the grid, at their offsets; with ``live`` those in a window alone.
+        """The rows in memory in order, as values on the grid, with their offsets; if ``live``, only those in a window.
 
-        Without it, rows that were retired, replaced or have left every window lately are among them: they take slots.
+        Without ``live``, rows that were retired or replaced, or have recently left every window, are included, since
+        they take slots.
         """
         rows = self.partition.held(live=live)
         nothing = np.zeros(len(rows.ids), dtype=np.int64)

@@ -1,9 +1,9 @@
-"""What live rows do to a plane and to its answers: what would be different if they were retired; pure.
+"""The influence of live rows on a plane and its decision values: the change if the rows were retired; pure.
 
-The plane is a function of the Gram matrices and of nothing else, and these are integers. So the plane without some rows
-is not estimated: their products are subtracted, exactly, and the system is solved once more. It is the plane that the
-stream has when they really are retired, and no pass over the other rows is needed. (In the automatic mode with the
-shares of candidates as they are: rows that come later may move those.)
+The plane is a function of the Gram matrices alone, and these are integers. So the plane without some rows is not an
+estimate: their products are subtracted, exactly, and the system is solved again. It is the plane that the stream has
+when the rows are really retired, and no pass over the other rows is needed. (In the automatic mode, the shares of
+candidates are those of the live model: later rows may change them.)
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Influence", "influence", "statistics_of_rows"]
 
 @dataclass(frozen=True, eq=False)
 class Influence:
-    """A plane with some rows, ``before``, and without them, ``after``; ``statistics`` are those without them."""
+    """The plane with some rows, ``before``, and without them, ``after``; ``statistics`` are without them."""
 
     definition: StreamDefinition
     before: Plane
@@ -35,9 +35,9 @@ class Influence:
     statistics: Statistics
 
     def on(self, rows: Floats) -> Floats:
-        """float64[n, p]: by how much decision values of raw rows float64[n, d] change as the others go; NaN if refused.
+        """float64[n, p]: the changes of the decision values of raw rows float64[n, d]; NaN if a row is refused.
 
-        Raises :class:`DefinitionError` where the plane without them is of other classes.
+        Raises :class:`DefinitionError` if the two planes are of different classes.
         """
         if self.before.targets != self.after.targets:
             raise DefinitionError(
@@ -51,10 +51,10 @@ class Influence:
 def influence(
     statistics: Statistics, leaving: Statistics, definition: StreamDefinition, blend: Blend | None = None
 ) -> Influence:
-    """What is different without the rows ``leaving``, which are among those of ``statistics``.
+    """The influence of the rows of ``leaving``, which are among those of ``statistics``.
 
-    ``blend``: in the automatic mode that of the live model. Raises :class:`deltaplane.errors.SolveRefused` where either
-    determines no plane.
+    ``blend``: in the automatic mode, that of the live model. Raises :class:`deltaplane.errors.SolveRefused` if the
+    statistics with or without the rows determine no plane.
     """
     left = statistics - leaving
     return Influence(definition, plane_of(statistics, definition, blend), plane_of(left, definition, blend), left)
@@ -63,15 +63,15 @@ def influence(
 def statistics_of_rows(
     rows: Floats, labels: Sequence[str], definition: StreamDefinition, windows: Sequence[int] | None = None
 ) -> Statistics:
-    """The statistics of raw rows float64[n, d] with their classes, in some windows of the ladder; None: in all of them.
+    """The statistics of raw rows float64[n, d] with their classes, in the nested ``windows``; None means all windows.
 
-    Raises :class:`DefinitionError` for a row that is not on the grid, or a class that the stream has not.
+    Raises :class:`DefinitionError` if a row is not on the grid, or if the stream does not have its class.
     """
     filled, _ = definition.filled(np.asarray(rows, dtype=np.float64))
     quantized, fits = definition.grid.quantize(filled)
     classes = [definition.classes.class_of(label) for label in labels]
     if not fits.all() or None in classes:
-        raise DefinitionError("influence: expected rows that the stream admits, got others; none of them is live")
+        raise DefinitionError("influence: expected rows that the stream admits, got others; only live rows have influence")
     names = sorted({str(label) for label in classes})
     codes = np.array([names.index(str(label)) for label in classes], dtype=np.int32)
     parts = moments_by_class(definition.feature_map.apply(quantized), codes, names)

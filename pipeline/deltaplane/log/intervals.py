@@ -1,12 +1,12 @@
-"""How far measures may be from what they are of: intervals from the rows of each class.
+"""Confidence intervals of measures, from the numbers of rows of each class.
 
-The problem: a sensitivity of 1.0 on two rows and one of 0.9 on two thousand stand side by side as if the first were
-better, and a jump with two positive rows looks like news.
+The problem: beside each other, a sensitivity of 1.0 on two rows looks better than one of 0.9 on two thousand, and a
+jump with two positive rows looks like news.
 
-How it is solved: a recall is a share of the rows of its class, and has Wilson's interval (1927), which never leaves
-zero to one and is honest for few rows. The G-mean is a product of independent shares; its interval is put together from
-theirs on the scale of logarithms (the method of variance estimates recovery, Zou and Donner 2008). Rows are taken to be
-independent. Where neighbours are alike, as in spells of one label, the truth is wider than this.
+How it is solved: a recall is a share of the rows of its class, and has Wilson's interval (1927), which stays between 0
+and 1 and is reliable for few rows. The G-mean is a root of a product of independent shares. Its interval is combined
+from theirs on the logarithmic scale (method of variance estimates recovery, Zou and Donner 2008). Rows are taken to be
+independent: if neighbours are alike, as in runs of one label, the true intervals are wider.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ from deltaplane.log.confusion import NAN, Binary, Confusion
 __all__ = ["NORMAL_95", "Interval", "gmean_interval", "measure_intervals", "share_interval"]
 
 NORMAL_95 = 1.959963984540054
-"""The deviations of a normal distribution between which 95 % of it lie."""
+"""The number of standard deviations about the mean that hold 95 % of a normal distribution."""
 
 Interval = tuple[float, float]
-"""Lower and upper end; NaN where there is nothing to go by."""
+"""Lower and upper end; NaN without rows."""
 
 
 def share_interval(hits: int, rows: int, deviations: float = NORMAL_95) -> Interval:
-    """Wilson's interval of a share of which ``hits`` of ``rows`` are an estimate; NaN without rows."""
+    """Wilson's interval of a share that is estimated by ``hits`` of ``rows``; NaN without rows."""
     if not rows:
         return NAN, NAN
     share, squared = hits / rows, deviations * deviations
     middle = (share + squared / (2 * rows)) / (1 + squared / rows)
     half = deviations / (1 + squared / rows) * math.sqrt(share * (1 - share) / rows + squared / (4 * rows * rows))
-    # At the ends the formula gives exactly 0 and 1, but for rounding.
+    # At the ends the formula gives 0 and 1, except for rounding.
     return (0.0 if hits == 0 else max(0.0, middle - half)), (1.0 if hits == rows else min(1.0, middle + half))
 
 
 def gmean_interval(sides: Sequence[tuple[int, int]], deviations: float = NORMAL_95) -> Interval:
-    """That of the k-th root of the product of k shares, each given as (hits, rows); NaN where one has no rows."""
+    """The interval of the k-th root of a product of k shares, each given as (hits, rows); NaN if one has no rows."""
     if not sides or any(rows == 0 for _, rows in sides):
         return NAN, NAN
     shares = [hits / rows for hits, rows in sides]
     limits = [share_interval(hits, rows, deviations) for hits, rows in sides]
     if min(shares) == 0.0:
-        # The logarithm of zero has no distance to anything: nothing is known but that each share is below its end.
+        # The logarithm of zero is infinite. So only the upper ends of the shares bound the product.
         return 0.0, math.prod(high for _, high in limits) ** (1 / len(sides))
     logs = [math.log(share) for share in shares]
     middle = math.fsum(logs) / len(logs)
@@ -53,7 +53,7 @@ def gmean_interval(sides: Sequence[tuple[int, int]], deviations: float = NORMAL_
 
 
 def measure_intervals(confusion: Confusion, positive: str | None) -> dict[str, Interval]:
-    """Intervals of 95 % by measure: those that are shares, and the G-mean; with ``positive``, of that class as well."""
+    """Measure to 95 % interval: accuracy and G-mean, and with ``positive`` the shares of that class as well."""
     intervals = {"accuracy": share_interval(confusion.correct, confusion.rows)}
     if positive is None:
         sides = [(confusion.counts.get((label, label), 0), rows) for label, rows in confusion.truths().items()]

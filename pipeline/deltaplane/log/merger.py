@@ -1,8 +1,8 @@
-"""The merger: adds accepted deltas of all sources and solves for the plane.
+"""The merger: adds the accepted deltas of all sources and solves for the plane.
 
-Adding is exact, so the sum is the batch's, whatever the number of sources or the order their deltas came in (paper 1,
-Algorithm 5, eq. 36-39). The statistics of each source are kept apart as well as summed, so that a checkpoint can be
-taken per source and a whole source can leave.
+Sums are exact, so they equal those of a batch fit, whatever the number of sources and the order of their deltas (paper
+1, Algorithm 5, eq. 36-39). The statistics of each source are also kept separately, so that each source has its own
+checkpoint and a whole source can leave.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = ["Merger", "fit_candidates", "goes_on_from", "of_largest", "of_modelle
 
 _NOTHING_READ: Mapping[Source, int] = MappingProxyType({})
 _ANY_TIME = 2 * limits.EVENT_TIME_MILLISECONDS
-"""A log time by which every watermark can be: that of records that come from no log."""
+"""The log time of records that come from no log: every watermark is possible by then."""
 
 
 def of_modelled_classes(statistics: Statistics, definition: StreamDefinition) -> Statistics:
     """The statistics of the classes that a model tells apart: all of them, or those with the most rows.
 
-    Each partition admits so many open classes as fit a message, and together they may hold more. Then a model has those
-    with the most rows in the longest window, and of equal ones the first by name: a function of the sum, whatever the
-    order it was added up in. So labels that somebody makes up by the thousand leave the classes that matter alone. The
-    digest, and every delta and checkpoint, are of all.
+    Each partition admits as many open classes as fit a message, and all partitions together may have more. Then a model
+    has the classes with the most rows in the longest window, and of equal ones the first by name. That depends on the
+    sum alone, and not on the order of addition. So thousands of made-up labels do not displace the classes with many
+    rows. The digest, deltas and checkpoints are of all classes.
     """
     counts = statistics.counts(definition.nested_windows.longest)
     if len(counts) <= definition.most_classes:
@@ -53,7 +53,7 @@ def of_modelled_classes(statistics: Statistics, definition: StreamDefinition) ->
 
 
 def of_largest(scores: Confusion, most: int) -> Confusion:
-    """The scores of the classes with the most rows scored, and of equal ones the first by name."""
+    """The scores of the ``most`` classes with the most rows scored, and of equal ones the first by name."""
     if len(scores.classes) <= most:
         return scores
     rows = dict.fromkeys(scores.classes, 0) | scores.truths()
@@ -62,11 +62,11 @@ def of_largest(scores: Confusion, most: int) -> Confusion:
 
 
 def goes_on_from(states: Iterable[SourceState], model: Model, definition: StreamDefinition) -> bool:
-    """Whether a merger that begins with checkpoints can go on from a model's candidates and calibration.
+    """Whether a merger that starts from checkpoints can continue with a model's candidates and calibration.
 
-    It can if the model has read at least as far as each checkpoint: what its candidates do not know is then read again.
-    The last model is behind the checkpoints if a merger that was no longer elected wrote it. Then the trials between
-    would be lost, and those that its candidates had from a model before would be counted twice.
+    It can if the model has read at least as far as each checkpoint: then the deltas that its candidates lack are read
+    again. The last model is behind the checkpoints if a merger wrote it that was no longer elected. Then the
+    prequential counts between the two would be lost, and counts that its candidates have already would be added again.
     """
     known = {position.source: position.sequence for position in model.positions}
     return (
@@ -77,7 +77,7 @@ def goes_on_from(states: Iterable[SourceState], model: Model, definition: Stream
 
 
 def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitted:
-    """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` where there is none."""
+    """Every candidate plane of the automatic mode. Raises :class:`SolveRefused` if there is none."""
     nested_windows, statistics = definition.nested_windows, of_modelled_classes(statistics, definition)
     grams = [statistics.grams(window) for window in range(len(nested_windows.windows))]
     positive, prior, beside = definition.classes.positive, definition.prior, definition.feature_map.beside
@@ -90,9 +90,10 @@ def fit_candidates(statistics: Statistics, definition: StreamDefinition) -> Fitt
 
 
 def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend | None = None) -> Plane:
-    """The plane of some statistics; in the automatic mode with the shares that a published ``blend`` gives.
+    """The plane of some statistics; in the automatic mode with the shares of a published ``blend``.
 
-    Candidates are solved again: of the blend, the shares alone are taken. Raises :class:`SolveRefused`.
+    Candidates are solved again; shares, and thresholds of an objective, are those of the blend. Raises
+    :class:`SolveRefused` if the statistics determine no plane.
     """
     if blend is None:
         grams, positive = of_modelled_classes(statistics, definition).grams(), definition.classes.positive
@@ -107,18 +108,18 @@ def plane_of(statistics: Statistics, definition: StreamDefinition, blend: Blend 
 
 
 def with_means(plane: Plane, statistics: Statistics, definition: StreamDefinition) -> Plane:
-    """The plane, with the means of its features over the live rows of the classes that it tells apart."""
+    """The plane with the means of its features over the live rows of the classes that it tells apart."""
     live = of_modelled_classes(statistics, definition).grams(definition.nested_windows.longest)
     return replace(plane, means=means(live.values(), definition.plane_grid))
 
 
 class Merger:
-    """The sum over all sources, and the last good plane. Changed by ``restore``, ``apply`` and ``publish`` only.
+    """The sum over all sources, and the last good plane.
 
-    ``void_prequential_counts``: deltas whose prequential counts were of other candidates than this merger's, and were
-    left out. Solver settings may change on a live stream, from one merger to the next. ``ignored_watermarks``:
-    watermarks of deltas and checkpoints that were farther ahead of the log than any row may be, and are in no model's
-    watermark.
+    It is changed by ``restore``, ``apply``, ``see_other`` and ``publish`` only. ``void_prequential_counts``: the number
+    of deltas whose prequential counts were left out, since they are of other candidates than this merger's: solver
+    settings may change on a live stream from one merger to the next. ``ignored_watermarks``: the number of watermarks
+    of deltas and checkpoints that were left out of models, since they are farther ahead of the log than any row may be.
     """
 
     def __init__(self, definition: StreamDefinition) -> None:
@@ -138,7 +139,7 @@ class Merger:
         self._calibration = Calibration({})
         self._tallies = Tallies()
         self._weighed: dict[Source, int] = {}
-        # Of models before this version, the candidates were solved with other options.
+        # The candidates of models before this version were solved with other options.
         self._candidates_from = 0
         self.void_prequential_counts = 0
         self._changed = True
@@ -151,12 +152,12 @@ class Merger:
         log_times: Mapping[Source, int] = _NOTHING_READ,
         weighed_by: Model | None = None,
     ) -> None:
-        """Begin where checkpoints left off; versions go on from the last model, so that they stay monotone.
+        """Start from checkpoints; versions continue from the ``last`` model, so that they always increase.
 
-        ``weighed_by``: the model whose candidates to go on from, if it is not the last; see :func:`goes_on_from`.
+        ``weighed_by``: the model whose candidates to continue with, if it is not the last; see :func:`goes_on_from`.
 
-        ``read_to``: for each source the offset up to which its deltas are in its state. A worker believes a model that
-        another owns its source only if the merger has read as far as the worker's own claim. ``log_times``: when each
+        ``read_to``: for each source, the offset up to which its deltas are in its state. A worker believes a model that
+        names another owner only if the merger has read as far as the worker's own claim. ``log_times``: when each
         source's checkpoint was appended, in milliseconds.
         """
         for state in states:
@@ -168,7 +169,8 @@ class Merger:
             self.totals.update(state.counts)
         if last is not None:
             self.version, self._plane, self._plane_version = last.version, last.plane, last.plane_version
-            # Checkpoints are older than this model: the trials of deltas that are read again are in its candidates.
+            # The model may contain deltas that are newer than the checkpoints. They are read again, but the candidates
+            # have their prequential counts already.
             chosen = weighed_by or last
             self._blend = chosen.blend
             self._calibration = chosen.calibration or self._calibration
@@ -178,7 +180,7 @@ class Merger:
         self._changed = True
 
     def state(self, source: Source) -> SourceState:
-        """What the accepted deltas of a source add up to; an empty state for one not heard of."""
+        """The sum of the accepted deltas of a source; an empty state if the source is not known."""
         return self._sources.get(source) or SourceState(source, Statistics(self.definition.dimension))
 
     def sources(self) -> list[SourceState]:
@@ -186,14 +188,14 @@ class Merger:
         return [self._sources[source] for source in sorted(self._sources)]
 
     def apply(self, record: Claim | Delta | SourceOrder, offset: int = -1, log_time: int = _ANY_TIME) -> Verdict:
-        """Take the next record of the log of deltas, which lies at ``offset`` of its partition.
+        """The verdict on the next record of the log of deltas, at ``offset`` of its partition; applies the record.
 
-        ``log_time`` is when it was appended, in milliseconds: what it says of event time is believed up to ``max_skew``
-        ahead of that. A delta that says more is accepted all the same, since its worker has applied it so: it is this
-        source's own window that ends by it, and nobody else's.
+        ``log_time``: when it was appended, in milliseconds. Its watermark is believed up to ``max_skew`` ahead of that.
+        A delta with a larger one is accepted all the same, since its worker has applied it: only the windows of its own
+        source end by it.
 
-        Raises what :func:`deltaplane.log.delta.accept` raises, unchanged, and :class:`StateMismatch` for a source that
-        is one more than a model can name.
+        Raises what :func:`deltaplane.log.delta.accept` and :func:`deltaplane.log.delta.check_declared` raise, and
+        :class:`StateMismatch` if the source is one more than a model can name. Then statistics stay as they are.
         """
         if record.source not in self._sources and len(self._sources) >= limits.SOURCES:
             raise StateMismatch(
@@ -205,7 +207,7 @@ class Merger:
         check_declared(self.definition, record)
         after, verdict = accept(before, record, self.definition.stream_fingerprint, self.definition.plane_grid.range)
         if verdict is Verdict.ACCEPTED and isinstance(record, Delta):
-            # Of a single source, the sum is what it has itself.
+            # With a single source, the sum is that of the source.
             alone = len(self._sources) == 1
             self.statistics = after.statistics if alone else self.statistics + record.change
             self.scores = after.scores if alone else self.scores + record.scores
@@ -214,7 +216,7 @@ class Merger:
             self._note_prequential_counts(record)
             self._changed = True
         elif isinstance(record, SourceOrder) or after.owner != before.owner:
-            # Workers learn from the model who owns a source, and that it has been removed.
+            # Workers learn from the model who owns a source, and whether it has been removed.
             self.statistics = self.statistics + after.statistics - before.statistics
             self.totals.update(after.counts)
             self.totals.subtract(before.counts)
@@ -225,14 +227,14 @@ class Merger:
         return verdict
 
     def _hear(self, source: Source, watermark: int, log_time: int) -> None:
-        """Take note of how far event time has come in a source, if it can have."""
+        """Set the watermark of a source, unless it is too far ahead of the log."""
         if self.definition.nested_windows.timed and watermark - self.definition.max_skew_milliseconds > log_time:
             self.ignored_watermarks += 1
         else:
             self._watermarks[source] = watermark
 
     def _note_prequential_counts(self, delta: Delta) -> None:
-        """Hold the trials and tallies of a delta until the next model; trials of other candidates are void."""
+        """Keep the counts and tallies of a delta until the next model; counts of other candidates are void."""
         prequential_counts = delta.prequential_counts
         if delta.tile.sequence < self._weighed.get(delta.source, 0):
             return
@@ -241,7 +243,7 @@ class Merger:
             return
         fits = prequential_counts.fits(len(self.definition.nested_windows.windows), self.definition.choices_tried)
         if not fits or delta.scored_by < self._candidates_from:
-            # The solver was changed while the stream was live; what is known of the old candidates is of no use.
+            # The solver was changed while the stream was live, so counts of the old candidates are of no use.
             self.void_prequential_counts += 1
             return
         self._prequential_counts = (
@@ -249,11 +251,11 @@ class Merger:
         )
 
     def see_other(self, model: Model) -> None:
-        """Go on above the version of another merger's model, and publish again where that model knows less.
+        """Continue above the version of another merger's model, and publish again if that model knows less.
 
-        Two mergers may believe that they are the one. Readers ignore versions that are not higher, so without this a
-        merger that is behind could leave them with its model for good: without rows, or with an owner whose source has
-        been claimed by another since, or that has been removed.
+        Two mergers may both believe that they are elected. Readers ignore versions that are not higher. So without this
+        call, the model of a merger that is behind could stay with them for good: without rows, or with an owner whose
+        source another has claimed since, or with a source that has been removed.
         """
         if model.version < self.version:
             return
@@ -271,14 +273,14 @@ class Merger:
 
     @property
     def watermark(self) -> int:
-        """The largest event time that any source has applied, in milliseconds, as far as it can have."""
+        """The largest event time that any source has applied, in milliseconds, without ignored watermarks."""
         return max(self._watermarks.values(), default=NO_WATERMARK)
 
     def publish(self, now: int) -> Model | None:
-        """The model of the statistics as they are, or None where nothing changed since the last.
+        """The model of the current statistics, or None if nothing has changed since the last one.
 
-        ``now`` is milliseconds since the epoch. Where solving is refused, the model keeps the last good plane and
-        carries the refusal.
+        ``now``: milliseconds since the epoch. If solving is refused, the model keeps the last good plane and carries
+        the refusal.
         """
         if not self._changed:
             return None
@@ -311,7 +313,7 @@ class Merger:
         )
 
     def _calibrated(self) -> Calibration | None:
-        """What is known of the scores of the plane, with what was scored since; None where that is not wanted."""
+        """The calibration of the plane with the new tallies, or None if the plane is not to be calibrated."""
         plane = self._plane
         if plane is None or plane.units is None or len(plane.classes) > self.definition.most_calibrated:
             return None
@@ -319,12 +321,12 @@ class Merger:
         return self._calibration
 
     def outcomes(self) -> dict[str, int]:
-        """The totals that count something; of more than there are, which workers cannot have, the largest."""
+        """The totals by outcome, without the times of due letters; at most ``limits.OUTCOMES``, the largest ones."""
         counted = Counter({name: n for name, n in self.totals.items() if not name.startswith(LETTERS_DUE)})
         return dict(counted.most_common(limits.OUTCOMES))
 
     def _blended(self) -> Plane:
-        """The plane of the automatic mode; where it is refused, candidates and trials stay as they are."""
+        """The plane of the automatic mode; if it is refused, candidates and prequential counts stay as they are."""
         definition = self.definition
         fitted = fit_candidates(self.statistics, definition)
         choices, objective = definition.choices_tried, definition.objective

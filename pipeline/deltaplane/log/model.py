@@ -1,8 +1,8 @@
-"""The model: a plane, what it was made from, and how it has done so far.
+"""The model: a plane, its origin, and its scores so far.
 
-A model record says enough to be checked: the digest of the statistics behind it, the position of every source in
-them, and the options it was solved with. Where the newest statistics determine no plane, the model keeps the last good
-one and says so in ``refusal``.
+A model record has all that is needed to check it: the digest of its statistics, the position of every source in them,
+and the options of the solver. If the newest statistics determine no plane, the model keeps the last good one, and
+``refusal`` says why.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ __all__ = ["Model", "SourcePosition"]
 
 @dataclass(frozen=True)
 class SourcePosition:
-    """How much of one source a model contains; ``watermark`` is the largest event time that source has applied.
+    """The position up to which a model contains a source.
 
-    ``owner`` is the writer whose deltas count, as of ``read_to``, the first offset of the source's deltas partition
-    that the merger has not read. Nothing of a ``removed`` source counts.
+    ``sequence``, ``samples`` and ``retirements`` are those of the next tile. ``watermark``: the largest event time that
+    the source has applied, in milliseconds. ``read_to``: the first offset of the source's deltas partition that the
+    merger has not read. ``owner``: the writer whose deltas are accepted as of then. A ``removed`` source does not
+    count.
     """
 
     source: Source
@@ -48,13 +50,12 @@ class SourcePosition:
 class Model:
     """One published state of the classifier.
 
-    ``plane_version`` is the version that first had this plane: lower than ``version`` where solving has been refused
-    since. ``counts`` are live rows by class, ``scores`` the prequential confusion of all samples so far, ``totals``
-    outcomes of all samples and retirements so far. ``created`` and ``watermark`` are milliseconds since the epoch.
-    ``blend``: in the automatic mode the candidates that ``plane`` is made of, refusals included. ``digest_of``
-    works out the digest of the statistics, which takes time, and in a replay nobody looks at most of them.
-    ``calibration``: what is known of the scores of ``plane``; None where probabilities are not wanted, or there are too
-    many classes for them.
+    ``plane_version``: the version that first had this plane, lower than ``version`` if solving has been refused since.
+    ``counts``: live rows by class. ``scores``: the prequential confusion of all samples so far. ``totals``: numbers of
+    samples and retirements so far, by outcome. ``created`` and ``watermark`` are milliseconds since the epoch.
+    ``blend``: in the automatic mode, the candidates that ``plane`` is made of. ``digest_of`` computes the digest of the
+    statistics; that takes time, and few digests of a replay are used. ``calibration``: that of ``plane``, or None if
+    probabilities are not wanted, or if there are too many classes for them.
     """
 
     version: int
@@ -80,9 +81,10 @@ class Model:
         return self.digest_of()
 
     def probabilities(self, decisions: Floats) -> Floats | None:
-        """float64[n, k]: the probability of each class of the plane, by decision values float64[n, p]; None without.
+        """float64[n, k]: the probability of each class of the plane, from decision values float64[n, p]; or None.
 
-        See :meth:`deltaplane.solve.calibration.Calibration.probabilities`.
+        It is None if there is no plane or no calibration, or if no class has been scored on both sides yet. See
+        :meth:`deltaplane.solve.calibration.Calibration.probabilities`.
         """
         if self.plane is None or self.calibration is None:
             return None
@@ -91,34 +93,34 @@ class Model:
 
     @property
     def objective(self) -> Objective:
-        """What the plane was weighed and cut for."""
+        """The objective that the plane was weighed and cut for."""
         return GMEAN if self.blend is None or self.blend.aim is None else self.blend.aim.objective
 
     @property
     def unmet(self) -> str | None:
-        """Why no threshold is within the bound of the objective, and what is done instead; None where one is."""
+        """Why no threshold is within the bound of the objective, and what is done instead; None if one is."""
         return None if self.blend is None or self.blend.aim is None else self.blend.aim.unmet
 
     @property
     def leaning(self) -> Leaning | None:
-        """What the blended plane leans to; None where no candidates are weighed."""
+        """The mean shares of the blend, or None if there is no blend."""
         return None if self.blend is None else self.blend.leaning
 
     def replaces(self, other: Model | None) -> bool:
-        """Whether a reader that has another model takes this one, which came after it: its version is higher.
+        """Whether a reader that has the ``other`` model takes this one, which came later: if its version is higher.
 
-        Of models with the highest version that there can be, the last one counts. Nobody gets there by counting, but
-        whoever forged a model of that version would otherwise have the last word for ever.
+        Among models with the largest possible version, the last one counts. No merger reaches that version by counting,
+        but otherwise a forged model of that version could not be replaced.
         """
         if other is None or self.version > other.version:
             return True
         return self.version == other.version == limits.MODEL_VERSION
 
     def check(self, definition: StreamDefinition) -> None:
-        """Raise what is wrong with a model that is to be used in a stream.
+        """Raise an error if the model cannot be used in a stream.
 
-        :class:`DefinitionMismatch` for one of another stream, :class:`WireError` for one that says it is of this stream
-        and cannot be: planes over other features, more classes than are told apart, or a watermark beyond any calendar.
+        :class:`DefinitionMismatch`: it is of another stream. :class:`WireError`: it claims to be of this stream but
+        cannot be, since it has planes over other features, too many classes, or a watermark beyond all event times.
         """
         if self.stream_fingerprint != definition.stream_fingerprint:
             raise DefinitionMismatch(
@@ -150,11 +152,11 @@ class Model:
             )
 
     def believable_watermark(self, log_time: int, max_skew_milliseconds: int) -> tuple[int, int]:
-        """The largest watermark that this model gives and that can be, and how many it gives that cannot.
+        """The largest possible watermark of the model and its sources, and the number of impossible ones.
 
-        No stream admits a row more than ``max_skew`` ahead of the log. So a watermark, of the model or of one of its
-        sources, that is more than that ahead of ``log_time``, when the model's record was appended (all in
-        milliseconds), was made by no row: whoever made it up, nobody's window ends by it.
+        No stream admits a row more than ``max_skew`` ahead of the log. So a watermark more than that ahead of
+        ``log_time``, when the model's record was appended (all in milliseconds), comes from no row, and no window may
+        end by it.
         """
         given = [self.watermark, *(position.watermark for position in self.positions)]
         believed = [watermark for watermark in given if watermark - max_skew_milliseconds <= log_time]

@@ -1,12 +1,12 @@
-"""What a model must be, worked out again from what it says that it was made of, and where it is something else.
+"""The proof of a model: it is computed again from the deltas that it claims to contain, and compared.
 
-Whoever may write models can write any plane. But a model is a function of the statistics at its positions, of the
-definition, and in the automatic mode of what became of the candidates before: of the last model and of the trials in
-the deltas since. So it is made again, and held against the record, field by field and bit by bit.
+Everyone who may write models can write any plane. But a model is a function of the statistics at its positions, of the
+definition, and in the automatic mode of the hits of the candidates before: of the last model and of the prequential
+counts in the deltas since. So the model is computed again, and compared with the record field by field, bit for bit.
 
-Sums, counts and positions are integers, and equal everywhere. Planes are float64, and equal bit for bit on one kind of
-processor and library of linear algebra. On another the last digits differ: what is within the rounding that the
-condition of the problem explains is taken as equal, and it is said how far it is apart.
+Sums, counts and positions are integers, and equal everywhere. Planes are float64, and equal bit for bit with the same
+kind of processor and the same library of linear algebra. With others the last digits differ: differences within the
+rounding that the condition of the problem explains count as equal, and the largest of them is reported.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ from deltaplane.stream.definition import StreamDefinition
 __all__ = ["MOST_ROUNDING", "ROUNDING", "ModelProof", "SourcePrequentialCounts", "position_faults", "prove_model"]
 
 ROUNDING = 64 * float(np.finfo(np.float64).eps)
-"""What another processor may make of a well-conditioned plane, relative to its largest weight in steps of the grid."""
+"""The largest difference that another processor may make in a well-conditioned plane, relative to its largest weight
+per grid step."""
 
 MOST_ROUNDING = 1e-6
-"""However ill-conditioned a plane is, what differs by more is another plane."""
+"""The largest relative difference that counts as rounding, however ill-conditioned a plane is."""
 
 
 @dataclass(frozen=True)
 class SourcePrequentialCounts:
-    """Trials of a source's accepted deltas by the sequence of their tiles, with the version that was tried.
+    """The prequential counts of a source's accepted deltas.
 
-    ``begins``: all from this sequence on are here.
+    ``of``: sequence of the tile to (counts, version of the model that was tried). ``begins``: the sequence from which
+    on no delta is missing.
     """
 
     begins: int = 0
@@ -52,10 +54,11 @@ class SourcePrequentialCounts:
 
 @dataclass(frozen=True)
 class ModelProof:
-    """``faults``: fields in which a model is not what it must be, the first of them first.
+    """The result of the proof of a model.
 
-    ``unproved``: what nobody can tell from what the logs still hold. ``rounding``: how far planes are apart that count
-    as equal, relative to their size; 0.0 where they are equal bit for bit.
+    ``faults``: the fields in which the model is wrong, in the order of the checks. ``unproved``: the parts that cannot
+    be checked with the records that the logs still hold. ``rounding``: the largest relative difference of values that
+    count as equal; 0.0 if all are equal bit for bit.
     """
 
     faults: tuple[str, ...]
@@ -64,9 +67,9 @@ class ModelProof:
 
 
 def position_faults(position: SourcePosition, state: SourceState, *, owner_known: bool = True) -> Iterator[str]:
-    """Where a model's word on a source is another than what the source's deltas add up to.
+    """The differences between a model's position in a source and the sum of the source's deltas, in words.
 
-    ``owner_known``: whether ``state`` is as of exactly the deltas that the model says it has read.
+    ``owner_known``: whether ``state`` is the sum of exactly the deltas that the model says it has read.
     """
     for name, said, found in (
         ("tile", position.sequence, state.sequence),
@@ -88,11 +91,11 @@ def prove_model(
     statistics: Statistics,
     definition: StreamDefinition,
 ) -> ModelProof:
-    """Make a model again, and say where it differs.
+    """The proof of ``model``: it is computed again and compared.
 
-    ``earlier``: the models that lie before it on the log, the oldest first. ``merger`` has been given all deltas at the
-    model's positions, and nothing else; ``prequential_counts`` are those of these deltas. ``statistics`` are what the
-    planes are solved from.
+    ``earlier``: the models before it in the log, the oldest first. ``merger`` must contain all deltas up to the model's
+    positions and no others; ``prequential_counts`` are those of these deltas. ``statistics``: those that the planes are
+    solved from.
     """
     proof = _Proof(model, earlier, prequential_counts, statistics, definition)
     proof.compare_figures(merger)
@@ -101,7 +104,7 @@ def prove_model(
 
 
 class _Proof:
-    """One model, field by field."""
+    """The proof of one model, field by field."""
 
     def __init__(
         self,
@@ -124,11 +127,11 @@ class _Proof:
     # Integers --------------------------------------------------------------------------------------------------------
 
     def compare_figures(self, merger: Merger) -> None:
-        """What is a sum over deltas."""
+        """Compare the fields that are sums over deltas."""
         model, definition = self.model, self.definition
         self._same("data_fingerprint", model.data_fingerprint.hex(), definition.data_fingerprint.hex())
         self._same("digest", model.digest, merger.statistics.digest(definition.data_fingerprint))
-        # A count of nothing may be there or not.
+        # Outcomes that count 0 may be listed or not.
         totals = {name: count for name, count in merger.outcomes().items() if count}
         told = {name: count for name, count in model.totals.items() if count}
         if len(merger.totals) > limits.OUTCOMES:
@@ -137,7 +140,7 @@ class _Proof:
         self._same("scores", model.scores.counts, of_largest(merger.scores, definition.most_classes).counts)
         counts = of_modelled_classes(self.statistics, definition).counts(definition.nested_windows.longest)
         self._same("counts", dict(model.counts), counts)
-        # One that was passed over as it came may be believed when it is read again.
+        # A watermark that the model's merger ignored may be believed when its delta is read again.
         if merger.ignored_watermarks == 0 or model.watermark > merger.watermark:
             self._same("watermark", model.watermark, merger.watermark)
 
@@ -152,7 +155,7 @@ class _Proof:
     # Planes ----------------------------------------------------------------------------------------------------------
 
     def compare_planes(self) -> None:
-        """What is solved from the statistics."""
+        """Compare the fields that are solved from the statistics."""
         model, definition = self.model, self.definition
         self._same("options", model.options, definition.solver)
         self._same("blend", model.blend is not None, definition.automatic and model.blend is not None)
@@ -171,7 +174,7 @@ class _Proof:
         self._compare_plane(found)
 
     def _compare_refused(self, reason: str) -> None:
-        """Where the statistics determine no plane, the model keeps the last good one."""
+        """Compare a model whose statistics determine no plane: it must keep the last good plane."""
         model = self.model
         if model.refusal is None:
             self.faults.append(f"refusal: the model has none, its statistics determine no plane: {reason}")
@@ -206,11 +209,11 @@ class _Proof:
         self._close("plane.biases", told.biases, found.biases, 1.0 + float(offsets.max()))
         for name in ("C", "condition"):
             self._close(f"plane.{name}", np.array([getattr(told, name)]), np.array([getattr(found, name)]))
-        # What answers need beside the plane came with this version: where a model has it, it must be true.
+        # Models of earlier versions have no units and no means. If a model has them, they must be right.
         if told.units is not None and found.units is not None:
             self._close("plane.units", told.units, found.units, 1.0 + float(np.abs(found.units).max()))
         if told.means is not None and found.means is not None:
-            # Means are quotients of integers, which every machine rounds alike: each is the same bits.
+            # Means are quotients of integers, which every machine rounds alike, so they are equal bit for bit.
             for at, (mine, theirs) in enumerate(zip(told.means.tolist(), found.means.tolist(), strict=False)):
                 self._same(f"plane.means[{at}]", mine, theirs)
             self._same("plane.means", told.means.shape, found.means.shape)
@@ -220,7 +223,7 @@ class _Proof:
             self._close("plane.sigmas", mine, theirs)
 
     def _close(self, name: str, told: Floats, found: Floats, size: float = 0.0) -> None:
-        """Whether two arrays are equal, or as good as equal where they have been worked out elsewhere."""
+        """Note a fault unless two arrays are equal, or differ only by the rounding of another machine."""
         if told.shape != found.shape:
             self.faults.append(f"{name}: the model says {told.shape}, it must be {found.shape}")
         elif not np.array_equal(told, found, equal_nan=True):
@@ -238,7 +241,7 @@ class _Proof:
     # The automatic mode ----------------------------------------------------------------------------------------------
 
     def _blended(self, fitted: Fitted) -> Plane:
-        """The plane of all candidates, each weighed by what has become of it. Raises :class:`SolveRefused`."""
+        """The plane that is blended of all candidates. Raises :class:`SolveRefused` if there is none."""
         told, choices = self.model.blend, self.definition.choices_tried
         self._tolerance = min(MOST_ROUNDING, ROUNDING * max(1.0, fitted.condition))
         self._same("objective", str(self.model.objective), str(self.definition.objective))
@@ -261,7 +264,7 @@ class _Proof:
         return plane
 
     def _compare_aims(self, told: Aim, found: Aim) -> None:
-        """Where a blend is cut for what is asked for."""
+        """Compare the thresholds of a blend, and the units of its scores."""
         self._same("objective.unmet", told.unmet, found.unmet)
         for target, history in found.of.items():
             self._close(f"scores[{target!r}].units", told.of[target].units, history.units)
@@ -273,7 +276,10 @@ class _Proof:
         return weigh(fitted, definition.choices_tried, before, prequential_counts, objective, watermark)
 
     def _weighed(self, fitted: Fitted, told: Blend) -> Blend:
-        """Candidates with the hits and rows that follow from a model before and from trials; else with those told."""
+        """The candidates with the hits that follow from an earlier model and the deltas since.
+
+        If no such hits are those of the model, the model's own are taken.
+        """
         choices = self.definition.choices_tried
         for before, prequential_counts in self._pasts():
             found = self._weigh(fitted, before, prequential_counts)
@@ -290,14 +296,14 @@ class _Proof:
             target: replace(candidates, hits=told.of[target].hits, rows=told.of[target].rows)
             for target, candidates in self._weigh(fitted, None, None).of.items()
         }
-        # With no trials since, what was known stays as it is.
+        # Without new counts, hits do not fade.
         return self._weigh(fitted, Blend(choices, hits, told.aim), None)
 
     def _pasts(self) -> Iterator[tuple[Blend | None, PrequentialCounts | None]]:
-        """What may have been known before, and the trials since: by the newest models first.
+        """Pairs of an earlier blend and the counts since that the model may follow from; the newest models first.
 
-        A merger goes on from a model of its own; from one whose plane was refused, if it has started since; or, for
-        a moment, behind another merger, whose trials it leaves out.
+        A merger continues from its own last model. If it has started since, that may be one whose plane was refused.
+        For a moment it may also be behind another merger, whose counts it leaves out.
         """
         seen: dict[Source, int] = {}
         pasts: list[tuple[Model, list[dict[Source, int]]]] = []
@@ -317,7 +323,7 @@ class _Proof:
             yield None, self._prequential_counts_since({}, 0)
 
     def _knows_the_past(self) -> bool:
-        """Whether the model before, and all trials since, are there."""
+        """Whether the model before and all counts since are in the logs."""
         start: Mapping[Source, int] = {}
         if self.earlier:
             start = {position.source: position.sequence for position in self.earlier[-1].positions}
@@ -342,7 +348,7 @@ class _Proof:
 
 
 def _apart(told: Floats, found: Floats, size: float = 0.0) -> float:
-    """The largest difference, relative to the largest value or to ``size``; infinite where one is not a number."""
+    """The largest difference, relative to the largest value or to ``size``; infinite if only one value is NaN."""
     if told.shape != found.shape or (np.isnan(told) != np.isnan(found)).any():
         return float("inf")
     with np.errstate(all="ignore"):
@@ -362,7 +368,7 @@ def _apart_in_prequential_counts(told: Blend, found: Blend, target: str) -> floa
 
 
 def _keeps_plane(model: Model, before: Model) -> bool:
-    """Whether a model has the plane of another, and the candidates; none, where other settings have dropped them."""
+    """Whether a model has the plane and the candidates of another, or no candidates, since settings have changed."""
     mine, theirs = model.plane, before.plane
     assert mine is not None
     assert theirs is not None

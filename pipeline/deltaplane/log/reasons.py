@@ -1,12 +1,12 @@
-"""Why a row has the decision value that it has: what each column contributes, against a live row of the mean; pure.
+"""Reasons for a decision value: the contribution of each column, compared with the mean of the live rows; pure.
 
-Without a feature map a decision value is a sum, and so is its difference from that of the mean of the live rows: a
-column contributes its weight times how far the row is from the mean. The features that an encoder makes of one column
-are one contribution.
+Without a feature map, a decision value is a sum, and so is its difference from that of the mean of the live rows: a
+column contributes its weight times its difference from the mean. The features that an encoder makes of one column give
+one contribution.
 
-With a map no column has a part of its own. There columns are moved one after the other from the centre of the map to
-where the row has them, and each contributes by how much the decision value moves; once in the order of the columns and
-once in the reverse one, and the mean of both counts. That adds up exactly, too, and depends on these two orders alone.
+With a map, columns have no terms of their own. Columns are moved one after the other from the centre of the map to
+their values in the row. The contribution of a column is the change of the decision value, averaged over two orders:
+that of the columns and its reverse. These contributions add up, too, and depend on the two orders alone.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from deltaplane.stream.definition import StreamDefinition
 __all__ = ["LARGEST", "Reasons", "reasons", "source_columns"]
 
 LARGEST = 4
-"""How many contributions an answer has where reasons are asked for."""
+"""The number of contributions in an answer if reasons are asked for."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reasons:
-    """What c columns contribute to the decision values of n rows, each that of the class that was predicted.
+    """The contributions of c columns to the decision values of n rows, each for the class that was predicted.
 
-    ``contributions`` float64[n, c], NaN where a row has no answer. ``bases`` float64[n]: the decision value of the mean
-    of the live rows, or with a map that of its centre. A base and the contributions of its row add up to the decision
-    value, but for rounding.
+    ``contributions`` float64[n, c], NaN if a row has no answer. ``bases`` float64[n]: the decision value of the mean of
+    the live rows, or with a map that of its centre. A base and the contributions of its row add up to the decision
+    value, except for rounding.
     """
 
     columns: tuple[str, ...]
@@ -39,7 +39,7 @@ class Reasons:
     contributions: Floats
 
     def largest(self, row: int, most: int = LARGEST) -> list[tuple[str, float]]:
-        """The columns that contribute most to one row, either way, with what they contribute; the first largest."""
+        """The ``most`` columns with the largest contributions to one row, of either sign, the largest first."""
         values = self.contributions[row]
         order = np.argsort(-np.abs(np.nan_to_num(values)), kind="stable")[:most]
         told = [(self.columns[at], float(values[at])) for at in order.tolist()]
@@ -47,7 +47,7 @@ class Reasons:
 
 
 def source_columns(definition: StreamDefinition) -> tuple[tuple[str, ...], Positions]:
-    """The columns of the table that rows come from, and for each feature the place of its column, intp[d]."""
+    """The columns of the table that rows come from, and for each feature the index of its column, intp[d]."""
     if definition.columns is None:
         return definition.features, np.arange(len(definition.features))
     rules = definition.columns.rules
@@ -55,9 +55,9 @@ def source_columns(definition: StreamDefinition) -> tuple[tuple[str, ...], Posit
 
 
 def reasons(plane: Plane, definition: StreamDefinition, rows: Floats, chosen: Int64s) -> Reasons | None:
-    """Why raw rows float64[n, d] have the classes ``chosen`` int64[n], -1 where a row has none.
+    """The reasons why raw rows float64[n, d] have the classes ``chosen`` int64[n], -1 if a row has none.
 
-    None where a plane came without the means of the live rows, as those of earlier versions do.
+    None if there is no map and the plane has no means of the live rows, as in models of earlier versions.
     """
     columns, of_column = source_columns(definition)
     if definition.feature_map.kind == "none" and plane.means is None:
@@ -65,7 +65,7 @@ def reasons(plane: Plane, definition: StreamDefinition, rows: Floats, chosen: In
     there = np.flatnonzero(chosen >= 0)
     bases, parts = np.full(len(rows), np.nan), np.full((len(rows), len(columns)), np.nan)
     filled, _ = definition.filled(rows)
-    with np.errstate(over="ignore", invalid="ignore"):  # Beyond float64 there is nothing to tell.
+    with np.errstate(over="ignore", invalid="ignore"):  # Contributions that overflow are left as they are.
         for at in np.unique(chosen[there]).tolist():
             of_class = there[chosen[there] == at]
             toward = _toward(plane, at)
@@ -83,7 +83,7 @@ def reasons(plane: Plane, definition: StreamDefinition, rows: Floats, chosen: In
 
 
 def _toward(plane: Plane, at: int) -> Plane:
-    """The one plane that has the class at this place on its positive side."""
+    """The one plane with the class at index ``at`` on its positive side."""
     found = plane.row_of(plane.classes[at])
     assert found is not None, "a class of the plane has a plane"
     label, rest = plane.classes[at], next(other for other in plane.classes if other != plane.classes[at])
@@ -101,14 +101,14 @@ def _toward(plane: Plane, at: int) -> Plane:
 
 
 def _moved(plane: Plane, definition: StreamDefinition, row: Floats, of_column: Positions) -> tuple[float, Floats]:
-    """(decision value of the centre of the map, what each column adds as it moves from there to where the row is)."""
+    """(decision value of the centre of the map, contribution float64[c] of each column as it moves to the row)."""
     centre = definition.grid.values(np.array([definition.feature_map.centers], dtype=np.int64))[0]
     columns = int(of_column.max()) + 1
     total, base = np.zeros(columns), 0.0
     for order in (np.arange(columns), np.arange(columns)[::-1]):
         rank = np.empty(columns, dtype=np.intp)
         rank[order] = np.arange(columns)
-        # Row s of these has the first s columns of the order where the row has them.
+        # Row s of these has the row's values in the first s columns of the order, and the centre in the others.
         stages = np.where(rank[of_column][None, :] < np.arange(columns + 1)[:, None], row, centre)
         inputs, _ = definition.plane_inputs(stages)
         decisions = plane.decide(inputs)[:, 0]

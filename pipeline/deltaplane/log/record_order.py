@@ -1,11 +1,10 @@
-"""The order in which a log hands out its records, as every reader of samples and retirements demands it.
+"""The order of the records of a log, as every reader of samples and retirements requires it.
 
-A log has gaps by right: marks of transactions and aborted records take offsets, and compaction takes records out. So
-nothing follows from an offset that is missing. What a log never does is to hand out an offset twice, a lower one after
-a higher one, or one that lies beyond its end. Where that happens, somebody has written a batch whose records claim
-offsets that are not theirs. (Brokers give out the offsets of a batch; those of the records inside they look at only
-where the topic has a codec.) What such records say of themselves depends on where a reader began, so no two readers
-would agree about them, and none may take them.
+A log may have gaps: transaction markers and aborted records take offsets, and compaction removes records. So a missing
+offset means nothing. But a log never gives an offset twice, a lower one after a higher one, or one beyond its end. If
+that happens, a producer has written a batch whose records have false offsets inside. (Brokers assign the offsets of a
+batch; they check those of the records inside only if the topic has a codec.) Which of these records a reader gets
+depends on where it began, so readers would not agree about them, and none may take them.
 """
 
 from __future__ import annotations
@@ -18,10 +17,11 @@ __all__ = ["check_order"]
 
 
 def check_order(log: str, offsets: Iterable[int], expected: int, end: int | None = None) -> int:
-    """The offset that the next record of a log has at least, after records at some offsets have come.
+    """The least offset that the next record of a log may have, after records at ``offsets``.
 
-    ``log`` names it in messages. ``expected``: the least offset that the first of them may have. ``end``: the offset
-    behind the log's last record, if the reader knows it. Raises :class:`LogDisorder`.
+    ``log``: its name in errors. ``expected``: the least offset that the first of the records may have. ``end``: the
+    offset after the log's last record, if known. Raises :class:`LogDisorder` if offsets do not ascend from ``expected``
+    on, or if one is not below ``end``.
     """
     for offset in offsets:
         if offset < expected:

@@ -1,6 +1,6 @@
-"""What travels between processes and has no other home: checkpoints, queries, predictions, receipts, dead letters.
+"""Records that processes exchange: checkpoints, queries, predictions, receipts, dead letters.
 
-The field documentation is that of the Avro schemas of the same names.
+The Avro schemas of the same names document all fields.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Query:
 
 @dataclass(frozen=True, eq=False)
 class NamedQuery:
-    """A row to be classified, by the columns of its table: what the definition's encoder has not encoded yet."""
+    """A row to be classified, as cells by the columns of its table, before the definition's encoder has encoded it."""
 
     id: str
     cells: Mapping[str, Any]
@@ -46,8 +46,8 @@ class NamedQuery:
 class Prediction:
     """The answer to the query at (topic, partition, offset).
 
-    ``probabilities`` of the classes, and ``reasons``, the columns that contribute most to the decision value of the
-    predicted class with what they contribute, are there if the query asked for them, and there are any.
+    ``probabilities`` of the classes, and ``reasons``, are empty unless the query asked for them and they are known.
+    ``reasons``: the columns with the largest contributions to the decision value of the predicted class, and these.
     """
 
     id: str
@@ -63,10 +63,10 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Unanswered:
-    """What the query at (topic, partition, offset) gets that cannot be answered: the reason, and no class.
+    """The reply to the query at (topic, partition, offset) that cannot be answered: a reason, and no class.
 
-    ``id`` as far as it is known: where the query does not decode, the key of its record, which ought to be the same.
-    ``kind`` is short, from a small set; ``key`` how the key of its record begins, None where it has none.
+    ``id``: that of the query, or if the query does not decode, the key of its record, which should be the same.
+    ``kind``: a short name of the kind of fault, from a small set. ``key``: the beginning of the record's key, or None.
     """
 
     id: str
@@ -81,10 +81,11 @@ class Unanswered:
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``.
+    """The outcome of the retirement at ``offset`` of a source's retirements log; see ``receipt.avsc``.
 
-    It is true if the tile ``sequence`` of its ``writer`` was accepted. Others are of writers that had lost the source
-    and did not know it. A retirement that waited has another receipt when its sample comes: the later tile counts.
+    It is valid if the tile ``sequence`` of its ``writer`` was accepted. Other receipts are of writers that had lost the
+    source and did not know it. A retirement that waited gets another receipt when its sample comes: the later tile
+    counts.
     """
 
     stream_fingerprint: bytes
@@ -102,9 +103,9 @@ class Receipt:
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record, or one row of a batch, that was refused: where it came from, why, and how it began.
+    """A record, or one row of a batch, that was refused: its position, the reason, and the beginning of its bytes.
 
-    ``rest``: of a letter that stands for several rows of a batch, how many of each kind; empty for any other.
+    ``rest``: if the letter stands for several rows of a batch, kind of fault to number of rows; otherwise empty.
     """
 
     topic: str
@@ -120,5 +121,5 @@ class DeadLetter:
 
     @property
     def rows(self) -> int:
-        """The rows or records that it stands for."""
+        """The number of rows or records that the letter stands for."""
         return sum(self.rest.values()) if self.rest else 1

@@ -1,9 +1,9 @@
-"""What a stream scores that has a new model after every row.
+"""The scores of a stream that has a new model after every row.
 
-The problem: a record, a delta and a model for each row cost a millisecond, nearly all of it the handling of messages,
-so that nobody can afford to test a long stream row by row. How it is solved: the statistics after every row are one
-running sum of integers, and the planes are made of it many at a time (:mod:`deltaplane.solve.sliding_planes`), bit for
-bit those that a merger would have published. Where that cannot be, one row after the other is learned and solved for.
+The problem: a record, a delta and a model for each row take a millisecond, nearly all of it for the handling of
+messages, so a test of a long stream row by row takes too long. How it is solved: the statistics after every row are one
+running sum of integers, and the planes are solved from it many at a time (:mod:`deltaplane.solve.sliding_planes`), bit
+for bit those that a merger would have published. If that is not possible, rows are learned and solved for one by one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ __all__ = ["RowScores"]
 class RowScores:
     """The truth and prediction of every row of one partition, each predicted by the plane of the rows before it.
 
-    Changed by ``add`` only. ``scores`` are those that the model of a stream of that partition alone carries when every
-    row is a record of its own and is scored by the model that contains all rows before it. ``rows_alone`` had to be
-    solved for one after the other, lately because of what ``alone_because`` says. ``note`` is told what was
-    predicted of each row.
+    Changed by ``add`` only. ``scores``: those that a model of a stream with this partition alone would carry if every
+    row were a record of its own, scored by the model that contains all rows before it. ``rows_alone``: the number of
+    rows that were solved for one by one. ``alone_because``: the latest reason for that. ``note`` is called with the
+    predictions.
     """
 
     def __init__(self, definition: StreamDefinition, note: NoteScored | None = None) -> None:
@@ -53,7 +53,11 @@ class RowScores:
 
     @staticmethod
     def takes(definition: StreamDefinition) -> bool:
-        """Whether a stream is of this kind: one partition, one window of rows or over all, its rows as they come."""
+        """Whether the rows of a stream can be scored here.
+
+        It must have one partition, one window (of rows or without end) with panes of one row, no map, and not be in the
+        automatic mode.
+        """
         windows = definition.nested_windows.windows
         return (
             definition.partitions == 1
@@ -66,7 +70,7 @@ class RowScores:
 
     @property
     def plane(self) -> Plane | None:
-        """The plane of all rows so far; where that is refused the last good one, as in a merger."""
+        """The plane of all rows so far, or if that is refused the last good one, as in a merger."""
         if self._learned:
             with suppress(SolveRefused):
                 self._plane = plane_of(self._statistics, self.definition)
@@ -74,7 +78,7 @@ class RowScores:
         return self._plane
 
     def add(self, samples: AdmittedSamples) -> None:
-        """Score and learn the next rows, in their order; no id among them may have come before."""
+        """Score and learn the next rows, in their order. No id among them may have come before."""
         rows = Rows(samples.quantized, self._recode(samples))
         at, counts = 0, Counter[tuple[str, str]]()
         while at < len(rows):
@@ -89,7 +93,7 @@ class RowScores:
         return table[samples.codes]
 
     def _add_one(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]], places: Int64s) -> int:
-        """The first of the rows, and that it is one."""
+        """Score and learn the first of the rows; returns 1."""
         self.rows_alone += 1
         plane, first = self.plane, coming[:1]
         if plane is not None:
@@ -102,12 +106,13 @@ class RowScores:
         return 1
 
     def _add_many(self, features: Floats, coming: Rows, counts: Counter[tuple[str, str]], places: Int64s) -> int:
-        """All rows at once, and how many they are; 0 where there is no plane to begin with, or more than two classes
-        are, or the numbers are too large.
+        """Score and learn all rows at once; returns their number, or 0 if that is not possible.
+
+        It is not possible without a plane, with a prior, with more than two classes, or if the numbers are too large.
         """
         plane, definition = self.plane, self.definition
         labels = {self._labels[code] for code in np.unique(coming.labels).tolist()} | self._statistics.counts().keys()
-        # With a positive class all others are one, but only while there are no more than it and one other.
+        # Statistics are per label. So all other labels are one class here only if there is just one of them.
         if len(labels) > 2:
             self.alone_because = f"{len(labels)} classes (two are solved for many rows at a time)"
             return 0
@@ -138,13 +143,13 @@ class RowScores:
         before, good = self._statistics, np.flatnonzero(~refused)
         self._learn(coming, going, window)
         if self.plane is plane and len(good):
-            # After the last row none is determined. Then the plane before the last good row is the one that stays.
+            # If the statistics after the last row determine no plane, the plane before the last good row stays.
             entered, gone = good[-1], max(0, good[-1] - (len(coming) - len(going)))
             self._plane = plane_of(before + self._of(coming[:entered]) - self._of(going[:gone]), definition)
         return len(coming)
 
     def _learn(self, coming: Rows, going: Rows, window: LastRows) -> None:
-        """Move the window on."""
+        """Add the rows that come, take out those that go, and replace the window."""
         change = self._of(coming) - self._of(going)
         self._statistics, self._learned, self._window = self._statistics + change, True, window
 

@@ -1,10 +1,10 @@
-"""How much of its log a source needs no more: the offsets below which nobody will ever read again.
+"""Trim points: the offsets of a source's logs below which no reader needs a record any more.
 
-The rows of a window that ends leave it for good, and so do the retirements that are no longer remembered. What a worker
-needs to begin again is in every accepted delta (:class:`deltaplane.log.delta.Rebuild`), and it only ever moves up the
-log. So whatever lies before it in the state of a *checkpoint* is needed by nobody who begins there or later. A margin
-stays nevertheless: for who began to read before the checkpoint was written, for receipts that are still to be verified,
-and for a window that is copied while it moves.
+Rows that leave a window of bounded length never come back, nor do retirements that are no longer remembered. Every
+accepted delta has the positions from which a worker can restart (:class:`deltaplane.log.delta.Rebuild`), and these only
+increase. So a reader that starts from a *checkpoint* or later needs no record before the positions in that checkpoint.
+A margin stays nevertheless: for readers that started before the checkpoint was written, for receipts that are still to
+be verified, and for a window that is copied while it moves.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ __all__ = ["LogSpans", "TrimMargin", "TrimPoint", "Untouched", "trim_point"]
 
 @dataclass(frozen=True)
 class TrimMargin:
-    """What stays in front of what is needed: as many records, or this share of those needed, whichever is more."""
+    """The margin of records kept before those needed: ``records``, or a ``share`` of those needed if that is more."""
 
     records: int = 100
     share: float = 1.0
 
     def of(self, needed: int) -> int:
-        """Records of margin where so many are needed."""
+        """The number of records of margin if ``needed`` records are needed."""
         return max(self.records, math.ceil(self.share * needed))
 
 
 @dataclass(frozen=True)
 class LogSpans:
-    """Where the logs of a partition begin and end, as offsets."""
+    """The first and the end offsets of the logs of a partition."""
 
     samples_begin: int
     samples_end: int
@@ -42,7 +42,7 @@ class LogSpans:
 
 @dataclass(frozen=True)
 class TrimPoint:
-    """Of one source: records of samples and of retirements below these offsets can go."""
+    """The offsets below which the samples and the retirements of one source can be deleted."""
 
     source: Source
     samples: int
@@ -51,7 +51,7 @@ class TrimPoint:
 
 @dataclass(frozen=True)
 class Untouched:
-    """Of one source nothing can go, and why."""
+    """The reason why no record of one source can be deleted."""
 
     source: Source
     reason: str
@@ -60,10 +60,10 @@ class Untouched:
 def trim_point(
     definition: StreamDefinition, state: SourceState, spans: LogSpans, margin: TrimMargin
 ) -> TrimPoint | Untouched:
-    """The offsets below which the logs of a source hold nothing that a checkpoint of it needs.
+    """The offsets below which the logs of a source hold no record that its checkpoint needs, less the margin.
 
-    ``state`` is that of the checkpoint, ``spans`` were found after it was read. A state that contradicts itself or its
-    log is not understood, and then nothing is let go of.
+    ``state``: that of the checkpoint. ``spans``: the logs' offsets, read after the checkpoint. If the state contradicts
+    itself or the logs, nothing can be deleted.
     """
     reason = _reason_to_wait(definition, state) or _contradiction(definition, state, spans)
     if reason is not None:
