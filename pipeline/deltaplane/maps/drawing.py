@@ -1,11 +1,10 @@
-"""The random layers of feature maps, whole numbers that are the same on every machine.
+"""The random layers of feature maps: integers that are the same on every machine.
 
-The directions of the mixed map look at few features at a time, and have many widths. A kernel of one width over all
-features sees either what is coarse or what is fine, and mixes what matters with what does not. So directions look at
-one feature, two, three and all of them in turn, and each has a width of its own, σ√k over k features, with σ drawn
-log-uniformly from half to twice the width that a definition says. A direction of few features looks at those that can
-be curved in: a cosine of a flag is the flag once more. What is drawn for the first directions does not depend on how
-many there are.
+Most directions of the mixed map use few features, and they have many widths. A kernel of one width over all features
+sees only coarse or only fine structure, and mixes relevant with irrelevant features. So directions use one feature,
+two, three and all of them in turn. Each has a width of its own, σ√k over k features, with σ drawn log-uniformly from
+half to twice the width of the definition. A direction of few features uses only features that can be curved: the cosine
+of a flag is a linear function of the flag. The first directions do not depend on the number of directions.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from deltaplane.maps.portable import normal_deviates, words
 __all__ = ["FEATURES_IN_TURN", "drawn_directions", "drawn_layer"]
 
 FEATURES_IN_TURN = (1, 2, 3, None)
-"""How many features a direction looks at, in turn; None: all of them."""
+"""The numbers of features that directions use, in turn; None means all."""
 
 _WIDTH_BITS = 16
 """Binary digits of the logarithm of a width."""
@@ -29,15 +28,15 @@ _WIDTH_BITS = 16
 
 @functools.lru_cache(maxsize=16)
 def drawn_directions(seed: int, features: int, number: int, curved: tuple[int, ...] = ()) -> tuple[Floats, Floats]:
-    """Integer deviates float64[d, k] of so many directions, and their widths float64[k] for a definition's width of 1.
+    """Integer deviates float64[d, k] of k = ``number`` directions, and their widths float64[k] for σ = 1.
 
-    ``curved``: the features that directions of few of them look at; none stands for all. Widths are products of square
-    roots, which IEEE 754 rounds the same everywhere.
+    ``curved``: the indices of the features that directions of few features use; empty means all. Widths are products of
+    square roots, which IEEE 754 rounds the same everywhere.
     """
     name = f"mixed {seed} {features}"
     keys = words(f"{name} features", number * features).reshape(number, features) >> np.uint64(1)
     if curved:
-        # The others come behind all of these.
+        # All other features are sorted after these.
         keys[:, np.setdiff1d(np.arange(features), curved)] |= np.uint64(2**63)
     order = keys.argsort(axis=1, kind="stable")
     few = len(curved) or features
@@ -60,7 +59,7 @@ def drawn_directions(seed: int, features: int, number: int, curved: tuple[int, .
 def drawn_layer(kind: str, seed: int, features: int, units: int, columns: int) -> tuple[Floats, Floats]:
     """Integer deviates of k = ``columns`` directions over all features, float64[d, k], and of their phases, float64[k].
 
-    ``units`` are the mapped features, of which a direction may give several.
+    ``units``: the number of mapped features; a direction may give several.
     """
     deviates = normal_deviates(f"{kind} {seed} {features} {units}", (features + 1) * columns).astype(np.float64)
     directions, phases = deviates[: features * columns].reshape(features, columns), deviates[features * columns :]

@@ -1,35 +1,35 @@
-"""Feature maps: what makes the plane curved, and still exact.
+"""Feature maps, which make the decision surface curved and stay exact.
 
 A random layer turns a row into ``units`` new features, and the classifier is linear in those. With x̂ the row less its
-centers, over its scales, and ω and β drawn at random from the normal law of deviation 1,
+centers, divided by its scales, and ω and β drawn from the standard normal distribution,
 
     hidden:   g(√2 (x̂·ω/σ + β)), g the sigmoid: the random hidden layer of an extreme SVM (paper 3, §2)
     fourier:  cos(√2 x̂·ω/σ) and sin(√2 x̂·ω/σ): (2/units) φ(x)·φ(z) estimates exp(-|x̂-ẑ|²/σ²), the kernel of paper 5
               (Rahimi and Recht 2007, in the form of pairs, which is exact for x = z)
-    mixed:    x itself, and behind it such cosines and sines of a few features each, of many widths
-              (:mod:`deltaplane.maps.drawing`): statistics of both, of which those of x alone are a part
+    mixed:    x itself, followed by such cosines and sines of a few features each, of many widths
+              (:mod:`deltaplane.maps.drawing`); the statistics of x alone are a part of the statistics
 
-The problem: a row is mapped when it comes, and again when it leaves, is replaced, or is read by another worker. One
-differing bit, and what leaves is not what came. Products of floats differ in the last bit from one BLAS to the next and
-from one batch to the next, and exp and cos from one machine to the next. So a map here is a pure function of the *grid
-integers* q of a row, in four steps that are exact, or rounded the same everywhere:
+The problem: a row is mapped when it comes, and again when it leaves, is replaced, or is read by another worker. If one
+bit differs, the products that are subtracted are not those that were added. Products of floats differ in the last bit
+from one BLAS and one batch to the next, and exp and cos from one machine to the next. So a map here is a pure function
+of the *grid integers* q of a row, in four steps that are exact, or rounded the same everywhere:
 
-1. standardised: ``z = rint((q - center) / scale * 2**20)``, kept within ±2**30: a value further out than 1024 scales
-   counts as one at 1024 scales, which saturates a sigmoid and is far beyond any kernel's width; in the mixed map, from
-   8 scales on. Whatever the range of the grid, the difference is exact in float64, and the product is rounded once;
-2. projected: ``p = z·K`` with K the integers ω·2**12. A float64 product is exact whatever the BLAS kernel does, since
-   all partial sums stay below 2**53: |z| <= 2**30, and the magnitudes of a column of K, at most 2000 of 0.8·2**12 on
-   average, add up to less than 2**23, which is asserted of those that were drawn. So no block is ever split;
-3. bent, by functions of :mod:`deltaplane.maps.portable`;
-4. put on a grid of 2**-20. The result is within 0.8 steps of the true function.
+1. standardise: ``z = rint((q - center) / scale * 2**20)``, clipped to ±2**30: a value beyond 1024 scales counts as 1024
+   scales, which saturates a sigmoid and is far beyond any kernel's width. The mixed map clips at 8 scales. For every
+   range of the grid, the difference is exact in float64, and the product is rounded once;
+2. project: ``p = z·K`` with K the integers ω·2**12. The float64 product is exact in any BLAS kernel, since all partial
+   sums stay below 2**53: |z| <= 2**30, and the magnitudes of a column of K, at most 2000 with a mean of 0.8·2**12, add
+   up to less than 2**23, which is asserted for the numbers drawn. So no block is ever split;
+3. apply the nonlinear function, from :mod:`deltaplane.maps.portable`;
+4. round to a grid of 2**-20. The result is within 0.8 steps of the true function.
 
-A machine that computes one bit otherwise all the same is found out: what it makes of some fixed rows is part of the
-map's identity, and so of every fingerprint.
+A machine that still computes one bit differently is detected: the images of some fixed rows are part of the map's
+identity, and so of every fingerprint.
 
-Fourier features are left between -1 and 1, without the factor √(2/units) that makes their products add up to the
-kernel. With ``standardize = false`` in the solver, C is therefore the C·units/2 of the kernel machine. With
-``standardize = true`` it is about its C·units: a cosine's deviation is 0.7, but for the few that hardly turn over the
-whole of the data, which standardising makes cheaper than the kernel would.
+Fourier features are left between -1 and 1, without the factor √(2/units) with which their products add up to the
+kernel. So with ``standardize = false`` in the solver, C is the C·units/2 of the kernel machine. With ``standardize =
+true`` it is about its C·units: the deviation of a cosine is 0.7, except for the few that change little over all of the
+data; standardising penalises these less than the kernel would.
 """
 
 from __future__ import annotations
@@ -76,28 +76,28 @@ __all__ = [
 Kind = Literal["none", "hidden", "fourier", "mixed"]
 
 UNITS = 200
-"""Mapped features where none are asked for."""
+"""The default number of mapped features."""
 
 UNITS_OF_AUTO = 160
-"""The same where the map is chosen by itself: with 200 it takes a third more time for a thousandth or two of G-mean."""
+"""The default for kind ``auto``: 200 units take a third more time for 0.001 or 0.002 of G-mean."""
 
 STEP = 2.0**-RESULT_BITS
-"""Resolution of the standardised features, and of the mapped ones."""
+"""The resolution of the standardised features, and of the mapped ones."""
 
 SIGMA_SMALLEST, SIGMA_LARGEST = 2.0**-10, 2.0**20
 SEEDS = 2**63
 
 _REACH = 2.0**30
-"""A standardised value is at most this, in steps."""
+"""The largest magnitude of a standardised value, in steps."""
 
 _NEAR_REACH = 2.0**23
-"""In the mixed map, whose narrow directions would else turn many times over for a single outlier."""
+"""The same in the mixed map, where one outlier would otherwise turn narrow directions many times."""
 
 _PRODUCT_ROWS = 512
-"""Rows of one product: enough for BLAS to run at speed, and few enough to be 8 MB at 2000 units."""
+"""Rows of one product: enough for BLAS to be fast, and at 2000 units only 8 MB."""
 
 _BLOCK_ENTRIES = 2**15
-"""Entries bent at once: enough to hide what a call costs, few enough for the cache."""
+"""Entries given to the nonlinear function at once: enough to hide the cost of a call, few enough for the cache."""
 
 _PROBE_ROWS = 31
 
@@ -129,17 +129,17 @@ def _bend_to_pairs(projected: Floats, phases: Floats, mapped: Int32s) -> None:
 
 @dataclass(frozen=True)
 class MapKind:
-    """What makes a kind of map.
+    """A kind of map.
 
-    - ``names``: what each projection gives, one mapped feature or several; those of one name stand together.
-    - ``factor``: makes a projection in radians what ``bend`` takes: an exponent of two, or an angle in turns.
-    - ``bend``: the nonlinear part: scaled projections float64[n, k], overwritten, and phases float64[k], to grid rows
-      int32[n, units]. ``polynomial``: its coefficients, the highest power first.
-    - ``phased``: whether projections have phases, kept within ``EXPONENT_REACH``.
-    - ``formula``: what the weights are multiplied with, in words, for an exported model; rint rounds halves to the even
-      number.
-    - ``beside``: whether the row's own features stand before the mapped ones; those are in pairs then, so that the
-      first of them are a map of fewer units. ``reach``: standardised values are kept within it, in steps.
+    - ``names``: the names of the mapped features that each projection gives, one or several. Features of one name are
+      adjacent, except with ``beside``.
+    - ``factor``: converts a projection in radians to the argument of ``bend``: an exponent of two, or turns.
+    - ``bend``: the nonlinear part, from scaled projections float64[n, k], overwritten, and phases float64[k], to grid
+      rows int32[n, units]. ``polynomial``: its coefficients, the highest power first.
+    - ``phased``: whether projections have phases; then exponents are clipped to ±``EXPONENT_REACH``.
+    - ``formula``: the mapped values in words, for an exported model; rint rounds halves to even.
+    - ``beside``: whether the row's own features precede the mapped ones. The mapped ones are then in pairs, so that the
+      first of them are a map of fewer units. ``reach``: the largest magnitude of standardised values, in steps.
     """
 
     names: tuple[str, ...]
@@ -188,18 +188,18 @@ KINDS: Mapping[str, MapKind] = {
         reach=_NEAR_REACH,
     ),
 }
-"""Every kind of map but ``none``, which changes nothing, by the name that definitions have for it."""
+"""Every kind of map except ``none``, which changes nothing, by its name in definitions."""
 
 
 @dataclass(frozen=True)
 class FeatureMap:
-    """A map from grid rows of d features to grid rows of ``units`` features; of kind ``none`` it changes nothing.
+    """A map from grid rows of d features to grid rows of ``units`` features; kind ``none`` changes nothing.
 
-    ``sigma``: the kernel's width, in standardised units. ``centers`` (d whole numbers) and ``scales`` (d numbers) are
-    in grid steps: they are frozen with the grid, as is all else here. The weights of all kinds are normal with
-    deviation sqrt(2)/sigma, what the kernel asks for. Kind ``mixed`` gives d + ``units`` features, the row's own
-    first; its ``sigma`` is the middle of the widths over one feature, and ``curved`` are the places of those features
-    that directions of few of them look at, all if there are none. Raises :class:`DefinitionError`.
+    ``sigma``: the kernel's width, in standardised units. ``centers`` (d integers) and ``scales`` (d numbers) are in
+    grid steps. The weights of all kinds are normal with deviation sqrt(2)/sigma, as the kernel needs. Kind ``mixed``
+    gives d + ``units`` features, the row's own first. Its ``sigma`` is the middle of the widths over one feature, and
+    ``curved`` are the indices of the features that directions of few features use; empty means all. Raises
+    :class:`DefinitionError` if a parameter is out of range.
     """
 
     kind: Kind = "none"
@@ -210,8 +210,8 @@ class FeatureMap:
     scales: tuple[float, ...] = ()
     curved: tuple[int, ...] = ()
     identity: str = field(init=False, repr=False, compare=False)
-    """``none``, or 64 hexadecimal digits: a hash of the settings, of the numbers drawn, and of what they make of some
-    rows here. Two maps are the same function exactly if their identities are equal."""
+    """``none``, or 64 hexadecimal digits: a hash of the settings, of the numbers drawn, and of the images of some fixed
+    rows on this machine. Maps with equal identities are the same function."""
     _centers: Floats = field(init=False, repr=False, compare=False)
     _inverse_scales: Floats = field(init=False, repr=False, compare=False)
     _directions: Floats = field(init=False, repr=False, compare=False)
@@ -219,7 +219,7 @@ class FeatureMap:
     _factors: Floats = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # What is no text at all may have no hash.
+        # A tuple is searched, and not the mapping, since a value that is not a text may have no hash.
         if self.kind not in ("none", *KINDS):
             known = " or ".join([", ".join(map(repr, ("none", *KINDS)[:-1])), repr([*KINDS][-1])])
             raise DefinitionError(f"feature_map: kind must be {known}, got {self.kind!r}")
@@ -238,7 +238,7 @@ class FeatureMap:
         object.__setattr__(self, "curved", tuple(map(int, self.curved)))
         centers = np.array(self.centers, dtype=np.float64)
         inverse_scales = 1.0 / STEP / np.array(self.scales, dtype=np.float64)
-        # What makes a projection the exponent of two of a sigmoid, or an angle in turns; in the mixed map each its own.
+        # Factors turn a projection into the exponent of a sigmoid, or an angle in turns. Each mixed direction has one.
         factors = np.asarray(_SQRT_2 / self.sigma * STEP * 2.0**-DEVIATE_BITS * KINDS[self.kind].factor)
         if self.kind == "mixed":
             directions, widths = drawn_directions(self.seed, len(self.centers), self.units // 2, self.curved)
@@ -246,10 +246,10 @@ class FeatureMap:
         else:
             columns = self.units // len(KINDS[self.kind].names)
             directions, phases = drawn_layer(self.kind, self.seed, len(self.centers), self.units, columns)
-            # As powers of two; not every kind has a use for them.
+            # Phases are in units of exponents of two; only some kinds use them.
             drawn = directions, phases * np.float64(-_SQRT_2 * _LOG2_E * 2.0**-DEVIATE_BITS), factors
         self._hold("", centers, inverse_scales, *drawn)
-        # The bound is a dozen deviations above the mean of such a sum: no seed will ever fail.
+        # The bound is a dozen deviations above the mean of such a sum, so no seed will ever fail.
         reach = float(np.abs(self._directions).sum(axis=0).max()) * KINDS[self.kind].reach
         assert reach < limits.EXACT_PRODUCT, "a projection may not be exact"
         object.__setattr__(self, "identity", hashlib.sha256(self.to_bytes()).hexdigest())
@@ -308,15 +308,15 @@ class FeatureMap:
 
     @property
     def beside(self) -> int:
-        """How many features of the row itself stand before the mapped ones: all d, or none."""
+        """The number of the row's own features before the mapped ones: d or 0."""
         return len(self.centers) if self.kind != "none" and KINDS[self.kind].beside else 0
 
     def width(self, features: int) -> int:
-        """Features of a mapped row, of a row that has d = ``features``."""
+        """The number of features of a mapped row, for rows of d = ``features``."""
         return features if self.kind == "none" else self.beside + self.units
 
     def names(self, features: Sequence[str]) -> tuple[str, ...]:
-        """Names of the mapped features, given those of the features."""
+        """The names of the mapped features, given those of the features."""
         if self.kind == "none":
             return tuple(features)
         names = KINDS[self.kind].names
@@ -324,13 +324,13 @@ class FeatureMap:
         if not self.beside:
             return tuple(f"{name}_{unit}" for name in names for unit in numbers)
         mapped = [f"{name}_{unit}" for unit in numbers for name in names]
-        # A feature may be called so, and names differ.
+        # A feature of the row may have such a name, and names must differ.
         while not set(mapped).isdisjoint(features):
             mapped = [f"mapped_{name}" for name in mapped]
         return (*features, *mapped)
 
     def grid(self, grid: Grid) -> Grid:
-        """The grid that mapped rows are on, given that of the rows: values are q·2**-20, but for the row's own."""
+        """The grid of mapped rows, given that of the rows: mapped values are q·2**-20, own features keep their grid."""
         if self.kind == "none":
             return grid
         steps, offsets = np.full(self.units, STEP), np.zeros(self.units)
@@ -339,14 +339,15 @@ class FeatureMap:
         return Grid(np.append(grid.steps, steps), np.append(grid.offsets, offsets), grid.range_bits)
 
     def pieces(self, rows: int) -> Iterator[slice]:
-        """Spans of so many rows of which the mapped values may be held at once; one span where nothing is mapped."""
+        """Spans of ``rows`` rows whose mapped values may be held at once; one span if nothing is mapped."""
         most = rows if self.kind == "none" else limits.MAPPED_ENTRIES // self.width(0)
         return (slice(start, min(start + most, rows)) for start in range(0, rows, max(1, most)))
 
     def inputs(self, rows: Floats, mapped: Quantized) -> Floats:
-        """What a plane is asked about rows float64[n, d], missing values filled in, given what the map makes of them.
+        """The inputs of a plane, float64[n, D-1], for rows float64[n, d] with missing values filled in.
 
-        Mapped grid rows are numbers, exactly; the row's own features, where they are asked for, are as they came.
+        ``mapped``: the grid rows that :meth:`apply` gives for them. Mapped values are exact. The row's own features, if
+        the plane uses them, are the raw values.
         """
         if self.kind == "none":
             return rows
@@ -354,10 +355,10 @@ class FeatureMap:
         return np.hstack([rows, values]) if self.beside else values
 
     def apply(self, quantized: Quantized, units: int | None = None) -> Quantized:
-        """Map grid rows [n, d] (integers, ``|q| < 2**45``) to grid rows [n, width], of mapped values ``|q| <= 2**20``.
+        """Grid rows [n, width], with mapped values ``|q| <= 2**20``, of grid rows [n, d] (integers, ``|q| < 2**45``).
 
-        Kind ``none`` hands back the rows themselves. Of kind ``mixed`` the first ``units`` may be asked for alone. The
-        work space is bounded, whatever n.
+        Kind ``none`` returns the rows themselves. For kind ``mixed``, only the first ``units`` may be asked for. The
+        work space is bounded for every n.
         """
         if self.kind == "none" or units == 0:
             return quantized
@@ -377,7 +378,7 @@ class FeatureMap:
         return mapped
 
     def _standardised(self, quantized: Quantized) -> Floats:
-        """Grid rows [n, d] as multiples of 2**-20 scales from the centers, integer-valued float64[n, d]."""
+        """Grid rows [n, d] less the centers, in units of 2**-20 scales: integers as float64[n, d], clipped."""
         values: Floats = np.subtract(quantized, self._centers, dtype=np.float64)
         values *= self._inverse_scales
         np.rint(values, out=values)
@@ -387,17 +388,16 @@ class FeatureMap:
         return values
 
     def _bend(self, projected: Floats, mapped: Int32s) -> None:
-        """The nonlinear part: exact projections float64[n, k], overwritten, to grid rows int32[n, units]."""
+        """Write the mapped values of exact projections float64[n, k], overwritten, into grid rows int32[n, units]."""
         projected *= self._factors[: projected.shape[1]] if self._factors.ndim else self._factors
         KINDS[self.kind].bend(projected, self._biases, mapped)
 
     # As plain values and as bytes ------------------------------------------------------------------------------------
 
     def constants(self) -> dict[str, Any]:
-        """All the numbers of the function, in plain values, for whoever computes it without this package.
+        """All numbers of the function as plain values, to compute it without this package.
 
-        ``projections`` are whole numbers, d rows of k; not every kind has ``phases``. ``formula`` says what is done
-        with them.
+        ``projections`` are integers, d rows of k; only some kinds have ``phases``. ``formula`` says how they are used.
         """
         if self.kind == "none":
             return {"kind": "none", "formula": "the raw features, missing ones filled in"}
@@ -420,7 +420,7 @@ class FeatureMap:
         }
 
     def to_bytes(self) -> bytes:
-        """Canonical bytes, of which :attr:`identity` is the hash: equal for equal functions, and only for them."""
+        """The canonical bytes of which :attr:`identity` is the hash: settings, drawn numbers, images of fixed rows."""
         drawn = [self._directions.astype("<i4"), self._biases.astype("<f8")]
         settings = {
             "kind": self.kind,
@@ -436,7 +436,7 @@ class FeatureMap:
         return canonical_json(settings).encode()
 
     def _probe(self) -> Int32s:
-        """Rows int32[n, d] at all distances from the centers, whose images tell unlike machines apart."""
+        """Fixed rows int32[n, d] at all distances from the centers, whose images differ if machines do."""
         bits = words("probe", _PROBE_ROWS * len(self.centers)).reshape(_PROBE_ROWS, -1)
         distances = (bits >> np.arange(33, 33 + _PROBE_ROWS, dtype=np.uint64)[:, None]).astype(np.int64)
         distances *= 1 - 2 * (bits & np.uint64(1)).astype(np.int64)

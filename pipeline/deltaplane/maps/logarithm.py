@@ -1,8 +1,8 @@
-"""``sign(x) log(1 + |x|)``, rounded correctly: the same bits on every machine, whatever its library of mathematics.
+"""``sign(x) log(1 + |x|)``, rounded correctly: the same bits on every machine and mathematical library.
 
 Results are multiples of 2**-32. A quick computation, of additions, products and quotients of float64 alone, is within
-2**-51 of the true value; where that does not settle which multiple is nearest, about once in 30,000 values, integers
-of as many bits as it takes decide. A tie cannot be: the logarithm of a rational number other than 1 is irrational.
+2**-51 of the true value. If that does not decide which multiple is nearest, about once in 30,000 values, integers of as
+many bits as needed decide. There are no ties, since the logarithm of a rational number other than 1 is irrational.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ __all__ = ["LOGARITHM_BITS", "signed_logarithms"]
 
 
 LOGARITHM_BITS = 32
-"""Values are multiples of 2**-32: beside it, the step of a fitted grid is coarse. Below 1e-10 they are zero."""
+"""Values are multiples of 2**-32, far finer than the step of a fitted grid. Logarithms below 1e-10 are zero."""
 
 _ONE = 2.0**LOGARITHM_BITS
 _TERMS = 11
-"""Terms of the series of atanh: the next one is below 2**-58 of the first, since the argument is within 0.1716."""
+"""Terms of the series of atanh: the next one is below 2**-58 of the first, since the argument is within ±0.1716."""
 _UNSETTLED = 2.0**-16
-"""So near to the middle between two multiples, the quick computation (wrong by 2**-19 of one at most) may err."""
+"""Within this distance (in multiples) from the middle of two multiples, the quick computation may be wrong. Its error
+is at most 2**-19 of a multiple."""
 
 
 def signed_logarithms(values: Floats) -> Floats:
     """``sign(x) log(1 + |x|)`` of finite float64[n]: the nearest multiples of 2**-32, float64[n]."""
     magnitudes = np.abs(values)
     ones = 1.0 + magnitudes
-    # What was lost in the sum, exactly: the smaller term less what of it has arrived.
+    # The rounding error of the sum, exactly: the smaller term less the part of it that is in the sum.
     lost = np.where(magnitudes <= 1.0, magnitudes - (ones - 1.0), 1.0 - (ones - magnitudes))
     mantissas, exponents = np.frexp(ones)
     small = mantissas < math.sqrt(0.5)
@@ -57,7 +58,7 @@ def signed_logarithms(values: Floats) -> Floats:
 
 @functools.cache
 def _ln2_in_parts() -> tuple[float, float]:
-    """The logarithm of 2 as so many whole steps, whose multiples are exact, and the rest of it."""
+    """The logarithm of 2 as an integer number of steps, whose multiples are exact, and the remainder."""
     bits = 128
     value = 2 * _atanh(1, 3, bits)
     high = (value + (1 << (bits - LOGARITHM_BITS - 1))) >> (bits - LOGARITHM_BITS)
@@ -66,15 +67,15 @@ def _ln2_in_parts() -> tuple[float, float]:
 
 
 def _exact_steps(magnitude: float) -> int:
-    """The whole number nearest to 2**32 log(1 + magnitude), by integers of as many bits as it takes."""
+    """The integer nearest to 2**32 log(1 + magnitude), computed with integers of as many bits as needed."""
     numerator, denominator = (1 + Fraction(magnitude)).as_integer_ratio()
     power = numerator.bit_length() - denominator.bit_length()
     bits = 128
     while True:
-        # (m - 1) / (m + 1) of the mantissa m = (1 + magnitude) / 2**power, from 1/2 to 2: at most a third.
+        # The argument is (m - 1) / (m + 1), at most a third, for the mantissa m = (1 + magnitude) / 2**power in 1/2..2.
         scaled = denominator << power
         value = 2 * _atanh(numerator - scaled, numerator + scaled, bits) + power * 2 * _atanh(1, 3, bits)
-        # Each series is wrong by less than 2 units a term, and there are less than `bits` terms; power is up to 1024.
+        # The error of each series is below 2 units per term, with fewer than `bits` terms, and power is at most 1024.
         doubt, half = 2**12 * 4 * bits, 1 << (bits - LOGARITHM_BITS - 1)
         lowest, highest = ((value + change + half) >> (bits - LOGARITHM_BITS) for change in (-doubt, doubt))
         if lowest == highest:
@@ -83,7 +84,7 @@ def _exact_steps(magnitude: float) -> int:
 
 
 def _atanh(numerator: int, denominator: int, bits: int) -> int:
-    """2**bits atanh(numerator / denominator), for magnitudes up to a third."""
+    """``2**bits atanh(numerator / denominator)`` as an integer, for magnitudes up to a third; terms are truncated."""
     ratio = (numerator << bits) // denominator
     square = ratio * ratio >> bits
     total, term, number = 0, ratio, 1

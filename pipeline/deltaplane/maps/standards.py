@@ -1,4 +1,4 @@
-"""Centers and scales of features, on which maps are standardised, fitted on the first rows in integers."""
+"""Centers and scales by which maps standardise features, fitted on the first rows in integers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SCALE_SMALLEST, SCALE_LARGEST = 2.0**-10, 2.0**31
 
 
 def default_sigma(features: int, kind: str) -> float:
-    """The root of the number of features: about the distance of two ordinary rows, over the root of two.
+    """The default width of a map: the root of the number of features, about 1/√2 of the distance of two ordinary rows.
 
-    In the mixed map it is 1, since each direction has the root of the number that it looks at.
+    In the mixed map it is 1, since each direction has the root of the number of its own features as a factor.
     """
     return 1.0 if kind == "mixed" else math.sqrt(features)
 
@@ -27,13 +27,13 @@ def default_sigma(features: int, kind: str) -> float:
 def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
     """A center and a scale for each feature, in grid steps, fitted on the first rows float64[n, d].
 
-    A center is the mean and a scale the deviation, but for two sorts of features. A whole-numbered one whose deviation
-    is below half a step gets half a step, so that a rare flag counts like a common one and not more than everything
-    else. One that never varied gets its own magnitude, or one in its own unit if that is zero.
-    Values that are missing, not narrow on the grid, or not ordinary (:mod:`deltaplane.exact.ordinary`) are left out.
+    A center is the mean, rounded to an integer, and a scale the standard deviation, with two exceptions. A deviation
+    below half a step becomes half a step, so that a rare flag does not outweigh everything else. A feature that never
+    varied gets its magnitude as the scale, or one raw unit if that is zero. Values that are missing, not narrow on the
+    grid, or not ordinary (:mod:`deltaplane.exact.ordinary`) are left out.
     """
     with np.errstate(invalid="ignore", over="ignore"):
-        # Not by the grid's own placing, to which a row fits as a whole or not at all.
+        # Grid.quantize is not used, since it places a row only if all of its values fit.
         quantized = np.rint((rows - grid.offsets) / grid.steps)
     return [
         _fit_feature(column[_fitted_on(raw, column)].astype(np.int64), step)
@@ -42,7 +42,7 @@ def fit_standards(grid: Grid, rows: Floats) -> list[tuple[int, float]]:
 
 
 def _fitted_on(raw: Floats, quantized: Floats) -> Flags:
-    """bool[n]: which values of a feature a center and a scale are fitted on, by themselves and by their grid values."""
+    """bool[n]: which values of a feature the center and the scale are fitted on, by raw values and grid values."""
     usual = np.abs(quantized) < limits.GRID_RANGE
     finite = np.isfinite(raw)
     usual[finite] &= ordinary(raw[finite])
@@ -50,7 +50,7 @@ def _fitted_on(raw: Floats, quantized: Floats) -> Flags:
 
 
 def _fit_feature(values: Int64s, step: float) -> tuple[int, float]:
-    """Center and scale, in grid steps, for the grid integers int64[n] of one feature; in integers, so exact."""
+    """The center and the scale of one feature, in grid steps, from its grid integers int64[n], in integers."""
     number = max(1, len(values))
     center = (2 * int(values.sum()) + number) // (2 * number)
     upper, lower = np.divmod(values - center, 2**limits.SPLIT_BITS)
