@@ -1,4 +1,4 @@
-"""The classes of a stream: which labels it admits, and which class each becomes."""
+"""The classes of a stream: the labels that it admits, and the class of each label."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ __all__ = ["ClassDefinition"]
 
 @dataclass(frozen=True)
 class ClassDefinition:
-    """Which labels there are, and which class each becomes.
+    """The labels that a stream admits, and the class of each label.
 
-    ``names``: the labels admitted; empty means open, classes come and go. ``positive``: with it the problem is
-    binary: any other label becomes the one other name, or ``not <positive>`` where there is not exactly one.
-    ``most``: of open classes, how many a partition admits; the first that it meets. None: as many as fit a message.
+    ``names``: the labels admitted; empty means all, and without ``positive`` classes are open: they come and go.
+    ``positive``: with it the problem is binary, and every other label becomes the class :attr:`rest`. ``most``: the
+    number of open classes that a partition admits, the first that it meets; None means as many as fit a message.
+    Raises :class:`DefinitionError` if these cannot be used, or not together.
     """
 
     names: tuple[str, ...] = ()
@@ -39,28 +40,28 @@ class ClassDefinition:
 
     @property
     def are_open(self) -> bool:
-        """Whether any label is a class, and classes come and go."""
+        """Whether every label is a class, and classes come and go."""
         return not self.names and self.positive is None
 
     @property
     def rest(self) -> str:
-        """The name of the class that is not the positive one."""
+        """The name of the class that is not positive: the only other name, or ``not <positive>``."""
         others = [name for name in self.names if name != self.positive]
         return others[0] if len(others) == 1 else f"not {self.positive}"
 
     @property
     def modelled_classes(self) -> tuple[str, ...]:
-        """The classes that statistics are kept of, where they are known by name."""
+        """The declared names if each is a class of its own; empty if classes are open or there is a positive class."""
         return self.names if self.positive is None else ()
 
     @property
     def known(self) -> frozenset[str]:
-        """Every class that a row can have, where classes are not open."""
+        """Every class that a row can have, if classes are not open."""
         names = self.names if self.positive is None else (self.positive, self.rest)
         return frozenset(names)
 
     def class_of(self, label: str) -> str | None:
-        """The class a label belongs to, or None where the definition does not know it."""
+        """The class of a label, or None if the stream does not admit the label."""
         if self.names and label not in self.names:
             return None
         return label if self.positive is None or label == self.positive else self.rest

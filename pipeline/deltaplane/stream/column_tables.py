@@ -1,4 +1,4 @@
-"""The table ``[columns]`` of a definition file, and the encoder that it becomes.
+"""The table ``[columns]`` of a definition file, and the encoder that it describes.
 
 [columns]
 missing = ["", "?", "NA"]
@@ -36,9 +36,9 @@ _SETTINGS: Mapping[str, Callable[[Any, str], Any]] = {
 
 
 def encoder_of(table: Tables) -> Encoder | None:
-    """The encoder of a table ``[columns]``; None where a definition has none, and rows come as numbers.
+    """The encoder of a table ``[columns]``, or None if the table is empty: then rows come as numbers.
 
-    Raises :class:`DefinitionError` with the rule, what was expected and what came.
+    Raises :class:`DefinitionError` if a rule is not valid.
     """
     if not table:
         return None

@@ -1,7 +1,7 @@
-"""The tables of a definition file, and the part of a stream definition that each of them becomes.
+"""The tables of a definition file, and the part of a stream definition that each of them describes.
 
-Every function that reads a table has its inverse beside it, if anything needs one. All raise
-:class:`~deltaplane.errors.DefinitionError` with the key, what was expected and what came.
+Some functions that read a table have their inverse after them. All raise :class:`~deltaplane.errors.DefinitionError`
+with the key, what was expected and what came.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ KEYS: dict[str, frozenset[str]] = {
     "window": frozenset({"length", "max", "pane", "keep_rows"}),
     "solver": frozenset({"kind", "weighting", "C", "standardize", "bias", "objective", "calibrate"}),
 }
-"""Keys that each table may have. ``input`` and ``intake`` say how files and topics of others are read; they belong to
-the services."""
+"""The keys that each table may have. ``input`` and ``intake`` say how foreign files and topics are read; the services
+read them."""
 
 
 def grid_of(table: Mapping[str, Any], features: int) -> Grid:
-    """The grid of a table ``[grid]``; one without ``range_bits`` has the range of early versions."""
+    """The grid of a table ``[grid]``; without ``range_bits``, it has the range of early versions."""
     if "steps" not in table:
         raise DefinitionError(
             "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
@@ -78,9 +78,9 @@ def grid_table(grid: Grid) -> dict[str, Any]:
 
 
 def feature_map_of(table: Mapping[str, Any], features: int) -> FeatureMap:
-    """The map of a table ``[feature_map]`` for rows of so many features; :func:`fit_feature_map` completes one.
+    """The map of a complete table ``[feature_map]`` for rows of so many features; see :func:`fit_feature_map`.
 
-    There are by default 200 units, and sigma is the root of the number of features, or 1 in the mixed map.
+    By default there are ``UNITS`` units, and sigma is the root of the number of features, or 1 in the mixed map.
     """
     if unknown := sorted(set(table) - KEYS["feature_map"]):
         known = ", ".join(sorted(KEYS["feature_map"]))
@@ -125,10 +125,10 @@ def feature_map_table(feature_map: FeatureMap) -> dict[str, Any]:
 def fit_feature_map(
     table: Mapping[str, Any], grid: Grid, rows: Floats, nested_windows: NestedWindows | None = None
 ) -> dict[str, Any]:
-    """A complete table ``[feature_map]``: centers and scales that it lacks are fitted on first rows float64[n, d].
+    """A complete table ``[feature_map]``: missing centers and scales are fitted on the first rows float64[n, d].
 
-    Kind ``auto`` becomes the mixed map with as many units as the longest window of the nested ones has, up to those
-    that the table has; or no map, where that is none.
+    Kind ``auto`` becomes the mixed map with as many units as the longest of the nested windows can have, at most those
+    of the table, or ``UNITS_OF_AUTO``. If that is no unit, it becomes no map.
     """
     fitted = dict(table)
     if fitted.get("kind") == "auto":
@@ -145,14 +145,14 @@ def fit_feature_map(
     fitted.setdefault("centers", [center for center, _ in standards])
     fitted.setdefault("scales", [scale for _, scale in standards])
     if fitted["kind"] == "mixed" and "curved" not in fitted:
-        # Of two values, as flags have them, every function is a straight line.
+        # On two values, as those of a flag, every function is linear.
         fitted["curved"] = [at for at, column in enumerate(rows.T) if len(np.unique(column[np.isfinite(column)])) > 2]
     fitted.setdefault("sigma", default_sigma(len(standards), fitted["kind"]))
     return fitted
 
 
 def nested_windows_of(table: Tables, partitions: int, most: int) -> NestedWindows:
-    """The windows of a table ``[window]``. ``most``: how many there are at most if their lengths are automatic."""
+    """The windows of a table ``[window]``. ``most``: the largest number of windows if their lengths are automatic."""
     length = table.get("length", "auto")
     pane = whole(table.get("pane", 1), "window.pane")
     keep_rows = flag(table.get("keep_rows", True), "window.keep_rows")
@@ -166,7 +166,7 @@ def nested_windows_of(table: Tables, partitions: int, most: int) -> NestedWindow
 
 
 def choices_of(table: Tables) -> tuple[float, ...]:
-    """The values of C among which the candidates of a table ``[solver]`` choose; none if C is one fixed number."""
+    """The values of C that the candidates of a table ``[solver]`` have; empty if C is one fixed number."""
     value = table.get("C", "auto")
     if value == "auto":
         return AUTOMATIC_C
@@ -174,9 +174,10 @@ def choices_of(table: Tables) -> tuple[float, ...]:
 
 
 def weightings_of(table: Tables, *, several: bool) -> tuple[str, ...]:
-    """The class weightings of the candidates of a table ``[solver]``; none if one is fixed.
+    """The class weightings that the candidates of a table ``[solver]`` have; empty if one is fixed.
 
-    ``several``: whether there are several windows or values of C; if so, all weightings are tried by default.
+    ``several``: whether there are several windows or values of C. Then the weightings of ``AUTOMATIC_WEIGHTINGS`` are
+    tried by default, if the kind is ``wlpsvm``.
     """
     weighting = table.get("weighting", "auto" if several and table.get("kind", "wlpsvm") == "wlpsvm" else None)
     if weighting == "auto":
@@ -185,7 +186,7 @@ def weightings_of(table: Tables, *, several: bool) -> tuple[str, ...]:
 
 
 def solver_of(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
-    """The solver's options of a table ``[solver]``; of several values of C, the middle one."""
+    """The solver's options of a table ``[solver]``, with the middle one of several values of C."""
     C = choices[len(choices) // 2] if choices else number(table.get("C"), "solver.C")
     weighting = table.get("weighting", "default")
     if isinstance(weighting, Mapping):
@@ -202,11 +203,11 @@ def solver_of(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
 def prior_of(table: Mapping[str, Any], features: Sequence[str]) -> Plane | None:
     """The plane of a table ``[prior]``, its weights in the order of ``features``; None if there is no such table.
 
-    It is a plane from before, towards which new ones are drawn (paper 5). A stream that begins has few rows, and a
-    plane learned elsewhere knows more than they do. Solving towards it instead of towards zero needs no other
-    statistics: ``O = O₀ + (I/C + Σ σ_c M_c)⁻¹ (Σ ±σ_c v_c − Σ σ_c M_c O₀)``.
-    Features that it does not know get no weight. Raises :class:`DefinitionError` where it knows one that the stream has
-    not, or does not fit itself.
+    New planes are drawn towards the prior (paper 5). A new stream has few rows, and a plane learned elsewhere has seen
+    more. To solve towards it instead of towards zero needs no other statistics:
+    ``O = O₀ + (I/C + Σ σ_c M_c)⁻¹ (Σ ±σ_c v_c − Σ σ_c M_c O₀)``.
+    Features that it lacks get the weight 0. Raises :class:`DefinitionError` if it has a feature that the stream does
+    not have, if its parts do not fit together, or if a number is not finite.
     """
     if not table:
         return None

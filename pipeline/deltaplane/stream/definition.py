@@ -1,10 +1,10 @@
 """The stream definition: everything that must be the same for producers, workers, merger and scorer.
 
-Two fingerprints follow from it. ``data_fingerprint`` covers what makes two statistics comparable (features, grid,
-feature map, missing values): it is in every sample and in every digest. ``stream_fingerprint`` adds what makes two
-deltas of one stream addable (classes, windows, partitions, what values are admitted): it is in every claim, delta,
-checkpoint and model.
-Solver settings are in neither, so C or the weighting may change on a live stream.
+Two fingerprints follow from it. ``data_fingerprint`` covers the settings that two statistics must share to be
+comparable (features, grid, feature map, missing values, columns): it is in every sample and in every digest.
+``stream_fingerprint`` adds those that two deltas must share to be added (classes, windows, partitions, the values
+admitted): it is in every claim, delta, checkpoint and model. Solver settings are in neither, so C or the weighting may
+change on a live stream.
 """
 
 from __future__ import annotations
@@ -72,14 +72,15 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 
 @dataclass(frozen=True)
 class StreamDefinition:
-    """One stream, as producers, workers, mergers and scorers share it. Raises :class:`DefinitionError`.
+    """The definition of one stream, which producers, workers, mergers and scorers share.
 
-    ``choices`` and ``weightings``: the C and the class weightings of the candidates among which the automatic mode
-    weighs; none means the solver's own. ``prior``: a plane that new ones are drawn to. ``objective``: what candidates
-    are weighed, and thresholds cut, for. ``calibrate``: whether scores are counted, so that answers have probabilities.
-    ``partitioner``: the rule by which ids have their partitions; it is part of the stream's fingerprint where it is not
-    that of earlier versions. ``columns``: how rows of a table become the features; None where rows come as numbers. It
-    is part of the data fingerprint where there is one.
+    ``choices`` and ``weightings``: the values of C and the class weightings of the candidates of the automatic mode;
+    empty means the solver's own. ``prior``: a plane that new ones are drawn to. ``objective``: the measure by which
+    candidates are weighed and thresholds cut. ``calibrate``: whether scores are counted, so that answers have
+    probabilities. ``partitioner``: the rule for the partition of an id; it is in the stream fingerprint unless it is
+    that of earlier versions. ``columns``: the encoder that makes features of table rows; None if rows come as numbers.
+    If there is one, it is in the data fingerprint. Raises :class:`DefinitionError` if settings cannot be used, or not
+    together.
     """
 
     name: str
@@ -140,20 +141,21 @@ class StreamDefinition:
 
     @property
     def checks_places(self) -> bool:
-        """Whether what lies in another partition than its id's is refused: not by the rule of earlier versions.
+        """Whether samples and retirements in another partition than that of their id are refused.
 
-        They admitted such rows, and a window that is rebuilt must hold what it held.
+        Streams with the partitioner of earlier versions admit them, as before: a window that is rebuilt must hold the
+        same rows.
         """
         return self.partitions > 1 and self.partitioner != "crc32"
 
     @property
     def dimension(self) -> int:
-        """D, the side of a Gram matrix: features of the plane (mapped ones, where there is a map) + 1."""
+        """D, the side of a Gram matrix: the number of features of the plane (mapped ones if there is a map) + 1."""
         return self.feature_map.width(len(self.features)) + 1
 
     @functools.cached_property
     def dimensions(self) -> tuple[int, ...]:
-        """D of the Gram matrices of each window; of a mixed map short windows have fewer units."""
+        """D of the Gram matrices of each window; with a mixed map, short windows have fewer units."""
         beside = self.feature_map.beside
         if not beside:
             return (self.dimension,) * len(self.nested_windows.windows)
@@ -161,7 +163,7 @@ class StreamDefinition:
 
     @property
     def plane_features(self) -> tuple[str, ...]:
-        """Names of the features that the plane has weights for: the stream's own, or mapped ones."""
+        """The names of the features that the plane has weights for: the stream's own, or mapped ones."""
         return self.feature_map.names(self.features)
 
     @functools.cached_property
@@ -170,9 +172,9 @@ class StreamDefinition:
         return self.feature_map.grid(self.grid)
 
     def plane_inputs(self, rows: Floats) -> tuple[Floats, Flags]:
-        """What a plane is asked about raw rows float64[n, d]: float64[n, D-1], and bool[n]: which rows have an answer.
+        """The inputs float64[n, D-1] of a plane for raw rows float64[n, d], and bool[n]: which rows can be answered.
 
-        Missing values are filled in if the definition says so, and a row has an answer if it is then on the grid.
+        Missing values are filled in if the definition says so. A row can be answered if it is on the grid then.
         """
         filled, _ = self.filled(rows)
         quantized, fits = self.grid.quantize(filled)
@@ -181,9 +183,9 @@ class StreamDefinition:
         return self.feature_map.inputs(filled, self.feature_map.apply(np.where(fits[:, None], quantized, 0))), fits
 
     def filled(self, rows: Floats) -> tuple[Floats, Flags | None]:
-        """Raw rows float64[n, d] with missing values at the offsets if the definition fills them in, and bool[n, d].
+        """Raw rows float64[n, d] with the grid's offsets in place of missing values, and bool[n, d]: which these are.
 
-        These say which values were filled in; None if the definition refuses missing values.
+        If the definition refuses missing values, the rows are unchanged and the flags are None.
         """
         if self.missing == "refuse":
             return rows, None
@@ -192,19 +194,22 @@ class StreamDefinition:
 
     @functools.cached_property
     def most_classes(self) -> int:
-        """How many classes a partition, and a model, tells apart."""
+        """The largest number of classes that a partition admits, and that a model tells apart."""
         if not self.classes.are_open:
             return self.message_size.classes
         return self.classes.most or MessageSize.most_classes(len(self.nested_windows.windows), self.dimension)
 
     @functools.cached_property
     def most_calibrated(self) -> int:
-        """Up to how many classes scores are counted, and answers have probabilities: 0 where that is not wanted."""
+        """The largest number of classes with which answers have probabilities; 0 if they are not wanted."""
         return self.message_size.most_with(limits.CALIBRATED_CLASSES, CALIBRATION_BYTES) if self.calibrate else 0
 
     @functools.cached_property
     def automatic(self) -> bool:
-        """Whether the plane is a blend of candidates: of several windows or several C, or of one that is cut anew."""
+        """Whether the plane is a blend of candidates.
+
+        It is if there are several windows or several choices of C and weighting, or if the objective is not the G-mean.
+        """
         return len(self.nested_windows.windows) > 1 or len(self.choices_tried) > 1 or self.objective != GMEAN
 
     @functools.cached_property
@@ -219,12 +224,12 @@ class StreamDefinition:
 
     @functools.cached_property
     def curved_options(self) -> tuple[SolverOptions, ...]:
-        """The options of curved candidates beside flat ones; none but in a mixed map."""
+        """The solver's options of the curved candidates; empty without a mixed map."""
         return curved_among(self.candidate_options) if self.feature_map.beside else ()
 
     @functools.cached_property
     def choices_tried(self) -> tuple[Choice, ...]:
-        """What the candidates of a window differ in; of a mixed map, flat ones and then curved ones."""
+        """The choices of the candidates of a window; with a mixed map, first the flat and then the curved ones."""
         curved = (Choice.of(options)._replace(curved=True) for options in self.curved_options)
         return (*map(Choice.of, self.candidate_options), *curved)
 
@@ -285,13 +290,13 @@ class StreamDefinition:
 
     @property
     def message_size(self) -> MessageSize:
-        """What the largest messages of this stream may take."""
+        """The sizes of the largest messages of this stream."""
         choices = len(self.choices_tried) if self.automatic else 0
         size = MessageSize.of(self.classes.modelled_classes, len(self.nested_windows.windows), self.dimension, choices)
         return size if self.objective == GMEAN else replace(size, score_bytes=SCORE_BYTES)
 
     def data_settings(self) -> dict[str, Any]:
-        """What the data fingerprint is the hash of: see :func:`canonical_json`."""
+        """The settings of which the data fingerprint is the hash: see :func:`canonical_json`."""
         return {
             "features": list(self.features),
             "steps": [step.hex() for step in self.grid.steps.tolist()],
@@ -313,14 +318,17 @@ class StreamDefinition:
             "partitions": self.partitions,
             "max_skew_milliseconds": self.max_skew_milliseconds,
             **({"partitioner": self.partitioner} if self.checks_places else {}),
-            # Which rows are admitted, and not where they are placed: statistics stay comparable, digests equal.
+            # The range decides which rows are admitted, not their grid values: statistics of others stay comparable.
             **({} if self.grid.range_bits == limits.GRID_RANGE_BITS else {"range_bits": self.grid.range_bits}),
             **({"dimensions": list(self.dimensions)} if self.feature_map.beside else {}),
         }
 
     @classmethod
     def from_tables(cls, tables: Tables) -> StreamDefinition:
-        """Build a definition from the tables of a ``deltaplane.toml``; unknown keys are refused by name."""
+        """The definition of the tables of a ``deltaplane.toml``.
+
+        Raises :class:`DefinitionError` if a key is not known, or if a value is not valid.
+        """
         check_keys(tables, KEYS)
         features = tables.get("features", {})
         columns = encoder_of(tables.get("columns", {}))
@@ -364,7 +372,7 @@ class StreamDefinition:
         )
 
     def to_tables(self) -> dict[str, Any]:
-        """The inverse of :meth:`from_tables`."""
+        """The tables of the definition: the inverse of :meth:`from_tables`."""
         solver = self.solver
         weighting: Any = solver.weighting if isinstance(solver.weighting, str) else dict(solver.weighting)
         if len(self.weightings) > 1:

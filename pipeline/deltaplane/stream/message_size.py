@@ -1,4 +1,4 @@
-"""What the largest messages of a stream may take: a definition whose messages cannot fit is refused at start."""
+"""The sizes of the largest messages of a stream: a definition whose messages could not fit is refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["MessageSize"]
 
 @dataclass(frozen=True)
 class MessageSize:
-    """What the largest messages of a stream may take before compression, part by part, in bytes.
+    """The sizes of the largest messages of a stream before compression, in bytes, from the numbers of their parts.
 
-    ``classes``, ``windows`` and ``choices`` as expected, ``cell`` bytes a score. A delta carries a Gram matrix for
-    each class and window, and what each candidate made of its samples; a model carries the candidates.
-    ``score_bytes``: of the histograms of a candidate's scores, where there are any.
+    ``classes``, ``windows`` and ``choices``: their numbers. ``cell``: bytes of one cell of a confusion. A delta carries
+    a Gram matrix for each class and window, and the counts of each candidate; a model carries the candidates.
+    ``score_bytes``: bytes of the histograms of a candidate's scores, or 0 if there are none.
     """
 
     classes: int
@@ -29,25 +29,25 @@ class MessageSize:
 
     @classmethod
     def of(cls, classes: Sequence[str], windows: int, dimension: int, choices: int) -> MessageSize:
-        """That of a stream with these classes, and so many windows and choices; no choices without candidates.
+        """The sizes for a stream with these classes, windows and choices (0 without candidates).
 
-        Of open classes, or one against all others, nobody knows the names; two are the least that make a problem.
+        ``classes`` is empty if names are not known: then names of the largest length, and two classes, are assumed.
         """
         cell = 2 * max((len(name.encode()) for name in classes), default=limits.LABEL_BYTES) + limits.CELL_BYTES
         return cls(max(2, len(classes)), windows, dimension, cell, choices)
 
     @classmethod
     def most_classes(cls, windows: int, dimension: int) -> int:
-        """How many open classes may be told apart: as many as fit a message, whatever their names and the solver.
+        """The number of open classes that fit a message with names of any length and any solver settings.
 
-        The solver may change on a live stream, and which rows are admitted must not change with it.
+        The solver may change on a live stream, and the rows admitted must not change with it.
         """
         fits, beyond = 2, limits.CLASSES + 1
         while beyond - fits > 1:
             classes = (fits + beyond) // 2
             cell = 2 * limits.LABEL_BYTES + limits.CELL_BYTES
             size = cls(classes, windows, dimension, cell, limits.CHOICES)
-            # A checkpoint carries the labels once more, in the order in which they were admitted.
+            # A checkpoint carries the labels again, in the order of their admission.
             if max(size.delta + classes * cell, size.model) <= limits.MESSAGE_BYTES:
                 fits = classes
             else:
@@ -56,9 +56,9 @@ class MessageSize:
 
     @classmethod
     def most_windows(cls, classes: Sequence[str], dimension: int, most_classes: int) -> int:
-        """How many windows may have statistics in one delta, if all else is as large as it can be.
+        """The number of windows whose statistics fit one delta, if all other parts have their largest size.
 
-        ``most_classes``: so many open classes are to be told apart.
+        ``most_classes``: the number of open classes that must fit, too.
         """
         for windows in range(limits.WINDOWS, 1, -1):
             size = cls.of(classes, windows, dimension, limits.CHOICES)
@@ -68,14 +68,14 @@ class MessageSize:
 
     @property
     def delta(self) -> int:
-        """Bytes of a delta, or of a checkpoint."""
+        """The bytes of a delta, or of a checkpoint."""
         entries = self.dimension * (self.dimension + 1) // 2
         moments = self.classes * self.windows * (entries * 16 + self.cell)
         return moments + self._scores + self._candidates * 6 * 8 + self._histograms + limits.DELTA_BYTES_BESIDE
 
     @property
     def model(self) -> int:
-        """Bytes of a model beside the positions of its sources."""
+        """The bytes of a model without the positions of its sources."""
         planes = (self._candidates + self.classes) * (self.dimension + 9) * 8
         return planes + self._scores + self._histograms + limits.DELTA_BYTES_BESIDE
 
@@ -85,7 +85,7 @@ class MessageSize:
 
     @property
     def _histograms(self) -> int:
-        # The blended plane of each class has them, too, and its units travel along.
+        # The blended plane of each class has histograms, too, and each plane has 16 bytes of units.
         return (self._candidates + self.classes) * (self.score_bytes + 16) if self.score_bytes else 0
 
     @property
@@ -93,7 +93,10 @@ class MessageSize:
         return self.classes * self.windows * self.choices
 
     def most_with(self, most: int, bytes_each: int) -> int:
-        """Up to ``most`` classes: as many as messages have room for, or this stream's own, with so many bytes more."""
+        """The largest number of classes, at most ``most``, for which messages have room for ``bytes_each`` more bytes.
+
+        It is 0 if there is no room. The sizes are those of at most this stream's own number of classes.
+        """
         for classes in range(most, 0, -1):
             size = replace(self, classes=max(2, min(classes, self.classes)))
             if max(size.delta, size.model) + classes * bytes_each <= limits.MESSAGE_BYTES:
@@ -101,7 +104,7 @@ class MessageSize:
         return 0
 
     def check(self) -> None:
-        """Raise :class:`DefinitionError` with the sum where one does not fit a message."""
+        """Raise :class:`DefinitionError` with the sum if a delta or a model does not fit a message."""
         entries = self.dimension * (self.dimension + 1) // 2
         tried = f" + {self._candidates} candidates x 48 bytes" if self.choices else ""
         tried += f" + {self._histograms:,} bytes of scores" if self.score_bytes else ""

@@ -1,9 +1,9 @@
-"""Which settings differ between two stream definitions, of which one is known by its fingerprint alone.
+"""The settings that differ between two stream definitions, if only the fingerprint of one is known.
 
-Messages carry fingerprints, which say *that* definitions differ. Who writes to a stream may announce, beside a message,
-the settings that its fingerprints are of (:func:`announcement`); what another definition has announced is shown to
-people, and believed for nothing else. Of streams that were written before a default changed, and by programs that
-announce nothing, :data:`FORMER_DEFAULTS` are tried.
+Fingerprints in messages show *that* definitions differ. A writer may announce, beside a message, the settings of its
+fingerprints (:func:`announcement`). The settings that another definition announces are shown to people, and used for
+nothing else. For streams that were written before a default changed, or by programs that announce nothing,
+:data:`FORMER_DEFAULTS` are tried.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 Settings = Mapping[str, str]
-"""Keys of a definition file to their values as texts; long ones are shown by their number and a hash."""
+"""Key of a definition file to its value as a text; a long value is shown by its length and a hash."""
 
 ANNOUNCEMENT_BYTES = 8192
 VALUE_CHARACTERS = 160
@@ -52,14 +52,14 @@ FORMER_DEFAULTS: tuple[tuple[str, Any], ...] = (
     ("max_skew_milliseconds", limits.LONGEST_SKEW_MILLISECONDS),
     ("partitioner", "crc32"),
 )
-"""Fields of :class:`StreamDefinition` that had another default once, and that default."""
+"""Fields of :class:`StreamDefinition` whose default has changed, and their former default."""
 
 COMPARE = "compare what `deltaplane definition show` prints where it was written with what it prints here"
 
 
 @dataclass(frozen=True)
 class Announced:
-    """What somebody says of the definition that it writes under."""
+    """The definition that a writer announces: its fingerprints in hexadecimal, and its settings."""
 
     data_fingerprint: str
     stream_fingerprint: str
@@ -67,7 +67,7 @@ class Announced:
 
 
 def settings_of(definition: StreamDefinition) -> dict[str, str]:
-    """The settings that the fingerprints cover, in the spelling of the definition file, each as a short text."""
+    """The settings that the fingerprints cover, by their keys in the definition file, each as a short text."""
     tables = {key: value for key, value in definition.to_tables().items() if key not in _NOT_FINGERPRINTED}
     flat: dict[str, Any] = {}
     for key, value in tables.items():
@@ -84,7 +84,7 @@ def _short(value: Any) -> str:
 
 
 def announcement(definition: StreamDefinition) -> bytes:
-    """What a writer says of its definition beside a message, in JSON."""
+    """The JSON in which a writer announces its definition beside a message."""
     said = {
         "data_fingerprint": definition.data_fingerprint.hex(),
         "stream_fingerprint": definition.stream_fingerprint.hex(),
@@ -94,7 +94,7 @@ def announcement(definition: StreamDefinition) -> bytes:
 
 
 def read_announcement(data: bytes) -> Announced | None:
-    """The inverse of :func:`announcement`; None for anything else, whoever wrote it. All texts are printable ASCII."""
+    """The definition in an :func:`announcement`, or None if the bytes are not one. All texts are printable ASCII."""
     if len(data) > ANNOUNCEMENT_BYTES:
         return None
     try:
@@ -114,21 +114,21 @@ def _is_harmless(text: str) -> bool:
 
 
 def differences(here: Settings, there: Settings) -> str:
-    """The keys that differ with both values, as the part of a sentence; empty where none does."""
+    """The keys that differ, with both values, as a part of a sentence; empty if none differs."""
     keys = [key for key in {**here, **there} if here.get(key) != there.get(key)]
     values = [f"{key} (here {here.get(key, NOT_SET)}, there {there.get(key, NOT_SET)})" for key in keys]
     return ", ".join(values)
 
 
 def data_differences(here: StreamDefinition, there: StreamDefinition) -> str:
-    """The settings of the data fingerprint in which two definitions differ, with both values."""
+    """The settings of the data fingerprint that differ, with both values, as a part of a sentence."""
     return differences(_of_data(settings_of(here)), _of_data(settings_of(there)))
 
 
 def explained(definition: StreamDefinition, came: str, announced: Announced | None) -> str:
-    """What is known of a definition with the fingerprint ``came``, in hexadecimal, and what to do: a sentence.
+    """A sentence that says how a definition with the fingerprint ``came``, in hexadecimal, differs, and what to do.
 
-    ``announced``: what the writer of the message says, if it says anything.
+    ``announced``: the definition that the writer of the message announced, or None.
     """
     for former in _with_former_defaults(definition):
         if former.stream_fingerprint.hex() == came:
@@ -154,7 +154,7 @@ def _of_data(settings: Settings) -> dict[str, str]:
 
 
 def _with_former_defaults(definition: StreamDefinition) -> Iterator[StreamDefinition]:
-    """The definition with one or more of its settings as they were by default once."""
+    """The definitions with one or more settings at their former defaults."""
     for number in range(1, len(FORMER_DEFAULTS) + 1):
         for chosen in itertools.combinations(FORMER_DEFAULTS, number):
             try:

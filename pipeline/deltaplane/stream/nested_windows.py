@@ -1,4 +1,4 @@
-"""The windows of a stream, which are nested: one buffer of rows serves them all at once."""
+"""The windows of a stream, which are nested: one buffer of rows serves all of them."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ __all__ = [
 WindowKind = Literal["count", "time", "all"]
 
 AUTOMATIC_ROWS = 100
-"""The shortest window of the automatic mode; the next are four times as long each."""
+"""The rows of the shortest window of the automatic mode; each next window is four times as long."""
 
 AUTOMATIC_LONGEST = 102_400
-"""The longest window of the automatic mode where none is given: six windows, and a bounded memory."""
+"""The rows of the longest window of the automatic mode if none is given: six windows, and a bounded memory."""
 
 AUTOMATIC_SHARE = 25
-"""Rows that the shortest automatic window leaves each partition: with a handful, its statistics are mostly noise."""
+"""The least rows of a partition in the shortest automatic window: with very few, statistics are mostly noise."""
 
 
 ROWS_OF_A_UNIT = 8
-"""A window of a count of rows has a unit of a mixed map for so many of them."""
+"""A window of a count of rows has one unit of a mixed map for this number of rows."""
 
 FEWEST_UNITS = 16
-"""With fewer a curved plane is no better than a flat one, and costs the same trouble."""
+"""With fewer units, a curved plane is no better than a flat one, and costs about as much."""
 
 
 @dataclass(frozen=True)
@@ -60,23 +60,26 @@ class Window:
 
     @classmethod
     def parse(cls, text: str) -> Window:
-        """``20000`` is a count of rows, ``7d`` (or ms, s, m, h, w) a span of event time, ``all`` everything."""
+        """The window of a text: ``20000`` (rows), ``7d`` (a span of event time; or ms, s, m, h, w), or ``all``.
+
+        Raises :class:`DefinitionError` for any other text.
+        """
         if text.strip() == "all":
             return cls("all")
         number, unit = amount(text, "window", "a number of rows (20000), a span (7d, 12h, 90s) or 'all'")
         return cls("time", number * UNIT_MILLISECONDS[unit]) if unit else cls("count", number)
 
     def __str__(self) -> str:
-        """The text that :meth:`parse` makes this window of."""
+        """The text that :meth:`parse` reads as this window."""
         if self.kind == "time":
             return span_text(self.length)
         return str(self.length) if self.kind == "count" else self.kind
 
     def units(self, most: int) -> int:
-        """How many units of a mixed map, of up to ``most``, it has statistics of: an even number, or none.
+        """The number of units of a mixed map that the window has statistics of, at most ``most``.
 
-        A plane of as many weights as there are rows fits them whatever they are; so a window has a unit for each few of
-        its rows, and a short one none.
+        A plane with as many weights as rows fits any labels. So a window of a count of rows has one unit per
+        ``ROWS_OF_A_UNIT`` rows, an even number, and a short window has none. Other windows have all units.
         """
         if not self.counted:
             return most
@@ -85,34 +88,35 @@ class Window:
 
     @property
     def counted(self) -> bool:
-        """Whether rows leave it as others come."""
+        """Whether rows leave the window when others come."""
         return self.kind == "count"
 
     @property
     def timed(self) -> bool:
-        """Whether rows leave it as event time goes on."""
+        """Whether rows leave the window when event time passes."""
         return self.kind == "time"
 
     @property
     def endless(self) -> bool:
-        """Whether no row ever leaves it."""
+        """Whether no row ever leaves the window."""
         return self.kind == "all"
 
     def share(self, partition: int, partitions: int) -> int:
-        """Rows of a count window that fall to one partition; the shares add up to the length."""
+        """The rows of a count window in one partition, numbered from 0; the shares add up to the length."""
         return self.length // partitions + (partition < self.length % partitions)
 
 
 @dataclass(frozen=True)
 class NestedWindows:
-    """The windows that one buffer of rows serves at once, each with statistics of its own.
+    """The windows that one buffer of rows serves, each with its own statistics.
 
-    ``pane_rows``: count windows give up their oldest rows in whole panes of this many rows of a source; 1 slides by
-    the sample. It decides which rows are live, and stays for the streams that have it: since what leaves is taken from
-    kept sums, it saves no time.
+    ``pane_rows``: the oldest rows leave count windows in panes of this number of rows of a source; with 1, they leave
+    one by one. It decides which rows are live. It is kept for streams that have it, and saves no time.
 
-    ``keep_rows``: hold each live row, so that it can be retired by id; without it (windows over everything
-    only) nothing is held, ids are not looked at, and no row can be retired.
+    ``keep_rows``: whether each live row is held, so that it can be retired by id. Without it (possible only if all
+    windows are over everything) no row is held, ids are not read, and no row can be retired.
+
+    Raises :class:`DefinitionError` if the windows cannot be nested, or a setting does not fit them.
     """
 
     windows: tuple[Window, ...]
@@ -138,9 +142,10 @@ class NestedWindows:
 
     @classmethod
     def automatic(cls, longest: int, partitions: int = 1, most: int = limits.WINDOWS) -> NestedWindows:
-        """Windows of 100, 400, 1600, ... rows up to ``longest``, from the first that gives a partition 25 rows.
+        """Windows of 100, 400, 1600, ... rows and ``longest``, from the first that gives a partition 25 rows.
 
-        Of more than ``most`` windows every second is left out, until they are so few.
+        If there are more than ``most`` windows, every second one is left out, repeatedly. Raises
+        :class:`DefinitionError` if ``longest`` is below 100 rows.
         """
         if longest < AUTOMATIC_ROWS:
             raise DefinitionError(
@@ -155,20 +160,20 @@ class NestedWindows:
 
     @functools.cached_property
     def longest(self) -> int:
-        """The index of the window that holds what any window holds."""
+        """The index of the window that holds the rows of all others."""
         lengths = [2**63 if window.endless else window.length for window in self.windows]
         return lengths.index(max(lengths))
 
     @functools.cached_property
     def left_last(self) -> int | None:
-        """The index of the window that rows leave last; None where they leave none."""
+        """The index of the longest window that rows leave, or None if rows leave no window."""
         sliding = {window.length: w for w, window in enumerate(self.windows) if not window.endless}
         return sliding[max(sliding)] if sliding else None
 
     def units(self, number: int) -> tuple[int, ...]:
-        """How many of so many units of a mixed map each window has statistics of.
+        """The number of units of a mixed map of ``number`` units that each window has statistics of.
 
-        Raises :class:`DefinitionError` where no window has all of them.
+        Raises :class:`DefinitionError` if no window has all of them.
         """
         units = tuple(window.units(number) for window in self.windows)
         if (most := max(units)) < number:
@@ -186,7 +191,7 @@ class NestedWindows:
 
     @functools.cached_property
     def timed(self) -> bool:
-        """Whether any window ends with time."""
+        """Whether any window is a span of event time."""
         return any(window.timed for window in self.windows)
 
     @property
@@ -196,16 +201,16 @@ class NestedWindows:
 
     @property
     def shortest_timed(self) -> Window | None:
-        """The shortest window that ends with time; None if there is none."""
+        """The shortest window of event time, or None if there is none."""
         return min((window for window in self.windows if window.timed), key=lambda window: window.length, default=None)
 
     @functools.cached_property
     def fitting_skew_milliseconds(self) -> int:
-        """How far ahead of the log an event time may be where a definition does not say so: a tenth of the shortest.
+        """The default of ``max_skew``, how far ahead of the log an event time may be: a tenth of the shortest window.
 
-        An event time that is ahead ends everybody's windows early by as much as it is ahead. So what may be ahead
-        follows from the windows: a few seconds are let pass in any case, but never more than half the shortest span,
-        nor more than a day. Where no window ends with time nobody is harmed, and it is a day.
+        An event time that is ahead ends the windows of all sources early by as much. So the limit follows from the
+        windows: it is at least five seconds, or half the shortest window if that is less, and at most a day. Without
+        windows of event time it is a day, since no window ends early.
         """
         if self.shortest_timed is None:
             return limits.LONGEST_SKEW_MILLISECONDS
@@ -215,5 +220,5 @@ class NestedWindows:
 
     @functools.cached_property
     def longest_milliseconds(self) -> int | None:
-        """The longest span of event time, or None where no window ends with time."""
+        """The longest span of event time, or None unless all windows are spans of event time."""
         return max(window.length for window in self.windows) if all(window.timed for window in self.windows) else None

@@ -1,7 +1,7 @@
-"""The partition that an id belongs to: the rule by which every producer of a stream places samples and retirements.
+"""The partition of an id: the rule by which every producer of a stream places samples and retirements.
 
-All versions of a row, and the retirement of it, must meet in one partition. So the partition follows from the id alone,
-by Kafka's own default: what Java's producer, kafkajs, and librdkafka's ``murmur2`` make of a key.
+All versions of a row, and its retirement, must be in one partition. So the partition follows from the id alone, by
+Kafka's default partitioner, which Java's producer, kafkajs, and librdkafka's ``murmur2`` use for keys.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from deltaplane.arrays import Int64s, UInt32s
 __all__ = ["PARTITIONERS", "Partitioner", "murmur2", "murmur2_each", "partition_of", "partitions_of"]
 
 Partitioner = Literal["murmur2", "crc32"]
-"""``murmur2``: Kafka's default. ``crc32``: librdkafka's ``consistent``, the rule of streams that were begun before."""
+"""``murmur2``: Kafka's default. ``crc32``: librdkafka's ``consistent``, the rule of streams of earlier versions."""
 
 PARTITIONERS: tuple[Partitioner, ...] = ("murmur2", "crc32")
 
 _SEED, _FACTOR, _WORD = 0x9747B28C, 0x5BD1E995, 0xFFFFFFFF
 _FEW = 16
-"""So many ids are hashed one by one: array operations would take longer to begin."""
+"""Fewer ids than this are hashed one by one, which is faster than array operations."""
 
 _LONG = 1024
-"""Characters beyond which ids are hashed one by one: no sample may have such an id, and every four bytes are a step."""
+"""If an id has more characters, ids are hashed one by one: no sample may have such an id, and every four bytes would be
+a step for all of them."""
 
 _TAILS = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF], dtype=np.uint32)
 
@@ -38,7 +39,7 @@ def partition_of(sample_id: str, partitions: int, partitioner: Partitioner = "mu
 
 
 def partitions_of(ids: Sequence[str], partitions: int, partitioner: Partitioner = "murmur2") -> Int64s:
-    """int64[n]: the partition of each of n ids, as :func:`partition_of` has it."""
+    """int64[n]: the partition of each of n ids, as by :func:`partition_of`."""
     if partitions == 1:
         return np.zeros(len(ids), dtype=np.int64)
     if partitioner == "crc32":
@@ -49,7 +50,7 @@ def partitions_of(ids: Sequence[str], partitions: int, partitioner: Partitioner 
 
 
 def murmur2(data: bytes) -> int:
-    """Kafka's 32-bit MurmurHash2 of a key, from 0; Java has the same 32 bits with a sign."""
+    """Kafka's 32-bit MurmurHash2 of a key, as an unsigned number; Java reads the same 32 bits with a sign."""
     code = _SEED ^ len(data)
     whole = len(data) & ~3
     for at in range(0, whole, 4):
@@ -63,7 +64,7 @@ def murmur2(data: bytes) -> int:
 
 
 def murmur2_each(texts: Sequence[str]) -> UInt32s:
-    """uint32[n]: :func:`murmur2` of the UTF-8 bytes of n texts, a word of all of them at a time."""
+    """uint32[n]: :func:`murmur2` of the UTF-8 bytes of n texts, computed word by word for all texts at once."""
     count = len(texts)
     lengths = np.fromiter(map(len, texts), dtype=np.int64, count=count)
     if count < _FEW or lengths.max() > _LONG:
@@ -73,11 +74,11 @@ def murmur2_each(texts: Sequence[str]) -> UInt32s:
     if len(data) > len(joined):
         lengths = np.fromiter((len(text.encode()) for text in texts), dtype=np.int64, count=count)
     starts = np.cumsum(lengths) - lengths
-    # Where the longest come first, those that have another word are always the first ones.
+    # Texts are sorted by length, the longest first, so that those with a further word are always the first ones.
     order = None if lengths.min() == lengths.max() else np.argsort(-lengths, kind="stable")
     if order is not None:
         lengths, starts = lengths[order], starts[order]
-    # The four bytes from every byte on, as one word; behind the last text they are zeros.
+    # The four bytes from each position on, as one word; after the last text they are zeros.
     words: UInt32s = np.ndarray((len(data) + 1,), "<u4", data + b"\0\0\0\0", strides=(1,)).astype(np.uint32)
     factor, whole = np.uint32(_FACTOR), lengths >> 2
     fewer = -whole

@@ -1,7 +1,8 @@
-"""Rows by name, however they are given in Python, as the features that a stream learns from.
+"""Rows with named cells, in any form that Python has for them, as the features that a stream learns from.
 
-One dictionary, a list of them, a dictionary of columns, a data frame or an Arrow table. With ``[columns]`` the encoder
-of the definition makes features of the cells; without, the columns are the features themselves, in whatever order.
+The forms are one dictionary, a list of them, a dictionary of columns, a data frame and an Arrow table. With
+``[columns]`` the encoder of the definition makes features of the cells. Without it, the columns are the features, in
+any order.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["features_by_name", "is_by_name", "table_by_name"]
 
 
 def is_by_name(rows: Any) -> bool:
-    """Whether rows have names for their cells: anything else is numbers in the order of the features."""
+    """Whether rows have names for their cells. All other rows are numbers in the order of the features."""
     if isinstance(rows, Mapping) or hasattr(rows, "column_names") or hasattr(rows, "columns"):
         return True
     return _is_records(rows)
@@ -34,7 +35,7 @@ def _is_records(rows: Any) -> bool:
 
 
 def _is_one_row(rows: Any) -> bool:
-    """Whether a dictionary is one row: one of columns has lists, arrays or series for all of them."""
+    """Whether rows are a dictionary that is one row: empty, or with a value that is no list, array or series."""
     return isinstance(rows, Mapping) and not (rows and all(map(_is_column, rows.values())))
 
 
@@ -43,11 +44,11 @@ def _is_column(cells: Any) -> bool:
 
 
 def table_by_name(definition: StreamDefinition, rows: Any) -> tuple[Mapping[str, Cells], dict[int, str]]:
-    """The columns of rows that :func:`is_by_name`, and the reason for each row with a column that the stream has not.
+    """The columns of rows for which :func:`is_by_name` is true, and reasons for the rows with an unknown column.
 
-    A table may have more columns than the stream, which are passed over; a row by itself may not: what is misspelt
-    would be missing. Raises :class:`TableMismatch` where a table lacks a column, and :class:`RowsRefused` for what is
-    no table.
+    The reasons are by the index of the row. A table may have more columns than the stream; they are ignored. A
+    dictionary of a row may not, since a misspelt column would count as missing. Raises :class:`TableMismatch` if a
+    table lacks a column, and :class:`RowsRefused` if ``rows`` are not a table.
     """
     names = definition.features if definition.columns is None else definition.columns.columns
     records = [rows] if _is_one_row(rows) else rows
@@ -71,10 +72,10 @@ def _named_encoder(definition: StreamDefinition) -> Encoder:
 
 
 def features_by_name(definition: StreamDefinition, rows: Any) -> tuple[Floats, Mapping[int, str]]:
-    """The features float64[n, d] of rows that :func:`is_by_name`, and the reason for each row that cannot be read.
+    """The features float64[n, d] of rows for which :func:`is_by_name` is true, and the reason for each unreadable row.
 
-    Without ``[columns]`` a missing number is NaN: the definition says what becomes of it. Raises as
-    :func:`table_by_name` does.
+    The features of such a row are NaN. Without ``[columns]`` a missing number is NaN, too; the definition says whether
+    it is filled in or refused. Raises what :func:`table_by_name` raises.
     """
     table, reasons = table_by_name(definition, rows)
     if definition.columns is not None:

@@ -1,7 +1,8 @@
 """Samples and retirements as they come from the log, and which of them a stream admits.
 
-Admission is a pure function of the record, its partition and the definition, never of a clock: a row that was refused
-is refused again when the log is read a second time. A refused row takes no slot of a window and touches nothing else.
+Admission is a pure function of the record, its partition, the definition and the classes admitted before, never of a
+clock: a row that was refused is refused again when the log is read again. A refused row takes no slot of a window and
+changes nothing else.
 """
 
 from __future__ import annotations
@@ -36,23 +37,24 @@ __all__ = [
 ]
 
 TOO_MANY_CLASSES = "too many classes"
-"""The kind of refusal of a row whose label is one more than a stream of open classes tells apart."""
+"""The kind of refusal of a row whose label is one more than a partition with open classes admits."""
 
 WRONG_PARTITION = "wrong partition"
-"""The kind of refusal of a sample or a retirement that lies in another partition than its id's."""
+"""The kind of refusal of a sample or a retirement that is in another partition than that of its id."""
 
 _SHOWN = 64
-"""Characters of an id, and names of classes, that a refusal repeats."""
+"""The largest number of characters of an id, and of names of classes, that a refusal repeats."""
 
 
 @dataclass(frozen=True)
 class Samples:
     """n labeled rows in the order of the log, column by column.
 
-    ``features`` float64[n, d] raw values; ``label_codes`` int32[n] index ``label_table``; ``event_times`` int64[n] in
-    milliseconds since the epoch; ``offsets`` int64[n] of the record each row came in, ``rows`` int64[n] its place in
-    that record, ``log_times`` int64[n] the time the record was appended, in milliseconds. ``unread``: rows that came by
-    name and that the encoder of the definition refuses, by their place among these, and why; their features are NaN.
+    ``features`` float64[n, d]: raw values. ``label_codes`` int32[n]: indices into ``label_table``. ``event_times``
+    int64[n]: milliseconds since the epoch. ``offsets`` int64[n]: the offset of each row's record. ``rows`` int64[n]:
+    the index of the row in that record. ``log_times`` int64[n]: when the record was appended, in milliseconds.
+    ``unread``: index of each row that the definition's encoder refuses to the reason; the features of such a row are
+    NaN.
     """
 
     ids: Sequence[str]
@@ -75,7 +77,7 @@ class Samples:
         features: Floats,
         log_time: int = 0,
     ) -> Samples:
-        """The rows of one record at offset 0, as a producer has them; one event time may be that of all."""
+        """The rows of one record at offset 0, as a producer has them; an event time may be given once for all rows."""
         count = len(ids)
         if isinstance(event_times, int):
             event_times = np.full(count, event_times, dtype=np.int64)
@@ -87,7 +89,7 @@ class Samples:
         return len(self.ids)
 
     def at(self, offset: int, log_time: int) -> Samples:
-        """These as the one record at an offset of the log, appended at ``log_time`` milliseconds."""
+        """These rows as one record at ``offset`` of the log, appended at ``log_time`` in milliseconds."""
         count = len(self)
         offsets, times = np.empty(count, dtype=np.int64), np.empty(count, dtype=np.int64)
         offsets.fill(offset)
@@ -95,7 +97,7 @@ class Samples:
         return replace(self, offsets=offsets, rows=np.arange(count, dtype=np.int64), log_times=times)
 
     def chosen(self, rows: Int64s) -> Samples:
-        """Some of these rows, by their places int64[k], in this order."""
+        """Some of these rows, by their indices int64[k], in the order of the indices."""
         places = rows.tolist()
         return Samples(
             ids=[self.ids[row] for row in places],
@@ -114,8 +116,7 @@ class Samples:
 class Retirement:
     """A request to take a sample out, by its id.
 
-    ``offset`` is its place in the retirements log. ``time`` is when it was asked for, in milliseconds, for the record
-    only.
+    ``offset``: that in the retirements log. ``time``: when it was requested, in milliseconds, for information only.
     """
 
     id: str
@@ -126,7 +127,7 @@ class Retirement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """One row that a stream does not admit, and why: row ``row`` of the record at ``offset``, both counted from 0."""
+    """A row that a stream does not admit, and the reason: row ``row`` of the record at ``offset``, both from 0."""
 
     id: str
     offset: int
@@ -139,10 +140,10 @@ class Refusal:
 class AdmittedSamples:
     """The rows of a batch that a stream admits, on its grid.
 
-    ``quantized`` are grid rows [n, d]; ``codes`` int32[n] index ``labels`` (class labels, not raw ones);
-    ``features`` float64[n, d] are the raw values, missing ones filled in, for scoring. ``missing`` counts the values
-    that were filled in, ``rounding`` float64[d] is the largest distance to the grid. ``new_labels``: where classes are
-    open, those that are admitted for the first time, in the order of their rows.
+    ``quantized``: grid rows [n, d]. ``codes`` int32[n]: indices into ``labels`` (classes, not raw labels).
+    ``features`` float64[n, d]: raw values with missing ones filled in, for scoring. ``missing``: the number of values
+    filled in. ``rounding`` float64[d]: the largest distances to the grid. ``new_labels``: if classes are open, those
+    admitted for the first time, in the order of their rows.
     """
 
     ids: Sequence[str]
@@ -162,7 +163,7 @@ class AdmittedSamples:
         return len(self.ids)
 
     def mapped(self) -> Iterator[tuple[slice, Quantized]]:
-        """The rows after the feature map, as grid rows [n, D-1], in pieces; a batch of one piece is mapped but once."""
+        """The mapped rows as grid rows [k, D-1], in pieces of k rows; a batch of one piece is mapped only once."""
         pieces = list(self.feature_map.pieces(len(self)))
         if len(pieces) == 1:
             yield pieces[0], self._mapped_at_once
@@ -175,25 +176,25 @@ class AdmittedSamples:
         return self.feature_map.apply(self.quantized)
 
     def inputs(self) -> Iterator[tuple[slice, Floats]]:
-        """What a plane is asked about the rows, float64[n, D-1], in pieces: raw values, or mapped ones."""
+        """The inputs of a plane for the rows, float64[k, D-1], in pieces of k rows: raw values, or mapped ones."""
         if self.feature_map.kind == "none":
             return iter([(slice(0, len(self)), self.features)])
         return ((piece, self.feature_map.inputs(self.features[piece], mapped)) for piece, mapped in self.mapped())
 
 
 def misplaced(ids: Sequence[str], partition: int, definition: StreamDefinition) -> Flags:
-    """bool[n]: which of n ids lie in a partition that is not theirs, whether or not the stream refuses such."""
+    """bool[n]: which of n ids do not belong in ``partition``, whether or not the stream refuses that."""
     wrong: Flags = definition.partitions_of(ids) != partition
     return wrong
 
 
 def refused_for_its_place(sample_id: str, partition: int, definition: StreamDefinition) -> bool:
-    """Whether a sample or a retirement with this id is refused in a partition, because it belongs in another."""
+    """Whether a sample or a retirement with this id is refused since it does not belong in ``partition``."""
     return definition.checks_places and definition.partition_of(sample_id) != partition
 
 
 def why_misplaced(sample_id: str, partition: int, definition: StreamDefinition) -> str:
-    """What is wrong with the place of a sample or a retirement, by which rule, and the cure."""
+    """The reason why a sample or a retirement is in the wrong partition, the rule, and what to do."""
     home = partition_of(sample_id, definition.partitions, definition.partitioner)
     return (
         f"it lies in partition {partition}, and by its id belongs in {home} of {definition.partitions} (partitioner"
@@ -206,19 +207,18 @@ def why_misplaced(sample_id: str, partition: int, definition: StreamDefinition) 
 def admit(
     samples: Samples, definition: StreamDefinition, known: Collection[str] = (), *, partition: int | None = None
 ) -> tuple[AdmittedSamples, list[Refusal]]:
-    """Split a batch into what the stream admits and refusals with their reasons, in order.
+    """The rows of a batch that the stream admits, and refusals with their reasons for the others, in order.
 
-    A row is refused whose id or label is empty or too long, whose label is unknown to a closed set of classes, that has
-    a cell which the encoder cannot read, or a value that is missing, infinite or outside the grid's range, or whose
-    event time, where windows end with time, is beyond any calendar or more than ``max_skew`` ahead of the time its
-    record was appended. ``partition`` is where the rows lie, and one that lies in another partition than its id's is
-    refused, too, where the definition checks places; None: they lie in no log.
+    A row is refused if its id or label is empty or too long, if its label is not a declared one, if the encoder cannot
+    read a cell, or if a value is missing (and not filled in), infinite or outside the grid's range. With windows of
+    event time it is also refused if its event time is beyond any calendar, or more than ``max_skew`` ahead of the time
+    at which its record was appended. ``partition``: that of the rows, or None if they are not from a log; if the
+    definition checks places, a row in another partition than that of its id is refused.
 
-    Where classes are open, a partition admits the first ``definition.most_classes`` labels that it meets in rows which
-    have no other fault, for good; ``known`` are those that it has admitted before. So a flood of labels ends in
-    refusals, and which they are depends on the log alone: a label that was admitted is among the known ever after, and
-    one that was refused was met when there was no more room. Read again with what was known later, a row is judged
-    as it was.
+    If classes are open, a partition admits the first ``definition.most_classes`` labels that it meets in rows without
+    other faults, for good. ``known``: the labels that it has admitted before. So a flood of labels ends in refusals,
+    and these depend on the log alone: an admitted label stays known, and a label is refused only when there is no more
+    room. So if a row is read again with the labels known later, the result is the same.
     """
     features, gaps = definition.filled(samples.features)
     quantized, fits, rounding = definition.grid.quantize_and_measure(features)
@@ -229,9 +229,9 @@ def admit(
     wrong = _in_a_wrong_partition(samples.ids, named, partition, definition)
     if wrong is not None:
         good &= ~wrong
-    if definition.nested_windows.timed:  # Where no window ends with time, an odd time harms nobody.
+    if definition.nested_windows.timed:  # Other windows do not depend on event times.
         times = samples.event_times
-        # In this order nothing overflows: of a time beyond the limit the second line has no say.
+        # The difference may wrap around only for times that the first line refuses.
         good &= (times > -limits.EVENT_TIME_MILLISECONDS) & (times < limits.EVENT_TIME_MILLISECONDS)
         good &= times - definition.max_skew_milliseconds <= samples.log_times
     room = _Room(labels, codes, None, ())
@@ -271,7 +271,7 @@ def admit(
 def _in_a_wrong_partition(
     ids: Sequence[str], named: Flags, partition: int | None, definition: StreamDefinition
 ) -> Flags | None:
-    """bool[n]: which rows with a usable id are refused for their place; None where there are none."""
+    """bool[n]: which rows with a usable id are refused for their partition; None if there are none."""
     if partition is None or not definition.checks_places:
         return None
     if named.all():
@@ -289,9 +289,9 @@ def _wrong_partition(samples: Samples, row: int, partition: int, definition: Str
 
 
 class _Room(NamedTuple):
-    """Labels that are admitted, each row's as an index of them, int32[n], and ``new`` ones among them.
+    """The admitted labels, the index int32[n] of each row's label among them, and the ``new`` ones among them.
 
-    ``beyond`` bool[n]: rows that are refused for want of room; None where there are none.
+    ``beyond`` bool[n]: rows that are refused since there are too many classes; None if there are none.
     """
 
     labels: list[str]
@@ -301,7 +301,7 @@ class _Room(NamedTuple):
 
 
 def _room_for(labels: list[str], codes: Int32s, good: Flags, known: Collection[str], most: int) -> _Room:
-    """Which open classes of a batch's rows there is room for. A label that no good row has does not count."""
+    """The open classes of a batch that there is room for. A label that no good row has does not count."""
     if all(label in known for label in labels):
         return _Room(labels, codes, None, ())
     rows = np.flatnonzero(good)
@@ -326,7 +326,7 @@ def _one_too_many(samples: Samples, row: int, most: int) -> Refusal:
 
 
 def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str], Int32s]:
-    """Sorted class labels of a batch, and each row's class as an index of them, int32[n]; -1 where it has none."""
+    """The sorted classes of a batch, and the index int32[n] of each row's class among them, or -1 if it has none."""
     classes = [
         definition.classes.class_of(label) if usable(label, limits.LABEL_BYTES) else None
         for label in samples.label_table
@@ -338,8 +338,8 @@ def _classes(samples: Samples, definition: StreamDefinition) -> tuple[list[str],
 
 
 def usable(text: str, limit_bytes: int) -> bool:
-    """Whether an id or a label is not empty and, in UTF-8, not longer than the limit."""
-    # A code point takes at most four bytes, so only long texts need to be encoded to be measured.
+    """Whether an id or a label is not empty and has at most ``limit_bytes`` in UTF-8."""
+    # A code point takes at most four bytes, so only long texts are encoded to be measured.
     return len(text) > 0 and (4 * len(text) <= limit_bytes or len(text.encode()) <= limit_bytes)
 
 
@@ -359,7 +359,7 @@ def _refusal(
     features: Floats,
     definition: StreamDefinition,
 ) -> Refusal:
-    """The first reason, in a fixed order, why a row is not admitted."""
+    """The refusal of a row, with the first reason in a fixed order."""
     sample_id = samples.ids[row]
     label = samples.label_table[samples.label_codes[row]]
     time = int(samples.event_times[row])
