@@ -71,7 +71,7 @@ def statistics_of_rows(
     quantized, fits = definition.grid.quantize(filled)
     classes = [definition.classes.class_of(label) for label in labels]
     if not fits.all() or None in classes:
-        raise DefinitionError("influence: expected rows that the stream admits, got others; only live rows have influence")
+        raise DefinitionError("influence: expected rows that the stream admits, got others; give live rows")
     names = sorted({str(label) for label in classes})
     codes = np.array([names.index(str(label)) for label in classes], dtype=np.int32)
     parts = moments_by_class(definition.feature_map.apply(quantized), codes, names)
