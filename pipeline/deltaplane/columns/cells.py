@@ -1,7 +1,7 @@
-"""What a cell says, whatever it is written as: one number, one text or one truth, the same from a file as from Python.
+"""The value of a cell in any form: one number, one text or one boolean, the same from a file as from Python.
 
-Each function that reads takes a cell that is not missing, and raises ValueError with what is wrong with it as the end
-of a sentence that begins with the cell.
+Each function that reads a cell takes one that is not missing, and raises ValueError if it cannot be read. The error
+text is the end of a sentence that begins with the cell, such as "is infinite".
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 BLANKS = " \t\r\n\f\v"
-"""What is cut off both ends of a text. No other character is: which are blank would change with Unicode."""
+"""The characters that are removed from both ends of a text. Others are not, since Unicode's blanks may change."""
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "<NA>", "#N/A", "NULL", "null", "None", "NaN", "nan")
-"""Texts that stand for a missing value where a definition does not say which do."""
+"""Texts that stand for a missing value if a definition does not name any."""
 
 MISSING_IF_SEEN = ("<null>",)
-"""Texts that stand for a missing value, too, where they are among the first rows; rules then say so.
+"""Texts that are proposed to stand for a missing value, too, if they are among the first rows.
 
-The list above is what definitions of before mean that say nothing, so it stays as it is.
+They are not in ``MISSING``, since that is the default of definitions that exist already.
 """
 
 _TRUTHS = {"true": 1.0, "yes": 1.0, "y": 1.0, "t": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "n": 0.0, "f": 0.0, "0": 0.0}
@@ -47,7 +47,7 @@ _SHOWN = 40
 
 
 class MissingWords:
-    """Texts that stand for a missing value, and the numbers among them, however these are written."""
+    """Texts that stand for a missing value, and their ``numbers``, float64, if some of them are numbers."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self._words = frozenset(words)
@@ -66,7 +66,7 @@ class MissingWords:
 
 
 def plain_cell(cell: Any) -> Any:
-    """A cell as Python has it: a text without blanks at its ends, a number of NumPy as one of Python; None for NaN."""
+    """A cell as a plain Python value: texts without blanks at their ends, NumPy numbers as Python's, NaN as None."""
     if type(cell) is str:
         return cell.strip(BLANKS)
     if isinstance(cell, np.datetime64):
@@ -79,23 +79,24 @@ def plain_cell(cell: Any) -> Any:
 
 
 def is_nothing(cell: Any) -> bool:
-    """Whether a cell says of itself that there is no value: None, NaN, or what pandas has for them."""
-    # Only what is not a number differs from itself; a decimal one may refuse to be compared.
+    """Whether a cell has no value: None, NaN, or NA or NaT of pandas."""
+    # NaN alone differs from itself. A Decimal NaN may raise an error when it is compared.
     not_a_number = cell.is_nan() if isinstance(cell, Decimal) else isinstance(cell, float) and cell != cell  # noqa: PLR0124
     return cell is None or not_a_number or type(cell).__name__ in {"NAType", "NaTType"}
 
 
 def shown(cell: Any) -> str:
-    """A cell in a message: how it begins."""
-    # Of a long text no more than is shown is looked at.
+    """The beginning of a cell, for messages."""
+    # Only the part of a long text that is shown is converted.
     text = repr(cell[: _SHOWN + 1] if isinstance(cell, str) else cell)
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def number_of(cell: Any) -> float:
-    """The float64 nearest to a finite number, or to the decimal number in a text; NaN where the text says so.
+    """The float64 nearest to a finite number, or to the decimal number in a text; NaN if the text is ``nan``.
 
-    A text may not have what a data file should not hold: ``1_000``, digits of other scripts, thousands separators.
+    Raises ValueError for other cells, and for texts such as ``1_000``, digits of other scripts, and thousands
+    separators.
     """
     if isinstance(cell, str):
         if not cell.isascii() or "_" in cell:
@@ -119,7 +120,10 @@ def number_of(cell: Any) -> float:
 
 
 def truth_of(cell: Any) -> float:
-    """1.0 or 0.0 for true or false, yes or no, y or n, t or f, 1 or 0, in any case."""
+    """1.0 for true, yes, y, t or 1, and 0.0 for false, no, n, f or 0, in upper or lower case.
+
+    Raises ValueError for any other cell.
+    """
     if isinstance(cell, _NUMBERS) and cell in (0, 1):
         return float(cell)
     truth = _TRUTHS.get(cell.lower()) if isinstance(cell, str) else None
@@ -129,9 +133,10 @@ def truth_of(cell: Any) -> float:
 
 
 def text_of(cell: Any, limit_bytes: int) -> str:
-    """The text of a cell of at most so many bytes in UTF-8: a whole number has no point, be it an integer or a float.
+    """The text of a cell; a whole number is written without a point, as an integer and as a float.
 
-    So a code is the same level from a file that has 5411, and from a table in Python that made 5411.0 of it.
+    So a code is the same level from a file that has 5411, and from a Python table that has 5411.0. Raises ValueError if
+    the cell is not a text, a boolean or a number, or if the text has more than ``limit_bytes`` in UTF-8.
     """
     if isinstance(cell, str):
         text = cell
@@ -143,7 +148,7 @@ def text_of(cell: Any, limit_bytes: int) -> str:
         text = str(cell)
     else:
         raise ValueError("is no text")  # noqa: TRY004 - a fault of the data.
-    # A character has up to four bytes: texts that are short enough at a glance are not encoded for it.
+    # A character has up to four bytes, so short ASCII texts are not encoded to be measured.
     if 4 * len(text) > limit_bytes or not text.isascii():
         try:
             size = len(text.encode())

@@ -1,7 +1,7 @@
-"""The encoder: rows of a table, as people have it, to rows of numbers, by a rule for each column.
+"""The encoder: from rows of a table with mixed columns to rows of numbers, by a rule for each column.
 
-It is a pure function of one row: alone, in a block, or in another order a row has the same features, bit for bit. What
-a row holds that its rules cannot read refuses that row, and no other.
+It is a pure function of one row: alone, in a block, or in another order, a row has the same features, bit for bit. If
+a rule cannot read a cell, the row of the cell is refused, and no other.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ __all__ = [
 
 
 _KNOWN = (str, int, float, Decimal, date, np.generic)
-"""Types of cells that rules can read; a datetime is a date."""
+"""The types of cells that rules can read; a datetime is a date."""
 
 _ALIKE, _COMPARED = 3, 32
 
 VERSION = 1
-"""Of what the rules mean: an encoder that made other features of some row would have another."""
+"""The version of the meaning of rules: it must change if an encoder would give other features for some row."""
 
 
 @dataclass(frozen=True)
 class CodedCells:
-    """A column by its different cells: row i has ``cells[codes[i]]``. See :func:`coded`."""
+    """A column as its distinct cells and codes: row i has ``cells[codes[i]]``. See :func:`coded`."""
 
     cells: Sequence[Any]
     codes: Positions
@@ -57,12 +57,12 @@ class CodedCells:
 
 
 Cells = Sequence[Any] | npt.NDArray[Any] | CodedCells
-"""A column: cells one after another, None or NaN for a missing one."""
+"""A column: its cells in the order of the rows, None or NaN for a missing one."""
 
 
 @dataclass(frozen=True)
 class RefusedCell:
-    """A row that cannot be encoded: its place in the table, and the first of its cells that is the reason."""
+    """A row that cannot be encoded: its index in the table, the first column that is at fault, and the reason."""
 
     row: int
     column: str
@@ -71,7 +71,10 @@ class RefusedCell:
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """Features float64[n, d]; ``fits`` bool[n]; and one reason for each row that does not, whose features are NaN."""
+    """Encoded rows: ``features`` float64[n, d], ``fits`` bool[n], and a reason for each row that does not fit.
+
+    The features of a row that does not fit are NaN.
+    """
 
     features: Floats
     fits: Flags
@@ -79,15 +82,15 @@ class Encoded:
 
     @property
     def reasons(self) -> dict[int, str]:
-        """The reason for each row that is refused, by its place."""
+        """Index of each refused row to the reason."""
         return {one.row: one.reason for one in self.refused}
 
 
 @functools.lru_cache(maxsize=1000)
 def _nearest(name: str, columns: tuple[str, ...]) -> str | None:
-    """The column that is nearest to a name, if one is near. Remembered: what is misspelt is so in row after row.
+    """The column whose name is most similar to ``name``, or None if none is. Cached, since rows repeat misspelt names.
 
-    Names come from strangers: only so many columns, of about its length, are compared with one.
+    Names come from outside, so a name is compared with few columns only, all of about its length.
     """
     alike = [column for column in columns if abs(len(column) - len(name)) <= _ALIKE]
     return next(iter(difflib.get_close_matches(name, alike[:_COMPARED], n=1)), None)
@@ -95,9 +98,10 @@ def _nearest(name: str, columns: tuple[str, ...]) -> str | None:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Rules for the columns of a table, in order; ``missing``: the texts that stand for a missing value in any of them.
+    """Rules for the columns of a table, in order. ``missing``: the texts that stand for a missing value in any column.
 
-    Raises :class:`DefinitionError` where there are too many columns or features, or two of one name.
+    Raises :class:`DefinitionError` if there are too many columns, features or texts, if two columns or features have
+    one name, or if a name or text is too long.
     """
 
     rules: tuple[ColumnRule, ...]
@@ -145,20 +149,20 @@ class Encoder:
 
     @functools.cached_property
     def features(self) -> tuple[str, ...]:
-        """Names of the d features."""
+        """The names of the d features."""
         return tuple(name for rule in self.rules for name in rule.features)
 
     @property
     def identity(self) -> dict[str, Any]:
-        """All that decides which features a row has, as plain values of JSON, for fingerprints."""
+        """All settings that decide the features of a row, as plain JSON values, for fingerprints."""
         rules = [{"column": one.column, "kind": one.KIND, "missing": one.missing, **one.settings} for one in self.rules]
         return {"version": VERSION, "missing": list(self.missing), "rules": rules}
 
     def encode(self, table: Mapping[str, Cells], unread: Mapping[int, RefusedCell] | None = None) -> Encoded:
-        """Encode the rows of a table, column by column; columns without a rule are passed over.
+        """The encoded rows of a table; columns without a rule are ignored.
 
-        ``unread``: rows that are refused for another reason already. Raises :class:`TableMismatch` where a column is
-        not there, or has not as many cells as the others.
+        ``unread``: rows that are refused for another reason already. Raises :class:`TableMismatch` if a column is
+        absent, or if columns have different numbers of cells.
         """
         rows = self._check_table(table)
         features, refused = np.zeros((rows, len(self.features))), dict(unread or {})
@@ -184,7 +188,10 @@ class Encoder:
         return Encoded(features, fits, tuple(refused[row] for row in sorted(refused)))
 
     def encode_records(self, records: Sequence[Mapping[str, Any]]) -> Encoded:
-        """Encode records: column to cell. A column that a record has not is missing there; one too many refuses it."""
+        """The encoded rows of records, each from column to cell.
+
+        A column that a record lacks is missing there. A record with a column that has no rule is refused.
+        """
         known, strange = self._rules_by_column, {}
         for row, record in enumerate(records):
             if unknown := [name for name in record if name not in known]:
@@ -197,11 +204,11 @@ class Encoder:
         return {rule.column: rule for rule in self.rules}
 
     def rule_of(self, name: str) -> ColumnRule | None:
-        """The rule of a column; None where it has none."""
+        """The rule of a column, or None if it has none."""
         return self._rules_by_column.get(name)
 
     def without_rule(self, name: str) -> str:
-        """What is wrong with a column that has no rule, and what was meant, perhaps."""
+        """The reason for refusing a column without a rule, with the name that was probably meant."""
         near = _nearest(name, self.columns) if len(name) <= limits.FEATURE_NAME_BYTES else None
         hint = "leave it out" if near is None else f"did you mean {near!r}?"
         return f"column {name!r:.100} has no rule in columns.rules; {hint}"
@@ -228,7 +235,7 @@ class Encoder:
 
 
 def coded(cells: Iterable[Any]) -> CodedCells:
-    """A column of cells of any types by its different ones. 1, 1.0 and True are different here."""
+    """A column of cells of any types as distinct cells and codes. 1, 1.0 and True are distinct here."""
     places: dict[Any, int] = {}
     codes = [places.setdefault(cell if type(cell) is str else _told_apart(cell), len(places)) for cell in cells]
     different = [place if type(place) is str else place[1] for place in places]
@@ -236,7 +243,7 @@ def coded(cells: Iterable[Any]) -> CodedCells:
 
 
 def chosen_cells(cells: Cells, rows: Positions) -> Cells:
-    """Some cells of a column, by their places int64[k]."""
+    """Some cells of a column, by their indices intp[k]."""
     if isinstance(cells, CodedCells):
         return CodedCells(cells.cells, cells.codes[rows])
     return cells[rows] if isinstance(cells, np.ndarray) else [cells[row] for row in rows.tolist()]
@@ -257,14 +264,14 @@ def _told_apart(cell: Any) -> tuple[type, Any, str]:
         return (type(None), None, "")
     if not isinstance(cell, _KNOWN):
         return (_Strange, _Strange(shown(cell)), "")
-    # A zero with a sign is another text than one without, and 1.0 of Decimal another than 1.00.
+    # The text tells -0.0 from 0.0, and Decimal("1.0") from Decimal("1.00"), which compare as equal.
     return (type(cell), cell, str(cell) if isinstance(cell, float | Decimal) else "")
 
 
 def read_column(rule: ColumnRule, cells: Cells, words: MissingWords) -> tuple[Floats, Flags, dict[int, str]]:
-    """Numbers float64[n] of a column, bool[n] where it is missing, and what is wrong with the cells of some rows.
+    """The numbers float64[n] of a column, bool[n]: which are missing, and index of each row at fault to what is wrong.
 
-    ``words``: what stands for a missing value. Where a cell is missing or wrong its number means nothing.
+    ``words``: the texts that stand for a missing value. The number of a missing or wrong cell means nothing.
     """
     if isinstance(cells, np.ndarray) and cells.ndim == 1:
         if isinstance(rule, NumberRule) and cells.dtype.kind in "fiu":

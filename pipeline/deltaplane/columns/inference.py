@@ -1,7 +1,7 @@
-"""Which rule each column of a table gets, decided from its first rows, with the reason in words.
+"""The rule for each column of a table, proposed from its first rows, with the reason in words.
 
-What is decided is a proposal in a file that people read: a rule that they say otherwise of is theirs. Nothing here
-depends on the order in which columns, or rows that tie, are counted: the same first rows give the same rules.
+The rules are a proposal in a file that people read and may change. Nothing here depends on the order in which columns,
+or rows that tie, are counted: the same first rows give the same rules.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ __all__ = [
 
 
 LEVELS_DECLARED = 200
-"""A text with more levels is hashed: few rows have any one of them, and each would be a feature."""
+"""A text with more levels is hashed, since each level would be a feature, and few rows have any one of them."""
 BUCKETS, MOST_BUCKETS = 32, 256
-"""Buckets of a text that is hashed: as many as the rarest class has rows, from the one to the other, a power of two.
+"""The least and the largest number of buckets of a hashed text: between them, a power of two of about the rows of the
+rarest class.
 
-With more, a rare class is learned by heart: on made payments of one fraud in 200, 32 buckets gave a G-mean of 0.86 to
-0.91 where 256 gave 0.82 to 0.86.
+With more, a rare class is overfitted: on synthetic payments with one fraud in 200, 32 buckets gave a G-mean of 0.86 to
+0.91, and 256 gave 0.82 to 0.86.
 """
 FEATURES_PROPOSED = 1000
-"""Above so many features texts are hashed into fewer buckets: statistics grow with the square."""
+"""With more features than this, texts are hashed into fewer buckets: statistics grow with their square."""
 FEW_ROWS = 20
-"""Of fewer rows it is not said that a column is unique: there may just be no two alike yet."""
+"""With fewer rows, a column is not called unique: there may just be no repetitions yet."""
 LONG_TAIL = 20.0
-"""A number gets a logarithm where one row in a hundred is so many times as large as the median."""
+"""A number gets a logarithm if its 99 % quantile is more than this many times its median (or 1, if that is larger)."""
 
 _NAMES_OF_IDS = re.compile(r"(?:.*[_\s.-])?(?:id|uuid|guid|key|index|rowid|row)", re.IGNORECASE)
 _DAY = 86_400_000.0
@@ -64,10 +65,11 @@ _DAY = 86_400_000.0
 
 @dataclass(frozen=True)
 class Overrides:
-    """What somebody says of columns, by name, that is not to be decided.
+    """Columns, by name, for which the caller decides.
 
-    ``features``: the only ones to be used, all others being left out. ``refuse``: rows are refused where the value is
-    missing. ``missing``: texts that stand for a missing value besides the usual ones.
+    ``category`` and ``number``: columns of that kind. ``ignore``: columns left out. ``features``: if given, all other
+    columns are left out. ``refuse``: columns whose missing values refuse the row. ``missing``: texts that stand for a
+    missing value, besides the default ones.
     """
 
     category: tuple[str, ...] = ()
@@ -80,7 +82,7 @@ class Overrides:
 
 @dataclass(frozen=True)
 class Decision:
-    """What becomes of a column (nothing where ``rule`` is None) and why; ``warning``: what somebody should look at."""
+    """The rule of a column, or None if it is left out, and the reason. ``warning``: what the user should check."""
 
     column: str
     rule: ColumnRule | None
@@ -90,7 +92,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Inferred:
-    """The encoder and the grid for a table, a decision for each of its columns, and how many first rows it refuses."""
+    """The encoder and the grid for a table, a decision for each column, and the number of first rows refused."""
 
     encoder: Encoder
     grid: Grid
@@ -101,10 +103,10 @@ class Inferred:
 def infer(
     table: Mapping[str, Cells], labels: Sequence[str] | None = None, overrides: Overrides | None = None
 ) -> Inferred:
-    """Decide a rule for each column of the first rows of a table, its fill and levels, and fit a grid to the features.
+    """The encoder with a rule for each column, from the first rows of a table, and a grid fitted to the features.
 
-    ``labels``: the class of each row, to find columns that give it away. Raises :class:`DefinitionError` where an
-    override names no column, no column is left, or no row can be encoded.
+    ``labels``: the class of each row, to find columns that leak it. Raises :class:`DefinitionError` if an override
+    names a column that does not exist or contradicts another, if no column is left, or if no row can be encoded.
     """
     said = overrides or Overrides()
     _check_named(said, list(table))
@@ -138,7 +140,7 @@ def infer(
 
 
 def _of_columns_in_use(sights: Sequence[Sight], said: Overrides) -> list[str]:
-    """The texts of :data:`MISSING_IF_SEEN` that are cells of a column which is not left out as told."""
+    """The texts of :data:`MISSING_IF_SEEN` that are cells of a column that the overrides do not leave out."""
     cells = [cell for sight in sights if not _left_out_as_told(sight, said) for cell in sight.cells]
     found = {cell for cell in cells if type(cell) is str and cell in MISSING_IF_SEEN}
     return [word for word in MISSING_IF_SEEN if word in found]
@@ -164,7 +166,7 @@ def _decide(sight: Sight, said: Overrides) -> Decision:
 
 
 def _kind(sight: Sight, said: Overrides) -> Callable[[Sight, Overrides], Decision]:
-    """What decides the rest: which kind of column it is."""
+    """The function that decides the rule of a column, by its kind."""
     if sight.column in said.category:
         return _category
     if sight.column in said.number:
@@ -185,7 +187,7 @@ def _left_out_as_told(sight: Sight, said: Overrides) -> str:
 
 
 def _says_nothing(sight: Sight) -> str:
-    """Why nothing can be learned from a column, if so."""
+    """The reason why nothing can be learned from a column, or an empty text."""
     if len(sight.cells) == 1:
         return "" if sight.missing else f"left out, {shown(sight.cells[0])} in every row"
     if sight.present < FEW_ROWS or len(sight.cells) <= MOST * sight.present:
@@ -207,7 +209,7 @@ def _boolean(sight: Sight, said: Overrides) -> Decision:
 
 
 def _is_true(cell: object) -> bool:
-    """Whether a cell of a column of truths is the one that is true."""
+    """Whether a cell of a boolean column is true."""
     return cell is True or (isinstance(cell, str) and cell.lower() in {"true", "yes", "y", "t"})
 
 
@@ -296,7 +298,10 @@ def _buckets_for(labels: Int64s | None) -> int:
 
 
 def _with_buckets(decisions: list[Decision], buckets: int) -> list[Decision]:
-    """So many buckets, or fewer, down to 8, where the features would be too many; and how many, in the reason."""
+    """The decisions with ``buckets`` buckets, or fewer, down to 8, if there would be too many features.
+
+    The reasons name the number of buckets.
+    """
     hashed = sum(isinstance(one.rule, HashedRule) for one in decisions)
     others = sum(len(one.rule.features) for one in decisions if one.rule and not isinstance(one.rule, HashedRule))
     while others + hashed * (buckets + 1) > FEATURES_PROPOSED and buckets > 8:

@@ -1,6 +1,6 @@
-"""Cells as messages carry them: nothing, a boolean, a number or a text, that say to a rule just what the cell says.
+"""Cells as messages carry them: null, a boolean, a number or a text, which a rule reads exactly as the cell itself.
 
-What has no such form (a list, a time in a column that is none) is refused here, by name, before it is on its way.
+A cell without such a form (a list, or a time in a column without a time rule) is refused here, before it is sent.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["FIRST_NUMBER", "SentCell", "SentColumn", "sent_column", "sent_row"]
 SentCell: TypeAlias = bool | int | float | str | None
 
 FIRST_NUMBER = 3
-"""The code of the first number of a column: before it are those of nothing, false and true."""
+"""The code of the first number of a column, after the codes of missing, false and true."""
 
 _LONG = 2**63
 _EXACT = 2**53
@@ -33,7 +33,7 @@ _PLAIN = (type(None), bool, float, str)
 
 
 def _sent_cell(cell: Any, rule: ColumnRule) -> SentCell:
-    """A cell as a message carries it. Raises ValueError with what is wrong as the end of a sentence."""
+    """A cell as a message carries it. Raises ValueError if it has no such form; the text is the end of a sentence."""
     plain = plain_cell(cell)
     if type(plain) in _PLAIN:
         sent: SentCell = plain
@@ -54,7 +54,10 @@ def _sent_cell(cell: Any, rule: ColumnRule) -> SentCell:
 
 
 def sent_row(row: Mapping[str, Any], columns: Encoder) -> dict[str, SentCell]:
-    """The cells of one row by column, without those that are missing. Raises :class:`RowsRefused`."""
+    """Column to cell of one row, without cells that are None or NaN.
+
+    Raises :class:`RowsRefused` if a column has no rule, or if a cell cannot be sent.
+    """
     sent: dict[str, SentCell] = {}
     for name, cell in row.items():
         rule = columns.rule_of(name)
@@ -70,10 +73,10 @@ def sent_row(row: Mapping[str, Any], columns: Encoder) -> dict[str, SentCell]:
 
 @dataclass(frozen=True, eq=False)
 class SentColumn:
-    """A column of n rows: ``numbers`` float64[k] and ``texts``, and which of them each row has.
+    """A column of n rows: the distinct ``numbers`` float64[k] and ``texts``, and the ``codes`` of the rows.
 
-    ``codes`` int64[n]: 0 is missing, 1 false, 2 true, then come the numbers, then the texts. None: row i has number i,
-    and NaN is missing.
+    ``codes`` int64[n]: 0 is missing, 1 false, 2 true, followed by the numbers and then the texts. If they are None, row
+    i has number i, and NaN is missing.
     """
 
     numbers: Floats
@@ -82,20 +85,20 @@ class SentColumn:
 
     @property
     def code_bytes(self) -> int:
-        """Bytes of a code: 1, 2 or 4."""
+        """The bytes of a code: 1, 2 or 4."""
         last = FIRST_NUMBER + len(self.numbers) + len(self.texts) - 1
         return 1 if last < 2**8 else 2 if last < 2**16 else 4
 
 
 def sent_column(cells: Cells, rule: ColumnRule) -> SentColumn:
-    """A column as a batch carries it. Raises :class:`RowsRefused` with row, column, what is wrong, and a cure."""
+    """A column as a batch carries it. Raises :class:`RowsRefused` if a cell cannot be sent."""
     if isinstance(cells, np.ndarray) and cells.ndim == 1 and cells.dtype.kind in "fiu":
         numbers = cells.astype(np.float64)
-        # Whole numbers beyond these are not all float64: they go as texts.
+        # Not all larger integers are float64, so they are sent as texts.
         if cells.dtype.kind == "f" or not len(cells) or float(np.abs(numbers).max()) < _EXACT:
             return SentColumn(numbers, [])
     given = cells if isinstance(cells, CodedCells) else coded(list(cells))
-    # Cells that no row has are not sent.
+    # Distinct cells that no row has are not sent.
     met, codes = np.unique(given.codes, return_inverse=True)
     different = [given.cells[at] for at in met.tolist()]
     places, kinds = np.zeros(len(different), dtype=np.int64), np.zeros(len(different), dtype=np.int64)

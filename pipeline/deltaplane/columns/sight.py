@@ -1,4 +1,4 @@
-"""What the first rows show of one column: its different cells, how many rows have each, and which of them are what."""
+"""A summary of one column over the first rows: its distinct cells, the rows that have each, and their kinds."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ __all__ = ["MOST", "Sight"]
 
 
 MOST = 0.9
-"""Where so large a part of the rows is a number, or a time, the column is one, and the others are told of."""
+"""If at least this share of the rows is a number, or a time, the column is one, and a warning names the others."""
 
 _CODE = re.compile(r"[+-]?0[0-9]+")
-"""A number that is written with zeros in front is a code: a postal one, an account."""
+"""A number with leading zeros is a code, such as a postal code or an account."""
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:$|[T ])", re.ASCII)
 _PAIRS = ({"true", "false"}, {"yes", "no"}, {"y", "n"}, {"t", "f"})
 
 
 @dataclass(frozen=True)
 class Sight:
-    """A column of the first rows. ``cells``: its different plain cells that are not missing; ``rows`` int64: of each.
+    """A column over the first n rows.
 
-    ``places`` int64[n]: which of the cells a row has, -1 where it is missing.
+    ``cells``: its k distinct plain cells that are not missing. ``rows`` int64[k]: the number of rows with each.
+    ``places`` int64[n]: the index of each row's cell, -1 if it is missing.
     """
 
     column: str
@@ -44,7 +45,7 @@ class Sight:
 
     @classmethod
     def of(cls, column: str, cells: Cells, words: MissingWords) -> Sight:
-        """Look at a column. ``words``: what stands for a missing value."""
+        """The summary of a column. ``words``: the texts that stand for a missing value."""
         given = cells if isinstance(cells, CodedCells) else coded(cells)
         different: dict[tuple[type, Any], int] = {}
         place_of_code = np.full(len(given.cells), -1, dtype=np.int64)
@@ -57,7 +58,7 @@ class Sight:
         return cls(column, [cell for _, cell in different], rows, places)
 
     def without(self, missing: Floats) -> Sight:
-        """The same where cells that are one of these numbers, however they are written, are missing as well."""
+        """The summary in which cells that are one of these numbers, in any form, are missing as well."""
         kept = np.flatnonzero(~np.isin(self.numbers, missing))
         place = np.full(len(self.cells) + 1, -1, dtype=np.int64)
         place[kept] = np.arange(len(kept))
@@ -65,22 +66,22 @@ class Sight:
 
     @property
     def present(self) -> int:
-        """Rows with a value."""
+        """The number of rows with a value."""
         return int(self.rows.sum())
 
     @property
     def missing(self) -> int:
-        """Rows without one."""
+        """The number of rows without a value."""
         return len(self.places) - self.present
 
     @property
     def is_unique(self) -> bool:
-        """Whether no two rows share a value."""
+        """Whether there are several rows with a value, and no two have the same."""
         return self.present > 1 and len(self.cells) == self.present
 
     @functools.cached_property
     def texts(self) -> list[str]:
-        """The different cells as texts, but for those that are none, which an encoder refuses."""
+        """The distinct cells as texts, without those that have no text, which an encoder refuses."""
         texts = []
         for cell in self.cells:
             with suppress(ValueError):
@@ -89,7 +90,7 @@ class Sight:
 
     @property
     def are_truths(self) -> bool:
-        """Whether there are true and false, or a pair of words for them, and nothing else."""
+        """Whether the distinct cells are true and false, or a pair of words for them, and nothing else."""
         if all(isinstance(cell, bool) for cell in self.cells):
             return len(self.cells) == 2
         words = [text.lower() for text in self.texts]
@@ -97,12 +98,12 @@ class Sight:
 
     @functools.cached_property
     def numbers(self) -> Floats:
-        """The different cells as numbers float64[k], NaN for those that are none."""
+        """The distinct cells as numbers float64[k], NaN for those that are not numbers."""
         return self._read(_number_and_no_code)
 
     @functools.cached_property
     def times(self) -> Floats:
-        """The different cells as milliseconds since 1970 float64[k], NaN for those that are no dates or times."""
+        """The distinct cells as milliseconds since 1970 float64[k], NaN for those that are not dates or times."""
         return self._read(_time_and_no_number)
 
     def _read(self, read: Callable[[Any], float]) -> Floats:
@@ -113,26 +114,30 @@ class Sight:
         return values
 
     def share(self, values: Floats) -> float:
-        """The part of the rows whose cell is one of some kind, given what its cells are as one."""
+        """The share of the rows with a value whose cell is not NaN in ``values`` float64[k] of the distinct cells."""
         return float(self.rows[~np.isnan(values)].sum()) / max(1, self.present)
 
     def quantile(self, values: Floats, part: float) -> float:
-        """The value float64[k] of the different cells below which, or at which, such a part of the rows lies."""
+        """The quantile over rows of ``values`` float64[k] of the distinct cells; ``part`` is from 0 to 1.
+
+        NaN values are left out; at least one must not be NaN.
+        """
         order = np.argsort(values, kind="stable")[: int((~np.isnan(values)).sum())]
         sums = np.cumsum(self.rows[order])
         return float(values[order][np.searchsorted(sums, part * sums[-1])])
 
     @property
     def runs_in_order(self) -> bool:
-        """Whether whole numbers go up with every row, or down: numbers of rows, or a clock."""
+        """Whether the column is whole numbers that increase with every row, or decrease: row numbers, or a clock."""
         numbers = self.numbers[self.places[self.places >= 0]]
         steps = np.diff(numbers)
         return bool(len(steps) and (numbers == np.rint(numbers)).all() and ((steps > 0).all() or (steps < 0).all()))
 
     def gives(self, labels: Int64s) -> bool:
-        """Whether the column alone tells the labels int64[n] of all rows: by its levels, or by bounds on its numbers.
+        """Whether the column alone determines the labels int64[n] of all rows with a value.
 
-        Of less than five rows of each label, and of columns with few rows a level, nothing is said.
+        It does if each distinct cell has one label, with five rows per cell or more on average; or if the cells are
+        numbers and each label has one interval of them. It is False if a label has fewer than five rows.
         """
         there = self.places >= 0
         places, labels = self.places[there], labels[there]

@@ -1,6 +1,6 @@
-"""Tables as they are given in Python, column by column: data frames, Arrow tables, dictionaries, records.
+"""The columns of tables in Python: data frames, Arrow tables, dictionaries, records.
 
-Each is known by what it offers, so that neither pandas nor Arrow has to be there.
+Each form is recognised by its attributes, so neither pandas nor Arrow must be installed.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ __all__ = ["columns_of"]
 def columns_of(table: Any) -> dict[str, Cells]:
     """Column to cells of a data frame, an Arrow table, a dictionary of columns, a list of dictionaries, or rows [n, d].
 
-    The columns of rows that have no names are ``x0``, ``x1`` and so on. A column that some of the dictionaries do not
-    have is missing there. Raises :class:`RowsRefused` for anything else.
+    The columns of rows without names are ``x0``, ``x1`` and so on. A column that a dictionary lacks is missing there.
+    Raises :class:`RowsRefused` for anything else, and for a data frame with two columns of one name.
     """
     if isinstance(table, Mapping):
         return {str(name): _cells(cells) for name, cells in table.items()}
     if hasattr(table, "column_names") and hasattr(table, "column"):
         return {str(name): _of_arrow(table.column(at)) for at, name in enumerate(table.column_names)}
     if hasattr(table, "columns") and hasattr(table, "dtypes"):
-        # By place: a data frame may have two columns of one name, and the encoder refuses them by name.
+        # A data frame may have two columns of one name, which the dictionary returned cannot have.
         names = [str(name) for name in table.columns]
         if len(set(names)) < len(names):
             raise RowsRefused(f"columns: expected names that differ, got {names[:20]}; rename some")
@@ -53,7 +53,7 @@ def _cells(cells: Any) -> Cells:
 
 
 def _of_arrow(column: Any) -> Cells:
-    """Cells of an Arrow array: numbers at once where none is missing."""
+    """The cells of an Arrow array: a NumPy array if they are numbers and none is missing, else a list."""
     kind = str(column.type)
     if column.null_count == 0 and kind in {"double", "float", "int8", "int16", "int32", "int64", "uint8", "uint16"}:
         return np.asarray(column.to_numpy())
@@ -61,7 +61,7 @@ def _of_arrow(column: Any) -> Cells:
 
 
 def _of_series(series: Any) -> Cells:
-    """Cells of a series of pandas: numbers and times without a zone at once, all others one by one."""
+    """The cells of a pandas series: a NumPy array of numbers, booleans or times without a zone, else a list."""
     kind = getattr(series.dtype, "kind", "O")
     if isinstance(series.dtype, np.dtype) and kind in "fiubM":
         return np.asarray(series.to_numpy())

@@ -1,7 +1,7 @@
-"""Times of the calendar as numbers: hour, weekday and day of the year as points of a circle, and days elapsed.
+"""Calendar times as numbers: hour, weekday and day of the year as points on a circle, and days elapsed.
 
-A time is milliseconds since 1970 began in UTC. A zone is a fixed distance from UTC in minutes: the clocks of a place
-that turn with the seasons are changed by law, and a rule that changes is no pure function of a row.
+A time is milliseconds since 1970-01-01 UTC. A zone is a fixed offset from UTC in minutes: laws change daylight saving
+time, and with rules that change the features would not be a pure function of a row.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ __all__ = ["PARTS", "local_milliseconds", "milliseconds_of", "names_of", "time_t
 
 
 PARTS = ("hour", "weekday", "day of year", "days")
-"""What a time may become: sine and cosine of the first three, and days since 1970 began, with the part of a day."""
+"""The parts of a time: sine and cosine of each of the first three, and days since 1970-01-01 with their fraction."""
 
 _DAY = 86_400_000
 _EPOCH = date(1970, 1, 1).toordinal()
 _FIRST, _LAST = (date.min.toordinal() - _EPOCH + 1) * _DAY, (date.max.toordinal() - _EPOCH - 1) * _DAY
-"""Times are between these, so that they are days of the calendar in every zone."""
+"""The first and the last time, in milliseconds, so that every time is a day of the calendar in every zone."""
 _OUTSIDE = "is a time outside the years 1 to 9999"
 _TICKS = {"us": 1000, "ns": 10**6, "ps": 10**9, "fs": 10**12, "as": 10**15}
-"""Of the units of NumPy that are finer than a millisecond, how many make one."""
+"""NumPy's units that are finer than a millisecond, and the number of each in a millisecond."""
 
 _ISO = re.compile(
     r"(\d{4})-(\d{2})-(\d{2})"
@@ -41,7 +41,7 @@ _ISO = re.compile(
 
 
 def names_of(parts: Sequence[str]) -> tuple[str, ...]:
-    """The features that some of :data:`PARTS` become."""
+    """The names of the features of some of :data:`PARTS`."""
     names: list[str] = []
     for part in parts:
         names += ["days"] if part == "days" else [f"{part} sine", f"{part} cosine"]
@@ -51,7 +51,8 @@ def names_of(parts: Sequence[str]) -> tuple[str, ...]:
 def milliseconds_of(cell: Any, zone_minutes: int) -> float:
     """Milliseconds since 1970 of a time: ISO 8601, seconds since 1970, or a date or time of Python or NumPy.
 
-    One that names no zone is a time of the zone given. Raises ValueError with what is wrong as the end of a sentence.
+    A date or time without a zone is in the zone ``zone_minutes`` ahead of UTC. Raises ValueError, whose text is the end
+    of a sentence, if the cell is no time, or if it is outside the years 1 to 9999.
     """
     behind = zone_minutes * 60_000
     if isinstance(cell, str) and (match := _ISO.fullmatch(cell)):
@@ -73,9 +74,9 @@ def milliseconds_of(cell: Any, zone_minutes: int) -> float:
 
 
 def time_text(cell: date | np.datetime64) -> str:
-    """ISO 8601 of a date or time of Python or NumPy, which :func:`milliseconds_of` reads as it reads the cell itself.
+    """The ISO 8601 text of a date or time of Python or NumPy; :func:`milliseconds_of` reads it as the cell itself.
 
-    Raises ValueError with what is wrong as the end of a sentence.
+    Raises ValueError, whose text is the end of a sentence, if a time with a zone is outside the calendar in UTC.
     """
     if isinstance(cell, np.datetime64):
         return str(cell if np.datetime_data(cell)[0] in _TICKS else cell.astype("datetime64[ms]"))
@@ -85,7 +86,7 @@ def time_text(cell: date | np.datetime64) -> str:
         moment = cell if cell.tzinfo is None else cell.astimezone(UTC)
     except OverflowError:
         raise ValueError(_OUTSIDE) from None
-    return datetime.isoformat(moment)  # Of Python's class: what pandas makes of its own has nanoseconds.
+    return datetime.isoformat(moment)  # Python's method, since that of pandas adds nanoseconds.
 
 
 def _of_ticks(cell: np.datetime64) -> int:
@@ -96,7 +97,7 @@ def _of_ticks(cell: np.datetime64) -> int:
 
 
 def _of_seconds(cell: Any) -> int:
-    # A decimal number is what its text is, in a file or a message: the nearest float64.
+    # A Decimal is read as its text in a file or a message would be: as the nearest float64.
     exact = cell if isinstance(cell, int) and not isinstance(cell, bool) else None
     try:
         seconds = number_of(cell)
@@ -113,11 +114,11 @@ def _of_iso(match: re.Match[str], behind: int) -> int:
 
 
 def local_milliseconds(match: re.Match[str], *, ends_at_24: bool = False) -> tuple[int, int | None]:
-    """Milliseconds since 1970 on the clock that ISO 8601 text shows, and its minutes ahead of UTC, None if unsaid.
+    """Milliseconds since 1970 in the local time of an ISO 8601 text, and its minutes ahead of UTC, None if not given.
 
     ``match`` has the groups year, month, day, hour, minute, second, fraction, a word for UTC, and the sign, hours and
-    minutes of an offset. ``ends_at_24``: a day may end at 24:00, which is when the next one begins. Half a millisecond
-    goes to the even one. Raises ValueError with what is wrong as the end of a sentence.
+    minutes of an offset. ``ends_at_24``: whether 24:00 is allowed as the end of a day. Half a millisecond is rounded to
+    even. Raises ValueError, whose text is the end of a sentence, if there is no such day, time or offset.
     """
     year, month, day, hour, minute, second, fraction, utc, sign, ahead_hours, ahead_minutes = match.groups(default="")
     hours, minutes, seconds = int(hour or 0), int(minute or 0), int(second or 0)
@@ -139,7 +140,7 @@ def local_milliseconds(match: re.Match[str], *, ends_at_24: bool = False) -> tup
 
 
 def write_parts(milliseconds: Floats, zone_minutes: int, parts: Sequence[str], out: Floats) -> None:
-    """Write the features of times float64[n], as :func:`names_of` names them, into float64[n, m]."""
+    """Write the features of times float64[n] in milliseconds, in the order of :func:`names_of`, into float64[n, m]."""
     local = milliseconds.astype(np.int64) + zone_minutes * 60_000
     days, at = np.divmod(local, _DAY)
     column = 0
@@ -157,7 +158,7 @@ def write_parts(milliseconds: Floats, zone_minutes: int, parts: Sequence[str], o
 
 
 def _turns(part: str, days: Int64s, at: Int64s) -> Floats:
-    """Where in its circle a time stands, from 0 to 1: float64[n]. Monday, and 1 January, are 0."""
+    """The position of each time on its circle, float64[n] from 0 to 1. Midnight, Monday and 1 January are 0."""
     if part == "hour":
         return np.asarray(at / float(_DAY))
     if part == "weekday":
