@@ -1,4 +1,4 @@
-"""What a model of the automatic mode is made of, in plain values: for reports, consoles and metrics."""
+"""The choices that a model of the automatic mode blends, as plain values: for reports, consoles and metrics."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["blend_shares", "candidates_table", "objective_table"]
 
 
 def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[str, dict[str, float]] | None:
-    """What the plane of the automatic mode leans to: shares by window, C, weighting and cut; null in other modes.
+    """Shares of the choices in the plane of the automatic mode, by window, C, weighting and cut; None in other modes.
 
-    Where something else than the G-mean is asked for, one threshold is found for the whole plane: no shares by cut.
-    Of a mixed map, by boundary, flat or curved, too.
+    Each group of shares adds up to 1. There are no shares by cut unless the objective is the G-mean: for any other
+    objective one threshold is found for the whole plane. For a mixed feature map there are also shares by boundary,
+    flat or curved.
     """
     if leaning is None:
         return None
@@ -43,7 +44,7 @@ def blend_shares(leaning: Leaning | None, definition: StreamDefinition) -> dict[
 
 
 def objective_table(objective: Objective, model: Model, positive: str | None) -> dict[str, Any]:
-    """What is asked for, the figure that it comes to, and why no threshold is within its bound; null where one is."""
+    """The objective, its measure and value, and why no threshold keeps its bound; ``unmet`` is None if one does."""
     return {
         "asked": str(objective),
         "measure": headline_name(objective),
@@ -53,9 +54,9 @@ def objective_table(objective: Objective, model: Model, positive: str | None) ->
 
 
 def candidates_table(model: Model, definition: StreamDefinition) -> list[dict[str, Any]] | None:
-    """Every candidate that there is, with its recent G-mean and its share; null where one plane is solved for.
+    """Every candidate plane with its recent G-mean and its share; None if the stream solves for one plane only.
 
-    Where something else is asked for, all of a candidate's share stands at its second cut.
+    If the objective is not the G-mean, the whole share of a candidate stands at its second cut.
     """
     if model.blend is None:
         return None

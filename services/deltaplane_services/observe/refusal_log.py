@@ -1,7 +1,8 @@
-"""What a service says in its log of what it refuses: soon, seldom, and with nothing left out.
+"""The lines that a service logs about what it refuses: at once for a new kind, then seldom, and complete.
 
-A line comes at once for the first refusal of a kind, and then at most one in :data:`LINE_SECONDS`, which counts all
-that were refused since the line before it, by kind, and gives one example. Pure: letters and time in, lines out.
+The first refusal of a kind gives a line at once. After that there is at most one line in :data:`LINE_SECONDS`. Each
+line counts everything refused since the line before, by kind, and gives one example. This module is pure: letters and
+time in, lines out.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from deltaplane_services.processors.messages import MORE_RECORDS
 __all__ = ["EXAMPLE_CHARACTERS", "LINE_SECONDS", "RefusalLog"]
 
 LINE_SECONDS = 10.0
-"""The shortest time between two lines, but for kinds that have not been said yet."""
+"""The shortest time between two lines, except for a kind that has had no line yet."""
 
 EXAMPLE_CHARACTERS = 400
 
 
 class RefusalLog:
-    """Gathers dead letters of one stream, and says when a line is due."""
+    """Collects the dead letters of one stream, and gives a line when one is due."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream
@@ -32,25 +33,29 @@ class RefusalLog:
         self._said_at = float("-inf")
 
     def saw(self, count: int) -> None:
-        """So many rows, queries or deltas were not refused."""
+        """Count rows, queries or deltas that were not refused."""
         self._seen += count
 
     def refused(self, letters: Iterable[DeadLetter]) -> None:
-        """These were refused."""
+        """Count the refusals that these letters report."""
         for letter in letters:
-            # A letter that counts the rest of a batch comes behind one that shows a row of it.
+            # A letter with the counts of the rest of a batch follows the letters that each show one row of it.
             if not self._example or not (letter.rest or letter.kind in self._said or letter.kind in self._counts):
                 self._example = _example(letter)
-            # One that counts on from letter to letter repeats what has been counted: see without_letter.
+            # Letters of this kind carry a running total; without_letter has counted these records already.
             if letter.kind != MORE_RECORDS:
                 self._counts.update(letter.rest or {letter.kind: 1})
 
     def without_letter(self, kinds: Mapping[str, int]) -> None:
-        """So many of each kind were refused, and share one letter with others that were before them."""
+        """Count refusals by kind that have no letter of their own: they share one with earlier refusals."""
         self._counts.update(kinds)
 
     def line(self, now: float, *, last: bool = False) -> str | None:
-        """The line that is due at ``now``, in seconds of a monotonic clock; ``last``: whatever there is to say."""
+        """The line that is due at ``now``, or None.
+
+        ``now`` is in seconds of a monotonic clock. ``last`` makes a line due if anything was refused since the line
+        before.
+        """
         new = self._counts.keys() - self._said
         if not self._counts or not (new or last or now - self._said_at >= LINE_SECONDS):
             return None
