@@ -1,1 +1,1 @@
-"""A file through the whole pipeline: options, clock, feed, oracle, the run itself, and what is shown of it."""
+"""A file replayed through the whole pipeline: the run, the oracle, the figures, and the console."""

@@ -1,4 +1,4 @@
-"""When quality fell, and what was different then; when features shifted, without a look at labels: in plain values."""
+"""Falls of quality with what changed at that time, and drifts of features regardless of labels, as plain values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from deltaplane_services.replay.result import ReplayResult
 __all__ = ["FEATURES_TOLD", "changes", "shift_of"]
 
 FEATURES_TOLD = 5
-"""Features that have shifted most, told of for each change."""
+"""The most features that are listed for a change: those that shifted most."""
 
 _LEAST_SHARE = 0.1
-"""By how much the share of a choice must have changed to be told of."""
+"""The smallest change of a choice's share that is listed."""
 
 
 def changes(result: ReplayResult, spans_lately: int) -> dict[str, Any]:
-    """Falls of quality and drifts of features."""
+    """The falls of quality and the drifts of features in a replay."""
     return {
         "falls": [_fall(fall, result) for fall in falls(result.points, spans_lately)],
         "drifts": [
@@ -42,7 +42,11 @@ def changes(result: ReplayResult, spans_lately: int) -> dict[str, Any]:
 
 
 def shift_of(points: Sequence[Point], at: int, spans_lately: int) -> list[float] | None:
-    """How far the mean of each feature of the spans lately is from that of as many before, in their deviations."""
+    """The shift of the mean of each feature, in standard deviations; None if it is not known.
+
+    It compares the last ``spans_lately`` points up to ``at`` with as many points before them. It is not known if there
+    are too few points, or if one of them holds no sums.
+    """
     middle = at + 1 - spans_lately
     before, now = (points[max(0, end - spans_lately) : end] for end in (middle, at + 1))
     if middle < 1 or any(point.sums is None for point in (*before, *now)):
@@ -74,7 +78,7 @@ def _fall(fall: Fall, result: ReplayResult) -> dict[str, Any]:
 
 
 def _side(scores: Confusion, point: Point, result: ReplayResult) -> dict[str, float]:
-    """Quality over some rows, the imbalance ratio of these, and of the live rows at their end."""
+    """The G-mean and the imbalance ratio of some rows, and the imbalance ratio of the live rows at their end."""
     return {
         "gmean": confusion.summary(scores, result.positive).gmean,
         "imbalance_ratio": confusion.imbalance_ratio(scores.truths()),
@@ -83,7 +87,7 @@ def _side(scores: Confusion, point: Point, result: ReplayResult) -> dict[str, fl
 
 
 def _told(result: ReplayResult, shift: Shift, of: Positions | None) -> list[dict[str, Any]]:
-    """The features that have shifted most, of some or of all."""
+    """The features that shifted most, largest first: among ``of``, or among all if that is None."""
     order = np.argsort(-shift.sizes, kind="stable")
     chosen = [at for at in order.tolist() if of is None or at in of][:FEATURES_TOLD]
     names = result.definition.features
@@ -93,7 +97,7 @@ def _told(result: ReplayResult, shift: Shift, of: Positions | None) -> list[dict
 
 
 def _blend_changes(start: Point, end: Point, result: ReplayResult) -> list[dict[str, Any]]:
-    """Choices of the automatic mode whose share in the plane is another at the end than at the start."""
+    """Choices of the automatic mode whose share of the plane differs between the start and the end."""
     shares = [blend_shares(point.leaning, result.definition) or {} for point in (start, end)]
     return [
         {"kind": kind, "choice": choice, "before": before, "during": during}

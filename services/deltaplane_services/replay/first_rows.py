@@ -1,4 +1,4 @@
-"""What the first rows of a file decide: the grid, the positive class, and likely marks of what is missing."""
+"""What the first rows of a file decide: the grid, the positive class, and numbers that probably mean "missing"."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ __all__ = ["first_blocks", "marks", "rows_to_fit_on", "with_positive"]
 
 
 def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
-    """The first rows, as many from every format, though their blocks have other lengths."""
+    """The first rows float64[n, d] that the grid is fitted on; None if there are none.
+
+    n is at most ``limits.GRID_FIT_ROWS`` for every format, although blocks have different lengths.
+    """
     return np.vstack([block.features for block in first])[: limits.GRID_FIT_ROWS] if first else None
 
 
 def with_positive(options: ReplayOptions, first: list[RowBlock]) -> tuple[ReplayOptions, str | None]:
-    """The options, and the rarest class of the first rows if some of them need a positive class and nobody names one.
+    """The options, and the rarest class of the first rows if an option needs a positive class and none is named.
 
-    An objective has that class against all others; rows are thinned out by it, and all classes stay.
+    An objective needs this class against all others, so the options then have two classes. Thinning only needs to know
+    the class, and all classes stay.
     """
     if options.needs_positive is None:
         return options, None
@@ -41,12 +45,12 @@ def with_positive(options: ReplayOptions, first: list[RowBlock]) -> tuple[Replay
 
 
 def marks(definition: StreamDefinition, rows: Floats | None) -> list[FillValue]:
-    """Likely marks of what is missing among the first rows float64[n, d]; of rows that rules have made, none."""
+    """Numbers in the first rows float64[n, d] that probably mean "missing"; none for rows that column rules made."""
     return [] if rows is None or definition.columns is not None else likely_fill_values(definition.features, rows)
 
 
 def first_blocks(blocks: Iterator[RowBlock]) -> Iterator[RowBlock]:
-    """Blocks with enough rows to fit a grid on; all there are, if there are fewer."""
+    """The first blocks, until they hold enough rows to fit a grid on; all of them if there are fewer rows."""
     rows = 0
     for block in blocks:
         rows += len(block)

@@ -1,6 +1,7 @@
-"""``deltaplane.replay``: a table through the whole pipeline, from Python; what ``deltaplane replay`` does.
+"""``deltaplane.replay``: run a table through the whole pipeline from Python, as the command ``deltaplane replay`` does.
 
-The core offers it by the entry point ``deltaplane.public`` of this distribution, and imports nothing of the services.
+The core finds this function by the entry point ``deltaplane.public`` of this distribution. It imports none of the
+services itself.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ _SERIES = ("rows_from", "rows_to", "gmean", "sensitivity", "specificity", "f_mea
 
 
 class Replayed:
-    """What came of a replay; made by :func:`replay` alone.
+    """The result of a replay; only :func:`replay` makes one.
 
-    Its tables are Arrow tables (``.to_pandas()``, ``.to_pylist()``). In a notebook it shows its figures, and what was
-    decided of each column.
+    Its tables are Arrow tables (``.to_pandas()``, ``.to_pylist()``). A notebook shows its figures, and the decision on
+    each column.
     """
 
     def __init__(self, result: ReplayResult) -> None:
@@ -43,12 +44,12 @@ class Replayed:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """All that ``deltaplane replay --json`` writes, in plain values; what is undefined is None."""
+        """Everything that ``deltaplane replay --json`` writes, as plain values; undefined values are None."""
         return plain_summary(self._result)
 
     @property
     def gmean(self) -> float:
-        """The geometric mean of the recalls of all classes, test-then-train; NaN where a class was never scored."""
+        """The geometric mean of the recalls of all classes, test-then-train; NaN if a class was never scored."""
         return _number(self.summary["gmean"])
 
     @property
@@ -63,7 +64,7 @@ class Replayed:
 
     @property
     def definition_text(self) -> str:
-        """The definition as a file ``deltaplane.toml``."""
+        """The definition as the text of a file ``deltaplane.toml``."""
         return definition_text(self._result)
 
     @property
@@ -74,19 +75,20 @@ class Replayed:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What keeps the figures from saying anything, the worst first."""
+        """What makes the figures meaningless or incomplete, the worst first."""
         early = self._result.ended_early
         return (*(() if early is None else (f"ended early: {early}",)), *self._result.verdict.warnings)
 
     @cached_property
     def predictions(self) -> pa.Table:
-        """What was predicted of each row before it was learned, in the order of the table.
+        """The prediction of each row before the row was learned, in the order of the table.
 
-        Its columns are ``row``, ``id`` if a column of ids was named, ``label``, ``prediction`` and ``value``. Rows
-        count from 1; of a file of text they are lines. Rows that were refused are not here; of rows that came before
-        there was a plane, and of those that taught nothing, prediction and value are null. ``value`` is the decision
-        value: of two classes that of the positive one, which is predicted above 0; of more, that of the class that is
-        predicted.
+        Its columns are ``row``, ``id`` if a column of ids was named, ``label``, ``prediction``, ``value``,
+        ``probability`` and ``version``. Rows count from 1; in a text file they are lines. Refused rows are left out.
+        ``prediction``, ``value`` and ``version`` are null for rows before the first plane, and for rows that taught
+        nothing. ``value`` is a decision value: of the positive class if there are two classes, which is predicted above
+        0; of the predicted class if there are more. ``probability`` is that of the same class, and null as long as the
+        model gives none. ``version`` is that of the model.
         """
         kept = self._result.predictions
         assert kept is not None, "a replay from Python keeps its predictions"
@@ -94,7 +96,7 @@ class Replayed:
 
     @cached_property
     def series(self) -> pa.Table:
-        """Quality along the stream, a row for each span of rows, at most 400."""
+        """Quality along the stream: one row for each span of rows, at most 400."""
         points = self.summary["series"]
         columns = {name: [point[name] for point in points] for name in _SERIES}
         columns["gmean_lately"] = [point["lately"]["gmean"] for point in points]
@@ -103,17 +105,18 @@ class Replayed:
 
     @cached_property
     def columns(self) -> pa.Table:
-        """What was decided of each column and why: ``column``, ``kind`` (null: left out), ``reason``, ``warning``.
+        """The decision on each column: ``column``, ``kind`` (null if it is left out), ``reason`` and ``warning``.
 
-        Empty if rules were declared, or all columns are numbers.
+        Empty if rules were declared, or if all columns are numbers.
         """
         names = ("column", "kind", "reason", "warning")
         return pa.table({name: pa.array([one[name] for one in self.summary["columns"]], pa.string()) for name in names})
 
     def report(self, path: str | os.PathLike[str], plots: str | os.PathLike[str] | None = None) -> None:
-        """Write the page that ``deltaplane replay --report`` writes, which opens offline, and pictures to a directory.
+        """Write the page that ``deltaplane replay --report`` writes, which opens offline, and optionally its pictures.
 
-        Raises :class:`DeltaplaneError` if plotly is not installed, or the file cannot be written.
+        ``plots`` is the directory of the pictures. Raises :class:`DeltaplaneError` if plotly is not installed, or if a
+        file cannot be written.
         """
         from deltaplane_services.observe.report.record import run_of
         from deltaplane_services.observe.report.report_outputs import check_outputs, draw
@@ -139,7 +142,7 @@ class Replayed:
         return f"<Replayed {self._result.source}: {told}>"
 
     def _repr_html_(self) -> str:
-        """A table of the figures, one of the columns, and the warnings; every text of the table's own is escaped."""
+        """HTML with the warnings, a table of the figures, and a table of the columns; every text is escaped."""
         said = html.escape
         figures = "".join(
             f"<tr><th>{said(name)}</th><td>{said(text)}</td></tr>" for name, text in self._figures().items()
@@ -157,15 +160,16 @@ class Replayed:
 
 
 def replay(table: Any, **keywords: Unpack[Keywords]) -> Replayed:
-    """Run a table through the whole pipeline, test-then-train: what ``deltaplane replay`` does, with the same integers.
+    """Run a table through the whole pipeline, test-then-train: as ``deltaplane replay`` does, with the same integers.
 
-    ``table`` is a path, a data frame of pandas or Polars, an Arrow table, a dictionary of columns, or dictionaries, one
-    a row. The keywords are the options of the command (``--retire-fraction`` is ``retire_fraction``), ``label`` being
-    the column of the class; ``definition`` is a path, the tables of one, or a :class:`StreamDefinition`. A table in
-    memory costs a packed copy of it, and the predictions 40 bytes a row.
+    ``table`` is a path, a data frame of pandas or Polars, an Arrow table, a dictionary of columns, or an iterable of
+    dictionaries, one for each row. The keywords are the options of the command (``--retire-fraction`` is
+    ``retire_fraction``). ``label`` is the column of the class. ``definition`` is a path, the tables of a definition, or
+    a :class:`StreamDefinition`. A table in memory costs a packed copy of it, and the predictions cost 40 bytes a row.
 
-    Raises :class:`DeltaplaneError` where the table or the keywords cannot be used, with the nearest name for one that
-    is unknown. Warns (RuntimeWarning) where the figures say nothing, or the file could not be read to its end.
+    Raises :class:`DeltaplaneError` if the table or the keywords cannot be used; for an unknown keyword it names the
+    nearest one. Warns (RuntimeWarning) if the figures say nothing, if the file could not be read to its end, or if a
+    replay row by row is slow.
     """
     check_keywords(keywords)
     given: dict[str, Any] = dict(keywords)

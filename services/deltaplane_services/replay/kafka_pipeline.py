@@ -1,4 +1,4 @@
-"""A pipeline on Kafka as a replay drives it: publish a chunk, wait until a model contains it."""
+"""A pipeline on Kafka as a replay drives it: publish a chunk, then wait until a model contains it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["WAIT_SECONDS", "KafkaPipeline", "PipelineStalled", "Service"]
 logger = logging.getLogger(__name__)
 
 WAIT_SECONDS = 60.0
-"""How long a chunk may take to reach a model, a rebuild of the window included, before a replay gives up."""
+"""The longest wait for a chunk to reach a model, a rebuild of the window included; then the replay gives up."""
 
 
 class PipelineStalled(DeltaplaneError):
@@ -43,12 +43,12 @@ class Service:
     log: Path
 
     def tail(self, lines: int = 15) -> str:
-        """The end of its output."""
+        """The last lines of its output."""
         return "\n".join(self.log.read_text("utf-8", "replace").splitlines()[-lines:])
 
 
 class KafkaPipeline:
-    """Publishes to a stream's topics and follows its model; the services run elsewhere."""
+    """Publishes to the topics of a stream and follows its model. The services run in other processes."""
 
     def __init__(self, settings: ServiceSettings, services: Sequence[Service] = ()) -> None:
         self.definition = settings.definition
@@ -79,9 +79,10 @@ class KafkaPipeline:
         return self._models.model
 
     def deviations(self) -> Floats | None:
-        """Those of the end, added up from checkpoints and deltas; None before, and where these do not give them.
+        """Standard deviations float64[d] of the features at the end of the replay, or None.
 
-        The statistics are the merger's, and a model does not carry them.
+        A model does not carry the statistics: they are added up from checkpoints and deltas. None before :meth:`drain`,
+        and if checkpoints and deltas do not give the model's statistics.
         """
         model = self.model
         if not self._drained or model is None:
@@ -93,20 +94,20 @@ class KafkaPipeline:
             return None
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
-        """Publish the records of one chunk; the broker's clock stamps them, ``now`` is not used."""
+        """Publish the records of one chunk. ``now`` is not used: the broker's clock stamps the records."""
         del now
         for record in records:
             self._publisher.publish((record,))
             self._expected[record.topic, record.partition] += 1
 
     def advance(self, now: int) -> None:
-        """Wait until a model contains all that was published."""
+        """Wait until a model contains everything that was published. Raises :class:`PipelineStalled`."""
         del now
         self._publisher.flush()
         self._wait(drained=False)
 
     def drain(self, now: int) -> None:
-        """Wait also until every source has heard the last watermark."""
+        """Wait as :meth:`advance` does and, if a window is of time, until every source has reached the watermark."""
         del now
         self._publisher.flush()
         self._wait(drained=True)
@@ -151,13 +152,16 @@ class KafkaPipeline:
         return not timed or all(position.watermark == model.watermark for position in reached.values())
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Dead letters of the site that have come since the last call: all that the model knows of."""
+        """New dead letters of the site since the last call; waits until all that the model counts have come.
+
+        Raises :class:`PipelineStalled` if they do not come in time.
+        """
         letters: list[DeadLetter] = []
         expected = self._letters_of(self.model) - self._letters_before
         deadline = time.monotonic() + WAIT_SECONDS
         while self._rows_seen < expected:
             for record in self._letters.poll(1000, 0.02):
-                # A worker that begins again repeats itself.
+                # A worker that restarts writes the same letters again, with the same keys.
                 if record.key not in self._letters_seen:
                     self._letters_seen.add(record.key)
                     letters.append(read_dead_letter(record.value))
@@ -170,23 +174,23 @@ class KafkaPipeline:
         return letters
 
     def _letters_of(self, model: Model | None) -> int:
-        """For how many rows and records there are dead letters of the workers behind a model."""
+        """The number of rows and records that the workers behind a model sent to the dead letters."""
         counts = {} if model is None else model.totals
         return sum(n for name, n in counts.items() if name in DEAD_LETTERED or name.startswith("refused "))
 
     def scored(self) -> list[tuple[int, ScoredRows]]:
-        """Nothing: workers keep the counts alone, and send no predictions of rows."""
+        """Nothing: workers keep only the counts, and do not send predictions of rows."""
         return []
 
     def rounding_error(self) -> None:
-        """Known to the workers, not here."""
+        """None: only the workers know it."""
 
     def on_close(self, undo: Callable[[], None]) -> None:
-        """Have something undone at the end, after the clients have left."""
+        """Have ``undo`` called at the end, after the clients are closed."""
         self._undo = undo
 
     def close(self) -> None:
-        """Leave, and undo what was done for this pipeline alone."""
+        """Close the clients, and undo what was done for this pipeline alone."""
         try:
             self._models.close()
             self._letters.close()

@@ -1,9 +1,9 @@
-"""Whether the rows of a file come sorted by their label.
+"""Whether the rows of a file are sorted by their label.
 
-Test-then-train asks of each row what the rows before it have taught. Where a file holds one class after the other, they
-have taught nothing of the row's class, and every figure says so and no more. A sorted file has as few runs of equal
-labels as classes, or twice as many where it was put together of two; rows in any mixed order have about
-1 + n·(1 - Σp²) of them, with a deviation that is known, too (Mood 1940).
+Test-then-train predicts each row from the rows before it. If a file holds one class after the other, the rows before
+have taught nothing about the next class, and all figures are meaningless. A sorted file has as many runs of equal
+labels as classes, or twice as many if two sorted files were joined. In a random order the number of runs has mean 1 +
+n·(1 - Σp²) and a known standard deviation (Mood 1940).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from deltaplane import limits
 __all__ = ["LabelOrder"]
 
 _FEW = 0.05
-"""Of the runs that chance gives: fewer are spells, as streams in the order of time may have them."""
+"""The share of the expected runs below which labels come in spells, as streams in the order of time may have them."""
 
 _DEVIATIONS = 4.0
 
@@ -27,7 +27,7 @@ _DEVIATIONS = 4.0
 class LabelOrder:
     """Counts the runs of equal labels of a stream, chunk after chunk.
 
-    ``positive``: the class that all others are taken against, None where each is its own.
+    ``positive`` is the class that is compared with all others together; None compares each class by itself.
     """
 
     def __init__(self, positive: str | None) -> None:
@@ -36,10 +36,10 @@ class LabelOrder:
         self._counts: Counter[str | bool] = Counter()
         self.runs = 0
         self.first_run = 0
-        """Rows before the first one of another class."""
+        """Number of rows before the first row of another class."""
 
     def add(self, labels: Sequence[str]) -> None:
-        """The labels of the rows that come next."""
+        """Count the labels of the rows that come next."""
         if not labels or len(self._counts) > limits.CLASSES:
             return
         seen: list[str | bool]
@@ -55,35 +55,38 @@ class LabelOrder:
         self._last = seen[-1]
 
     def to_dict(self) -> dict[str, Any]:
-        """All that was counted, in plain values, as :meth:`go_on_from` takes it."""
+        """All counts as plain values, in the form that :meth:`go_on_from` takes."""
         counts = [[label, count] for label, count in self._counts.items()]
         return {"last": self._last, "counts": counts, "runs": self.runs, "first_run": self.first_run}
 
     def go_on_from(self, counted: Mapping[str, Any]) -> None:
-        """Begin with what another one had counted. Raises KeyError, TypeError and ValueError where it is none."""
+        """Begin with the counts of an earlier replay.
+
+        Raises KeyError, TypeError or ValueError if they are malformed.
+        """
         self._last = counted["last"]
         self._counts = Counter({label: int(count) for label, count in counted["counts"]})
         self.runs, self.first_run = int(counted["runs"]), int(counted["first_run"])
 
     @property
     def classes(self) -> int:
-        """Classes that have come."""
+        """Number of classes so far."""
         return len(self._counts)
 
     @property
     def expected_runs(self) -> float:
-        """The runs that the same rows have in a random order, on average."""
+        """Mean number of runs that the same rows have in a random order."""
         rows = self._counts.total()
         return rows + 1 - sum(count * count for count in self._counts.values()) / rows if rows else 0.0
 
     @property
     def is_sorted(self) -> bool:
-        """Whether one class comes after the other, and chance would hardly ever have it so."""
+        """Whether the classes come one after the other, in an order that chance would hardly ever give."""
         return 1 < self.classes <= limits.CLASSES and self.runs <= 2 * self.classes and self._is_no_chance()
 
     @property
     def has_spells(self) -> bool:
-        """Whether labels come in long runs, far fewer than chance gives."""
+        """Whether labels come in long runs: far fewer runs than chance gives."""
         return 1 < self.classes <= limits.CLASSES and self.runs <= _FEW * self.expected_runs and self._is_no_chance()
 
     def _is_no_chance(self) -> bool:

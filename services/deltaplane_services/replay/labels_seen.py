@@ -1,4 +1,4 @@
-"""The labels of the rows of a file, with counts, and which of them may be one label that is written in two ways."""
+"""The labels of the rows of a file with their counts, and labels that may be one label written in two ways."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN = 6
 
 
 class LabelsSeen:
-    """Counts the rows of each label; of a flood of labels no more than a stream may have."""
+    """Counts the rows of each label. Once there are more than ``limits.CLASSES`` labels, new labels are not counted."""
 
     def __init__(self) -> None:
         self.rows: Counter[str] = Counter()
@@ -23,7 +23,7 @@ class LabelsSeen:
         self._checksum = self._total = 0
 
     def add(self, labels: Sequence[str]) -> None:
-        """The labels of the rows that come next."""
+        """Count the labels of the rows that come next."""
         found = Counter(labels)
         self._checksum = zlib.crc32("".join(f"{label}\n" for label in labels).encode(errors="replace"), self._checksum)
         self._total += len(labels)
@@ -35,17 +35,17 @@ class LabelsSeen:
 
     @property
     def data(self) -> str:
-        """What tells the rows of one file from those of another: how many labels, and their checksum in this order.
+        """Text that identifies the rows of a file: the number of labels, and the checksum of the labels in their order.
 
-        Features are no part of it, so that two choices of columns of a file are still the same rows.
+        Features are not part of it, so two choices of columns of one file count as the same rows.
         """
         return f"{self._total} rows, CRC-32 of their labels {self._checksum:08x}"
 
     def rarest(self, asked_by: str | None = None) -> str | None:
-        """The label that fewest of the first rows have, of two that tie the first by name: what is taken as positive.
+        """The rarest label of the first rows, of several the first by name; None if the rows have fewer than two
+        labels.
 
-        None where there is just one, or none. ``asked_by``: the option that needs it; then that is a
-        :class:`DefinitionError`.
+        If ``asked_by`` names the option that needs it, :class:`DefinitionError` is raised instead of returning None.
         """
         first = self._first
         if len(first) > 1:
@@ -58,7 +58,7 @@ class LabelsSeen:
         )
 
     def notes(self, declared: Collection[str]) -> list[str]:
-        """What somebody should look at: labels that differ from a declared or a more frequent one in case or blanks."""
+        """Notes for the user: labels that differ only in case or blanks from a declared or a more frequent label."""
         alike: dict[str, list[str]] = defaultdict(list)
         for label in self.rows:
             alike["".join(label.split()).casefold()].append(label)

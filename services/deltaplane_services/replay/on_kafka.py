@@ -1,7 +1,7 @@
-"""``replay --broker``: the same replay through topics of its own on a real cluster, with services of its own.
+"""``replay --broker``: the same replay on a real cluster, with topics and services of its own.
 
-The stream gets a name that no other has, its topics are made and, at the end, deleted; a merger and workers run as
-processes beside this one, exactly as they would in production.
+The stream gets a name that no other stream has. Its topics are created, and deleted at the end. A merger and workers
+run as separate processes, exactly as in production.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class KafkaRun:
-    """Where a replay runs: the cluster, any librdkafka properties, and how many workers. ``keep_topics`` leaves the
-    topics behind for an audit; ``services`` False runs against services that somebody else has started for the stream.
-    ``tables``: those of a definition file, of which ``[service]`` and ``[kafka]`` are used. ``blas_threads``: those of
-    each service.
+    """Where a replay runs: the cluster, further librdkafka properties, and the number of workers.
+
+    ``keep_topics`` keeps the topics for an audit. ``services=False`` uses services that somebody else has started for
+    the stream. ``tables`` are those of a definition file, of which ``[service]`` and ``[kafka]`` are used.
+    ``blas_threads`` is the number of BLAS threads of each service.
     """
 
     broker: str
@@ -53,7 +54,10 @@ class KafkaRun:
 
 
 def on_kafka(run: KafkaRun) -> OpenPipeline:
-    """Opens the pipeline for a definition, under a name of its own unless the services are somebody else's."""
+    """A function that opens the pipeline for a definition.
+
+    The stream gets a unique name, unless the services are somebody else's.
+    """
 
     def open_pipeline(definition: StreamDefinition) -> KafkaPipeline:
         if run.services:
@@ -61,7 +65,7 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
         tables = definition.to_tables() | {name: run.tables[name] for name in SERVICE_TABLES if name in run.tables}
         flags: dict[str, Any] = {"broker": run.broker, "kafka": list(run.properties)}
         if run.services:
-            # One cluster for all of it, whatever the file and the environment say of a central one.
+            # A replay uses one cluster, even if the file or the environment names a central one.
             flags["central_broker"] = run.broker
         settings = resolve_settings(flags, os.environ, tables)
         if not run.services:
@@ -86,7 +90,7 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
 
 
 def delete_topics(settings: ServiceSettings) -> None:
-    """Delete the topics of a stream that was made for one replay; those that are left are named, not fatal."""
+    """Delete the topics of a stream that was made for one replay; a topic that stays is named on standard error."""
     admin = AdminClient(settings.admin_properties("site"))
     names = [f"{settings.definition.name}.{topic}" for topic in TOPICS]
     for name, future in admin.delete_topics(names, operation_timeout=30).items():
@@ -98,8 +102,8 @@ def delete_topics(settings: ServiceSettings) -> None:
 
 
 def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
-    """Start a merger and the workers as processes of their own; their output goes to a file."""
-    # On the command line everybody who may list processes could read a password.
+    """Start a merger and the workers as processes; their output goes to the file ``log``."""
+    # Passwords go through the environment: everybody who may list processes can read a command line.
     escaped = (item.replace(";", ";;") for item in run.properties)
     given = os.environ.get("DELTAPLANE_KAFKA_PROPERTIES", "")
     environment = {**os.environ, "DELTAPLANE_KAFKA_PROPERTIES": ";".join(filter(None, (given, *escaped)))}
@@ -109,7 +113,7 @@ def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
             line = [sys.executable, "-m", "deltaplane_services", command, "--definition", str(definition)]
             line += ["--broker", run.broker, "--central-broker", run.broker]
             line += ["--blas-threads", str(run.blas_threads)]
-            # A session of their own: an interrupt from the terminal is for the replay, which then ends them in order.
+            # With a session of its own a service gets no interrupt from the terminal: the replay ends it in order.
             process = subprocess.Popen(  # noqa: S603
                 line,
                 stdout=output,
@@ -123,7 +127,7 @@ def start_services(definition: Path, run: KafkaRun, log: Path) -> list[Service]:
 
 
 def stop_services(services: Sequence[Service]) -> None:
-    """Let every service finish; kill the one that does not."""
+    """Ask every service to end; kill each one that has not ended after 30 seconds."""
     for service in services:
         service.process.terminate()
     for service in services:

@@ -1,4 +1,4 @@
-"""``--verify``: a second, independent account of the same rows, and the proof that both are the same bits."""
+"""``--verify``: an independent recomputation from the same rows, compared with the model bit by bit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ __all__ = ["Oracle", "Verification"]
 
 @dataclass(frozen=True)
 class Verification:
-    """``digest`` is that of the live rows from scratch; ``max_difference`` the largest distance of a weight or bias.
+    """The comparison of a model with a fit from scratch on the live rows.
 
-    It is None where there are no two planes to compare. ``refused_alike``: the live rows give no plane, from scratch
-    neither, for the same reason.
+    ``digest`` is that of the live rows from scratch. ``max_difference`` is the largest absolute difference of a weight
+    or bias; None if there are no two planes to compare. ``refused_alike``: the fit from scratch gives no plane either,
+    for the same reason.
     """
 
     digest: str
@@ -31,32 +32,35 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether the pipeline's statistics are those of the batch, bit for bit, and so is what the solver says."""
+        """Whether the statistics are equal bit for bit, and so are the planes.
+
+        Planes also count as equal if both solves were refused for the same reason.
+        """
         return self.digests_equal and (self.max_difference == 0.0 or self.refused_alike)
 
 
 class Oracle:
-    """Is told what was published and compares the end with the model; it holds every live row."""
+    """Collects what was published, and compares the result with a model at the end. It holds every live row."""
 
     def __init__(self, definition: StreamDefinition) -> None:
         self.definition = definition
         self._reference = Reference(definition)
 
     def note(self, published: Published) -> None:
-        """What went onto the topics."""
+        """Note what was published."""
         for batch in published.batches:
             self._reference.add(batch.partition, batch.samples)
         for sample_id in published.retired:
             self._reference.retire(sample_id)
 
     def verify(self, model: Model) -> Verification:
-        """Refit from the live rows alone, and compare."""
+        """Refit from the live rows alone, and compare with ``model``."""
         statistics = self._reference.statistics()
         digest = statistics.digest(self.definition.data_fingerprint)
         equal = digest == model.digest
         try:
             if self.definition.automatic and model.blend is None:
-                # Without shares, which the first plane brings, there is nothing but the candidates.
+                # The first plane brings the shares; before it only the candidates can be fitted.
                 fit_candidates(statistics, self.definition)
                 return Verification(digest, equal, None)
             batch = plane_of(statistics, self.definition, model.blend)

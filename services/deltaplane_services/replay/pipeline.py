@@ -1,4 +1,4 @@
-"""What a replay needs of a pipeline, and the embedded one."""
+"""The interface that a replay needs of a pipeline, and the embedded pipeline in this process."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ __all__ = ["EmbeddedPipeline", "Pipeline"]
 
 
 class Pipeline(Protocol):
-    """Publish the records of a chunk, then advance: the model contains them when it returns."""
+    """Publish the records of a chunk, then advance: when ``advance`` returns, the model contains them."""
 
     @property
     def model(self) -> Model | None:
         """The newest model."""
 
     def deviations(self) -> Floats | None:
-        """Deviations of the features over the live rows, float64[d] in raw units, where they are known here."""
+        """Standard deviations float64[d] of the features over the live rows, in raw units; None if not known here."""
 
     def publish(self, records: Iterable[Outgoing], now: int) -> None:
-        """Put records on their topics at ``now``, in milliseconds since the epoch of the stream's own time."""
+        """Append records to their topics at ``now``, the time of the stream in milliseconds since the epoch."""
 
     def advance(self, now: int) -> None:
-        """Return when the model contains all that was published."""
+        """Return when the model contains everything that was published."""
 
     def drain(self, now: int) -> None:
-        """Return when, besides, every source has heard the last watermark."""
+        """Return when, in addition, every source has heard the last watermark."""
 
     def dead_letters(self) -> list[DeadLetter]:
         """What was refused since the last call."""
 
     def scored(self) -> list[tuple[int, ScoredRows]]:
-        """What was predicted of rows since the last call, by partition, where that is kept; nothing elsewhere."""
+        """Predictions of rows since the last call, by partition; empty if the pipeline does not keep them."""
 
     def rounding_error(self) -> Floats | None:
-        """Largest distance between a feature's values and the grid, float64[d], where it is known here."""
+        """Largest absolute difference of each feature from its grid value, float64[d]; None if not known here."""
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
 
 
 class EmbeddedPipeline:
-    """The pipeline in this process. Consumed records are let go of, so that memory does not grow with the file."""
+    """The pipeline in this process. Consumed records are deleted, so that memory does not grow with the file."""
 
     def __init__(
         self,
@@ -66,17 +66,17 @@ class EmbeddedPipeline:
         now: int = 0,
     ) -> None:
         self._definition = definition
-        # A round must take all of a chunk, so that the next chunk meets a model that contains it.
+        # A round must read the whole chunk, so that the model contains it before the next chunk comes.
         options = RunnerOptions(
             records_per_poll=2**31, seed=seed, decode=False, keep_window=keep_window, keep_scored=keep_scored
         )
         self._runner = EmbeddedRunner(definition, options=options, broker=broker, now=now)
         if broker is not None:
-            # The rows that are live are read again before others come.
+            # Rebuild the window from the logs before new rows come.
             self._runner.drain(now)
 
     def logs(self, now: int) -> EmbeddedBroker:
-        """The logs from which another pipeline goes on."""
+        """A checkpoint is written, then the logs are returned, from which another pipeline can go on."""
         self._runner.checkpoint(now)
         return self._runner.broker
 
@@ -86,7 +86,7 @@ class EmbeddedPipeline:
         return self._runner.merger.model
 
     def deviations(self) -> Floats | None:
-        """From the statistics behind the newest model."""
+        """Standard deviations float64[d] of the features, from the statistics behind the newest model."""
         live = of_modelled_classes(self._runner.merger.merger.statistics, self._definition)
         return deviations(live.grams(self._definition.nested_windows.longest).values(), self._definition.plane_grid)
 
@@ -95,15 +95,15 @@ class EmbeddedPipeline:
         self._runner.broker.append_all(records, now)
 
     def advance(self, now: int) -> None:
-        """One round of the runner."""
+        """Run one round."""
         self._runner.round(now)
 
     def drain(self, now: int) -> None:
-        """Rounds until there is nothing left to do."""
+        """Run rounds until there is nothing left to do."""
         self._runner.drain(now)
 
     def dead_letters(self) -> list[DeadLetter]:
-        """Take dead letters and receipts off their topics."""
+        """The new dead letters. They and the receipts are deleted from their topics."""
         broker, letters = self._runner.broker, []
         for partition in range(broker.partitions):
             begin, end = broker.begin(DEAD_LETTERS, partition), broker.end(DEAD_LETTERS, partition)
@@ -114,12 +114,12 @@ class EmbeddedPipeline:
         return letters
 
     def scored(self) -> list[tuple[int, ScoredRows]]:
-        """That of all workers."""
+        """The predictions of all workers since the last call."""
         return self._runner.take_scored()
 
     def rounding_error(self) -> Floats | None:
-        """That of all workers."""
+        """The largest rounding error of all workers."""
         return self._runner.rounding_error
 
     def close(self) -> None:
-        """Nothing is held outside this process."""
+        """Do nothing: this pipeline holds nothing outside the process."""

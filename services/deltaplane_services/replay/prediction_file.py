@@ -1,7 +1,7 @@
-"""A file with what was predicted of each row before it was learned: CSV or Parquet, written as the rows go by.
+"""A CSV or Parquet file with the prediction of each row before the row was learned, written during the replay.
 
-Rows are held until there are some ten thousand, so that memory does not grow with the stream; a file of Parquet has a
-group for each of these parts.
+Rows are held until there are 65,536 or more, so that memory does not grow with the stream. Each such part is a row
+group of a Parquet file.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _ROWS_HELD = 2**16
 class PredictionFile:
     """Writes rows in their order: id, time, truth, predicted, score, probability, model_version.
 
-    The file exists once ``keep`` has been called. ``time`` is null in a stream without event times. What was not
-    predicted (rows before the first plane, and those that taught nothing) has null from ``predicted`` on. ``score`` is
-    the decision value and ``probability`` that of the same class: of two classes the positive one, which is predicted
-    where the score is above 0; of more the predicted one.
+    The file appears only when ``keep`` is called. ``time`` is null if the stream has no event times. Rows without a
+    prediction (those before the first plane, and those that taught nothing) are null from ``predicted`` on. ``score``
+    is the decision value, and ``probability`` belongs to the same class: the positive one of two classes, which is
+    predicted if the score is above 0, or the predicted one of more. ``probability`` is null if the model gives none.
     """
 
     def __init__(self, path: Path, definition: StreamDefinition, *, timed: bool) -> None:
@@ -54,7 +54,7 @@ class PredictionFile:
         self._writer = table_writer(path.suffix, self._output.file, self._schema)
 
     def add(self, batches: Iterable[ScoredBatch]) -> None:
-        """Write batches that were published together, whose classes are numbers of ``names``, behind those before."""
+        """Add batches that were published together, after those before. Their classes are numbers of ``names``."""
         for batch in batches:
             self._held.append(batch)
             self._rows += len(batch.lines)
@@ -62,7 +62,7 @@ class PredictionFile:
             self._write()
 
     def keep(self) -> None:
-        """Write what is still held, and give the file its name."""
+        """Write the rows that are still held, and give the file its final name."""
         self._write()
         self._writer.close()
         self._output.keep()
@@ -81,7 +81,7 @@ class PredictionFile:
         import pyarrow as pa
 
         held, self._held, self._rows = self._held, [], 0
-        # Of rows that were published together, each partition has its own batch; lines say how they came.
+        # Rows that were published together lie in one batch for each partition; line numbers restore their order.
         order = np.argsort(np.concatenate([batch.lines for batch in held]), kind="stable")
         ids = [one for batch in held for one in batch.samples.ids]
         times = np.concatenate([batch.samples.event_times for batch in held])[order]

@@ -1,6 +1,6 @@
-"""What was predicted of each row before it was learned, row by row: test, then train.
+"""The prediction of each row before the row was learned (test, then train).
 
-The counts of a replay are made of these predictions, and nothing else is: they are those of the worker, not made again.
+These are the worker's own predictions, which the confusion counts of a replay are made of; they are not recomputed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["Predictions"]
 
 
 class Predictions:
-    """Collects predictions, 40 bytes a row, and ids if wanted; changed by ``add`` only."""
+    """Collects predictions, 40 bytes a row, and ids if wanted. Only ``add`` changes it."""
 
     def __init__(self, definition: StreamDefinition, *, with_ids: bool) -> None:
         self._with_ids = with_ids
@@ -32,7 +32,7 @@ class Predictions:
         self._versions: list[Int64s] = []
 
     def add(self, batches: Iterable[ScoredBatch]) -> None:
-        """Note the rows of batches, whose classes are numbers of ``names``."""
+        """Add the rows of batches, whose classes are numbers of ``names``."""
         for batch in batches:
             self._rows.append(batch.lines)
             self._ids += batch.samples.ids if self._with_ids else ()
@@ -43,13 +43,14 @@ class Predictions:
             self._versions.append(np.full(len(batch.lines), batch.version))
 
     def table(self) -> Any:
-        """An Arrow table in the order of the file: ``row``, ``id`` where wanted, ``label``, ``prediction``, ``value``,
-        ``probability``, ``version``.
+        """An Arrow table in the order of the file, one row for each row that was not refused.
 
-        Rows count from 1, as everywhere; of text they are lines. ``label`` is the class that the row is of. What was
-        not predicted is null: rows before the first plane, and those that taught nothing. ``value`` is the decision
-        value: of two classes that of the positive one, which is predicted above 0; of more, that of the predicted one.
-        ``probability`` is that of the same class, null until the model knows any; ``version`` the model's.
+        The columns are ``row``, ``id`` if wanted, ``label``, ``prediction``, ``value``, ``probability`` and
+        ``version``. Rows count from 1; in a text file they are lines. ``label`` is the true class. Rows without a
+        prediction (those before the first plane, and those that taught nothing) have null in ``prediction``, ``value``
+        and ``version``. ``value`` is the decision value: of the positive class if there are two classes, which is
+        predicted above 0; of the predicted class if there are more. ``probability`` is that of the same class, and null
+        as long as the model gives none. ``version`` is that of the model.
         """
         import pyarrow as pa
 

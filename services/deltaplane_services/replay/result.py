@@ -1,4 +1,4 @@
-"""What a replay has to show for itself: in the end, and while it runs."""
+"""The result of a replay, and its state while it runs."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ __all__ = ["ReplayError", "ReplayResult", "Snapshot"]
 
 
 class ReplayError(DeltaplaneError):
-    """The file was read to its end and holds nothing that a classifier can be made of."""
+    """The file was read, but no classifier can be made from its rows."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """How far a replay is. ``fraction`` of the file read is None where its size is not known."""
+    """The progress of a replay. ``fraction`` is the part of the file that was read; None if its size is not known."""
 
     rows: int
     refused: int
@@ -41,12 +41,13 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """All that a replay has to show. ``seconds`` is the time between the first row fed and the last model.
+    """The result of a replay. ``seconds`` is the time from the start of feeding to the last model.
 
-    ``positive`` is the class whose recall is the sensitivity, None of more than two; ``positive_chosen``: nobody has
-    named it. ``ended_early`` is None, or why the file was not read to its end. ``notes``: what was found out about the
-    file, or taken for granted. ``marks``: values of the first rows, where a grid was fitted on them, that are likely to
-    mean that there is none. ``first_event_time_milliseconds``: the earliest of the rows fed, None where they have none.
+    ``positive`` is the class whose recall is the sensitivity; None if there are more than two classes.
+    ``positive_chosen``: nobody named this class, the replay chose it. ``ended_early`` says why the file was not read to
+    its end; None if it was. ``marks`` are values of the first rows that probably mean "missing", if a grid was fitted
+    on these rows. ``first_event_time_milliseconds`` is the earliest event time of the rows fed; None if the rows have
+    none.
     """
 
     source: str
@@ -66,17 +67,17 @@ class ReplayResult:
     positive_chosen: bool
     verdict: Verdict
     notes: tuple[str, ...] = ()
-    """What was recognised in the file and not told, and what somebody should look at."""
+    """What was recognised in the file although nobody declared it, and what the user should check."""
     labels: Mapping[str, int] = field(default_factory=dict)
-    """Rows that were read of each label, as the file has it, refused and thinned ones too; the most frequent first."""
+    """Rows read for each label as the file writes it, the most frequent first; refused and thinned rows count too."""
     deviations: Floats | None = None
-    """Of the features over the live rows behind the model, float64[d] in raw units, where they are known here."""
+    """Standard deviations float64[d] of the features over the live rows, in raw units; None if not known."""
     data: str | None = None
-    """What tells the rows of this file, in their order, from others; None where some of them came in another run."""
+    """Text that identifies the rows of this file in their order; None if some rows came in an earlier run."""
     yardsticks: Yardsticks = field(kw_only=True)
-    """Curves and baselines, empty where the predictions of rows were made elsewhere, and drift."""
+    """Curves, baselines and drift. Curves and baselines are empty if another process predicted the rows."""
     decisions: tuple[Decision, ...] = ()
-    """The rules that were decided on for its columns; none if they were declared, or all are numbers."""
+    """The rules that were decided for the columns; none if rules were declared, or if all columns are numbers."""
     predictions: Predictions | None = None
-    """What was predicted of each row before it was learned, if that was to be kept."""
+    """The prediction of each row before it was learned; None if predictions were not to be kept."""
     first_event_time_milliseconds: int | None = None

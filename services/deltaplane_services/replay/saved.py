@@ -1,8 +1,8 @@
-"""A replay saved in a file, and continued: the logs of its embedded broker, from the oldest row that counts on.
+"""A replay that is saved in a file and can be continued: the logs of its embedded broker, from the oldest live row on.
 
-The file is an Avro container as a backup is, with all topics in it: what a worker and a merger need that take over
-after a crash. So a continued replay goes on as a stream does after a restart, and what it adds up to is the same, bit
-for bit, as if it had never ended. How far the file and the account of it were stands in the header, as JSON.
+The file is an Avro container like a backup, but with all topics: everything that a worker and a merger need to take
+over after a crash. A continued replay therefore goes on as a stream does after a restart, and its sums are the same,
+bit for bit, as if it had never ended. The header holds the position in the file and the counts so far, as JSON.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ _FIELDS = {
 
 
 class BadSavedReplay(DeltaplaneError):
-    """A file is no saved replay, or not one that can go on so."""
+    """A file is no saved replay, or cannot be continued with these options."""
 
 
 @dataclass(frozen=True)
 class SavedReplay:
-    """What a replay goes on from.
+    """The state that a replay continues from.
 
-    ``rows`` have been fed, the last of them from line ``last_line`` of all files together; ``now`` is the time of the
-    stream in milliseconds since the epoch. ``rounding_error`` is the largest so far by feature; ``order`` the
-    account of its labels.
+    ``rows`` is the number of rows fed. ``last_line`` is the line of the last one, counted over all files. ``now`` is
+    the time of the stream in milliseconds since the epoch. ``rounding_error`` is the largest so far of each feature.
+    ``order`` holds the counts of :class:`~deltaplane_services.replay.label_order.LabelOrder`.
     """
 
     definition: StreamDefinition
@@ -61,7 +61,7 @@ class SavedReplay:
         return {**self.definition.to_tables(), "input": dict(self.input)}
 
     def check(self, definition: StreamDefinition) -> None:
-        """Raise BadSavedReplay where another definition is to go on with it."""
+        """Raise BadSavedReplay if ``definition`` is not the one that was saved."""
         ours, others = self.definition.to_tables(), definition.to_tables()
         if other := [name for name in others if others[name] != ours.get(name)]:
             raise BadSavedReplay(
@@ -71,7 +71,7 @@ class SavedReplay:
 
 
 def save(saved: SavedReplay, digest: str, path: Path) -> None:
-    """Write a saved replay, which takes its place when it is whole. Raises :class:`OutputRefused`."""
+    """Write a saved replay; the file appears only when it is complete. Raises :class:`OutputRefused`."""
     broker = saved.broker
     places = [(topic, partition) for topic in TOPICS for partition in broker.partitions_of(topic)]
     facts = {
@@ -93,7 +93,7 @@ def save(saved: SavedReplay, digest: str, path: Path) -> None:
 
 
 def read_saved(path: Path) -> SavedReplay:
-    """A saved replay. Raises :class:`BadBackup` and :class:`BadSavedReplay` where the file is none."""
+    """A saved replay. Raises :class:`BadBackup` or :class:`BadSavedReplay` if the file is not one."""
     backup = Backup(path, tuple(TOPICS))
     facts = _facts(backup, path)
     broker = EmbeddedBroker(backup.definition.partitions, keep_decoded=True)

@@ -1,4 +1,4 @@
-"""What was predicted of the rows of each published batch: the one account that tables and files of predictions have."""
+"""The predictions of the rows of each published batch, which both tables and files of predictions are made of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Names", "ScoredBatch", "scored_batches"]
 
 
 class Names:
-    """The classes that there were so far, by number; changed by ``code`` only."""
+    """The classes so far, numbered in the order of their first appearance. Only ``code`` and ``truths`` add to them."""
 
     def __init__(self, definition: StreamDefinition) -> None:
         self._classes = definition.classes
@@ -28,11 +28,11 @@ class Names:
         return iter(self._codes)
 
     def code(self, labels: Sequence[str]) -> Int32s:
-        """The numbers int32[n] of classes."""
+        """The numbers int32[n] of classes; a new class gets the next number."""
         return np.array([self._codes.setdefault(label, len(self._codes)) for label in labels], dtype=np.int32)
 
     def truths(self, samples: Samples) -> Int32s:
-        """The numbers int32[n] of the classes that samples are of; a label of none is its own."""
+        """The numbers int32[n] of the true classes of samples; a label of no class is a class of its own."""
         labels = self.code([self._classes.class_of(label) or label for label in samples.label_table])
         return np.asarray(labels[samples.label_codes], dtype=np.int32)
 
@@ -41,9 +41,9 @@ class Names:
 class ScoredBatch:
     """n rows of one batch. Classes are numbers of :class:`Names`.
 
-    ``guesses`` int32[n] are -1 where a row was not predicted; there ``values`` and ``probabilities`` float64[n] are
-    NaN. Of two classes they are those of the positive one, of more those of the one that was predicted. ``version`` is
-    that of the model which predicted them, 0 where there was none.
+    ``guesses`` int32[n] are -1 for rows that were not predicted; there ``values`` and ``probabilities`` float64[n] are
+    NaN. Both are those of the positive class if there are two classes, else those of the predicted class. ``version``
+    is that of the model that predicted the rows, 0 if there was none.
     """
 
     samples: Samples
@@ -58,7 +58,7 @@ class ScoredBatch:
 def scored_batches(
     batches: Sequence[PublishedBatch], scored: Sequence[tuple[int, ScoredRows]], model: Model | None, names: Names
 ) -> Iterator[ScoredBatch]:
-    """What ``model`` predicted of batches that were published together, at most one a partition."""
+    """The predictions of ``model`` for batches that were published together, at most one for each partition."""
     for batch in batches:
         count = len(batch.samples)
         guesses, values, chances = np.full(count, -1, dtype=np.int32), np.full(count, np.nan), np.full(count, np.nan)
@@ -73,12 +73,12 @@ def scored_batches(
 
 
 def _of_the_chosen(values: Floats, chosen: Int64s) -> Floats:
-    """float64[n]: the one decision value of each row, or that of its class."""
+    """float64[n]: the only decision value of each row, or that of the chosen class."""
     return values[:, 0] if values.shape[1] == 1 else np.take_along_axis(values, chosen[:, None], axis=1)[:, 0]
 
 
 def _chances(piece: ScoredRows, model: Model | None) -> Floats:
-    """float64[n]: the probability of the positive class, or of each row's own; NaN where the model knows none."""
+    """float64[n]: the probability of the positive class, or of each row's chosen class; NaN if the model gives none."""
     plane = None if model is None else model.plane
     found = None if model is None else model.probabilities(piece.values)
     if plane is None or found is None or plane.classes != piece.classes:

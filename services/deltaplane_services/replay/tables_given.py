@@ -1,6 +1,6 @@
-"""Tables that are in memory, as the bytes of a Parquet file: they are read as a file of theirs would be.
+"""Tables in memory, written as the bytes of a Parquet file, so that they are read as such a file would be.
 
-So a row has the same integers wherever it comes from, and nothing is decided here but the type of a column. It costs a
+A row therefore has the same integers wherever it comes from. Only the type of a column is decided here. The cost is a
 packed copy of the table.
 """
 
@@ -21,21 +21,21 @@ _LONGEST = 2**20
 
 
 class TableRefused(DeltaplaneError):
-    """What was given is no table, or holds what no file could."""
+    """The value is not a table, or holds cells that no file could hold."""
 
 
 class _Bytes(io.BytesIO):
-    """Bytes that errors speak of as the table."""
+    """Bytes that error messages call "the table"."""
 
     name = NAME
 
 
 def as_parquet(given: Any) -> _Bytes:
-    """The bytes of a Parquet file with the columns of ``given``, from its beginning.
+    """The bytes of a Parquet file with the columns of ``given``, positioned at the start.
 
-    ``given`` is a data frame of pandas or Polars, an Arrow table, whatever else offers Arrow's C stream, a dictionary
-    of columns, or dictionaries, one a row: a column that some of these do not have is missing there. Raises
-    :class:`TableRefused` for anything else.
+    ``given`` is a data frame of pandas or Polars, an Arrow table, any object with Arrow's C stream interface, a
+    dictionary of columns, or an iterable of dictionaries, one for each row. A column that a dictionary lacks is missing
+    in that row. Raises :class:`TableRefused` for anything else.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -50,13 +50,13 @@ def as_parquet(given: Any) -> _Bytes:
 
 
 def _arrow(given: Any) -> Any:
-    """An Arrow table."""
+    """``given`` as an Arrow table."""
     import pyarrow as pa
 
     if isinstance(given, pa.Table):
         return given
     if hasattr(given, "iloc") and hasattr(given, "columns"):
-        # By place: a data frame may have two columns of one name, which the reader tells apart.
+        # By position: a data frame may have two columns with one name, and the reader tells them apart.
         columns = [_column(given.iloc[:, at]) for at in range(len(given.columns))]
         return pa.Table.from_arrays(columns, names=list(map(str, given.columns)))
     if hasattr(given, "__arrow_c_stream__"):
@@ -92,7 +92,7 @@ def _no_table(given: Any, what: str = "") -> TableRefused:
 
 
 def _column(cells: Any) -> Any:
-    """Cells as an Arrow array: of one type if they are, else of texts."""
+    """Cells as an Arrow array: of one type if Arrow finds one, else of strings."""
     import pyarrow as pa
 
     if isinstance(cells, pa.Array | pa.ChunkedArray):
@@ -100,7 +100,7 @@ def _column(cells: Any) -> Any:
     with suppress(pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError):
         column = pa.array(cells, from_pandas=True)
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-        # What pandas has types of its own for (periods, intervals) says itself in words.
+        # Extension types of pandas (periods, intervals) are written as their text.
         if not isinstance(kind, pa.BaseExtensionType):
             return column
     return pa.array([_text(cell) for cell in _one_by_one(cells)], pa.string(), from_pandas=True)
@@ -111,7 +111,7 @@ def _one_by_one(cells: Any) -> Sequence[Any]:
 
 
 def _text(cell: Any) -> str | None:
-    """A cell of a column of mixed types as a rule would read it as text; what only a text can say is one as it is."""
+    """A cell of a column of mixed types as text: numbers as a column rule reads them, other objects by ``str``."""
     plain = plain_cell(cell)
     if plain is None:
         return None

@@ -1,4 +1,4 @@
-"""What the figures of a replay rest on, and whether they say anything: which rows were scored, and why not others."""
+"""Whether the figures of a replay mean anything: how many rows were scored, and why the others were not."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from deltaplane_services.replay.label_order import LabelOrder
 __all__ = ["BEFORE_A_PLANE", "Verdict", "verdict_of"]
 
 _NEVER_SCORED = ("duplicate", "replaced", "late", "annihilated", "retired id")
-"""Outcomes of rows that taught nothing new, which are not tested either."""
+"""Outcomes of rows that taught nothing new; such rows are not scored either."""
 
 BEFORE_A_PLANE = "before there was a plane"
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``scored`` of the rows that were fed, and the others by reason.
+    """The number of rows that were scored, and the numbers of the others by reason.
 
-    ``warnings`` are in words for whoever reads the figures, the worst first. ``says_nothing``: that is no figure to go
-    by, and the command ends with exit code 1.
+    ``warnings`` are in words for the reader of the figures, the worst first. ``says_nothing``: the figures are
+    meaningless, and the command ends with exit code 1.
     """
 
     scored: int
@@ -39,7 +39,7 @@ class Verdict:
 def verdict_of(
     model: Model, rows: int, dead_letters: int, order: LabelOrder, options: ReplayOptions, positive: str | None
 ) -> Verdict:
-    """The verdict on a replay of ``rows``, of which the stream refused ``dead_letters``, with its last ``model``."""
+    """The verdict on a replay of ``rows`` rows, of which the stream refused ``dead_letters``; ``model`` is its last."""
     scored = model.scores.rows
     others = {name: model.totals.get(name, 0) for name in _NEVER_SCORED} | {"refused": dead_letters}
     before = max(0, rows - scored - sum(others.values()))
@@ -95,7 +95,7 @@ def _why_no_plane(rows: int, order: LabelOrder, options: ReplayOptions) -> str:
 
 
 def _never_scored(model: Model) -> list[str]:
-    """The classes of live rows, or of predictions, of which no row was scored."""
+    """Classes that occur among live rows or predictions, but of which no row was scored."""
     known = set(model.counts) | {label for pair in model.scores.counts for label in pair}
     return sorted(known - set(model.scores.truths()))
 
