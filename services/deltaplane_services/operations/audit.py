@@ -1,10 +1,11 @@
-"""``deltaplane audit``: read the logs from where they begin, and hold what they give against the live model.
+"""``deltaplane audit``: recompute the statistics from the logs, from their beginning, and compare them with the model.
 
-Of the deltas nothing is believed but how far they have come: see :mod:`deltaplane_services.processors.account`. Of the
-model nothing is believed at all: it is made again, see :mod:`deltaplane_services.processors.model_account`.
+The only thing that is taken from the deltas is how far they have read: see
+:mod:`deltaplane_services.processors.account`. Nothing is taken from the model; it is solved again: see
+:mod:`deltaplane_services.processors.model_account`.
 
-The rows of a site are on the cluster of that site, so an audit is of the sources of one site. What the other sites
-have put into the model is taken from their accepted deltas, and said to be so; run the audit at each of them.
+The rows of a site are on the cluster of that site, so an audit checks the sources of one site. What the other sites
+contribute to the model is taken from their accepted deltas, and the audit says so. Run it at each site.
 """
 
 from __future__ import annotations
@@ -39,15 +40,15 @@ NOT_CHECKED = (
     "the counts of scores that probabilities are calibrated by; their units, and the means of rows, are proved",
     "when the model was made, by the merger's clock",
 )
-"""What no audit can find again: the models that scored are gone, and rows were learned meanwhile."""
+"""What no audit can recompute: the models that scored the rows are gone, and rows have been learned since."""
 
 
 @dataclass(frozen=True)
 class SourceAudit:
-    """One source: the rows found live, and the ``account`` of it that the logs give.
+    """The audit of one source: the number of its live rows, and the ``account`` of it that the logs give.
 
-    The account is None where rows were not read: of the sources of other sites, and of a removed source.
-    ``disagreements``: where the model says otherwise than the deltas that it is made of.
+    The account is None if the rows were not read: for sources of other sites, and for a removed source.
+    ``disagreements`` are the differences between the model and the deltas that it is made of.
     """
 
     position: SourcePosition
@@ -57,12 +58,12 @@ class SourceAudit:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """What does not fit."""
+        """All differences, in words."""
         return self.disagreements + (() if self.account is None else self.account.faults)
 
     @property
     def verdict(self) -> str:
-        """In a few words."""
+        """The result in a few words."""
         if self.faults:
             return "; ".join(self.faults)
         if self.position.removed:
@@ -75,7 +76,10 @@ class SourceAudit:
 
     @property
     def proved(self) -> str | None:
-        """From where on it is proved, and what is believed all the same; None where nothing is."""
+        """From where on the source is proved, and what is believed without proof.
+
+        None if everything is proved from offset 0 on, and also if the rows were not read.
+        """
         account = self.account
         if account is None or not (account.samples_from or account.retirements_from or account.believed):
             return None
@@ -85,7 +89,7 @@ class SourceAudit:
         return said if not account.believed else f"{said}; believed from its deltas: {'; '.join(account.believed)}"
 
     def as_json(self) -> dict[str, Any]:
-        """In plain values."""
+        """The same as plain values."""
         account, position = self.account, self.position
         tables: dict[str, Any] = json_value(
             {
@@ -108,9 +112,9 @@ class SourceAudit:
 
 @dataclass(frozen=True)
 class Audit:
-    """``digest`` is that of the rows found live in the log, at the positions of ``model``.
+    """The result of an audit. ``digest`` is that of the rows found live in the logs, at the positions of ``model``.
 
-    ``proof`` is what came of making the model again; ``notes``: what is no fault, and must be known.
+    ``proof`` is the comparison with the model solved again. ``notes`` are remarks that are no faults.
     """
 
     model: Model
@@ -121,18 +125,18 @@ class Audit:
 
     @property
     def equal(self) -> bool:
-        """Whether the log and the model agree, bit for bit."""
+        """Whether the logs and the model agree, bit for bit."""
         found = self.digest == self.model.digest and not any(source.faults for source in self.sources)
         return found and not self.proof.faults
 
     @property
     def not_checked(self) -> tuple[str, ...]:
-        """What is taken as the model, or a checkpoint, says it."""
+        """What is taken unchecked from the model or from a checkpoint."""
         return (*self.proof.unproved, *NOT_CHECKED)
 
     @property
     def verdict_on_planes(self) -> str:
-        """Whether the model is what a merger makes of the statistics at its positions, in a few words."""
+        """Whether the model is what a merger computes from the statistics at its positions, in a few words."""
         if self.proof.faults:
             return f"NOT EQUAL: {'; '.join(self.proof.faults)}"
         if self.proof.rounding:
@@ -140,7 +144,7 @@ class Audit:
         return "equal"
 
     def as_json(self) -> dict[str, Any]:
-        """In plain values."""
+        """The same as plain values."""
         return {
             "equal": self.equal,
             "model": {"version": self.model.version, "digest": self.model.digest},
@@ -159,7 +163,7 @@ class Audit:
 
 
 class _ClusterLog:
-    """The samples and retirements of a site, as an account reads them."""
+    """The samples and retirements of a site, in the form in which an account reads them."""
 
     def __init__(self, log: LogReader) -> None:
         self._log = log
@@ -172,10 +176,11 @@ class _ClusterLog:
 
 
 def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Sequence[HistoryAccount] = ()) -> Audit:
-    """Audit the newest model at the site of ``settings``; accounts say which of the ids that are asked for are live.
+    """The audit of the newest model at the site of ``settings``.
 
-    ``histories`` are computed again from their tables. Raises :class:`NothingToAudit`, :class:`LogUnavailable`, and
-    :class:`LakeError` and :class:`HistoryRefused` where a history cannot be computed again.
+    ``asked``: ids for which the accounts say whether they are live. ``histories`` are computed again from their tables.
+    Raises :class:`NothingToAudit`, :class:`LogUnavailable`, and :class:`LakeError` and :class:`HistoryRefused` if a
+    history cannot be computed again.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     definition = settings.definition
@@ -209,13 +214,13 @@ def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Seq
 
 
 def unprovable(definition: StreamDefinition, state: SourceState, account: RecomputedSource | None) -> tuple[str, ...]:
-    """Why an account that has faults says nothing of its source, if that is so."""
+    """The reason why the faults of an account prove nothing about its source; empty if there is none."""
     has_faults = account is not None and bool(account.faults)
     return (WENT_BY_CONTENT,) if has_faults and rows_went_by_content(definition, state.counts) else ()
 
 
 def _any_orders(settings: ServiceSettings, central: LogReader) -> bool:
-    """Whether the deltas that are there say that a source was removed or admitted."""
+    """Whether the deltas that are still there hold an order to remove or admit a source."""
     definition = settings.definition
     for partition in range(definition.partitions):
         low, end = central.bounds(DELTAS, partition)

@@ -1,10 +1,10 @@
 """A stream in a file: an Avro container of the records that its state depends on, with its definition in the header.
 
-Beside the definition stand the labels of open classes that each partition had admitted, since the rows that brought
-them may have left the window. Any Avro tool reads the file. The records are those of the samples and retirements
-topics, byte for byte; the last one says how many there are, so that a file that was cut off is known as such, and which
-digest a restored stream must have. Blocks are unpacked one at a time, and no further than the largest that is ever
-written: a file made to do harm takes no more memory than one of ours.
+The header also holds the labels of open classes that each partition has admitted, because the rows that brought them
+may have left the window. Any Avro tool reads the file. The records are those of the samples and retirements topics,
+byte for byte. The last record gives the number of records, so that a truncated file is recognised, and the digest that
+a restored stream must have. Blocks are unpacked one at a time, and only up to the size of the largest block that we
+ever write, so a malicious file takes no more memory than one of ours.
 """
 
 from __future__ import annotations
@@ -58,17 +58,17 @@ _HEADER: Any = fastavro.parse_schema(
 )
 MAGIC = b"Obj\x01"
 _FIELDS = tuple(field["name"] for field in SCHEMA["fields"])
-"""In the order in which a :class:`Record` takes them."""
+"""The fields in the order in which :class:`Record` takes them."""
 
 
 class BadBackup(DeltaplaneError):
-    """A file is no backup of a stream, or was cut off."""
+    """A file is not a backup of a stream, or it was cut off."""
 
 
 class BackupWriter:
-    """Writes a backup, which takes its place only when it is whole and safely on the disk, for its owner alone.
+    """Writes a backup that only its owner may read; the file appears only when it is complete and synced to disk.
 
-    Raises :class:`OutputRefused` where it cannot be written.
+    Raises :class:`OutputRefused` if it cannot be written.
     """
 
     def __init__(self, path: Path, definition: StreamDefinition, what: str = "backup") -> None:
@@ -78,7 +78,7 @@ class BackupWriter:
         self.records = 0
 
     def begin(self, labels: Labels, more: Mapping[str, str] | None = None) -> None:
-        """Write the header, with the labels of open classes that each partition has admitted, and ``more`` entries."""
+        """Write the header: the labels of open classes that each partition has admitted, and entries ``more``."""
         named = {str(partition): list(admitted) for partition, admitted in labels.items() if admitted}
         metadata = {DEFINITION: json.dumps(self._definition.to_tables()), **(more or {})}
         if named:
@@ -86,7 +86,7 @@ class BackupWriter:
         self._writer = fastavro.write.Writer(self._output.file, SCHEMA, codec="deflate", metadata=metadata)
 
     def add(self, records: Sequence[Record]) -> None:
-        """Write some records."""
+        """Write records; if the header was not written, write it first, without labels."""
         if self._writer is None:
             self.begin({})
         for record in records:
@@ -94,7 +94,7 @@ class BackupWriter:
         self.records += len(records)
 
     def end(self, digest: str | None) -> None:
-        """Write the end, and put the file in its place."""
+        """Write the last record with the digest, and give the file its final name."""
         self.add(())
         last = Record(END, 0, self.records, 0, None, None if digest is None else digest.encode())
         self._writer.write(_fields_of(last))
@@ -111,9 +111,9 @@ class BackupWriter:
 
 
 class Backup:
-    """A backup that is read: definition and labels at once, its ``digest`` when all of its records have been.
+    """Reads a backup: definition and labels at once; ``digest`` is known when all records have been read.
 
-    ``topics``: those that its records may be of.
+    ``topics`` are the topics that its records may belong to. Raises :class:`BadBackup` if the file is not a backup.
     """
 
     def __init__(self, path: Path, topics: Sequence[str] = (SAMPLES, RETIREMENTS)) -> None:
@@ -145,7 +145,7 @@ class Backup:
             raise BadBackup(f"{path}: expected a backup of a stream, got another file ({fault})") from fault
 
     def records(self) -> Iterator[Record]:
-        """Its records, in the order of the file. Raises :class:`BadBackup` where it is damaged or has no end."""
+        """The records in the order of the file. Raises :class:`BadBackup` if it is damaged or has no last record."""
         number, ended = 0, False
         with self.path.open("rb") as file:
             for record in self._decoded(file):
@@ -175,11 +175,11 @@ class Backup:
         except BadBackup:
             raise
         except Exception as fault:
-            # The decoder raises whatever its C code runs into.
+            # The decoder raises errors of many types for damaged data.
             raise BadBackup(f"{self.path}: damaged or cut off ({type(fault).__name__}: {fault})") from fault
 
     def _block(self, file: BinaryIO) -> bytes:
-        """The next block, unpacked. What is packed is held as well, and bounded alike."""
+        """The next block, unpacked. Both its packed and its unpacked size are bounded."""
         size, most = _long(file), limits.BACKUP_BLOCK_BYTES
         if size is None or not 0 <= size <= most:
             raise BadBackup(f"{self.path}: expected blocks of up to {most:,} bytes, got one of {size}")
@@ -204,7 +204,7 @@ def _canonical(schema: Any) -> str:
 
 
 def _long(file: BinaryIO) -> int | None:
-    """The next Avro long, or None at the end of the file. Raises ValueError for one that is cut off or too long."""
+    """The next Avro long; None at the end of the file. Raises ValueError if it is cut off or too long."""
     zigzag = 0
     for shift in range(0, 70, 7):
         byte = file.read(1)

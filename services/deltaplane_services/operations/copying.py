@@ -1,9 +1,9 @@
-"""What a stream's state depends on, read from its log and passed on: to another stream, or to a file.
+"""The part of a log that a stream's state depends on, read and passed on: to another stream, or to a file.
 
-That is, per source: the samples from the oldest live row on, and the retirements from the oldest remembered on. Both
-offsets are in every delta, because a worker that takes a source over needs the same. Copying begins there and follows
-the log until nothing new has come for a while; the model whose positions are where it ended says which digest a copy
-must have.
+For each source this is: the samples from the oldest live row on, and the retirements from the oldest remembered one on.
+Both offsets are in every delta, because a worker that takes a source over needs them too. Copying begins there, and
+follows the log until nothing new has come for a while. The model whose positions are the ends of what was copied gives
+the digest that a copy must have.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ POLL_SECONDS = 0.1
 MODEL_WAIT_SECONDS = 30.0
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""(topic, partition)."""
 
 
 class CannotCopy(DeltaplaneError):
-    """A stream cannot be copied, and why."""
+    """A stream cannot be copied; the text says why."""
 
 
 @dataclass(frozen=True)
 class Copied:
-    """``counts`` of records and rows; ``model``: the one that contains exactly what was copied, or None."""
+    """``counts`` of records and rows, and the ``model`` that contains exactly what was copied, or None."""
 
     counts: Mapping[str, int]
     model: Model | None
@@ -60,9 +60,10 @@ class Copied:
 def copy_stream(
     old: ServiceSettings, new: ServiceSettings, regroup: Regroup, idle_seconds: float, *, whole_log: bool = False
 ) -> Copied:
-    """Copy the live part of a stream's log at one site onto the empty topics of another stream; or the whole log.
+    """Copy the live part of a stream's log at one site onto the empty topics of another stream.
 
-    Raises :class:`CannotCopy` where there is nothing to copy, or the other stream is not empty.
+    ``whole_log`` copies the whole log instead. Raises :class:`CannotCopy` if there is nothing to copy, or if the other
+    stream is not empty.
     """
     _check_empty(new)
     out = publisher(new, "site")
@@ -84,11 +85,12 @@ def pass_live_log(
     *,
     whole_log: bool = False,
 ) -> Model | None:
-    """Hand on everything that the state of a stream at this site depends on, then what comes, until nothing comes.
+    """The model that contains exactly the records that were passed on; None if no such model has come.
 
-    ``whole_log``: from where the log begins, which may be long before the oldest live row. Of sources that were removed
-    nothing is handed on. ``begin`` is told first which labels of open classes each partition had admitted by then.
-    Returns the model that contains exactly what was handed on, or None where none has come to contain just that.
+    Passes on all records at this site that the state of the stream depends on, then new ones, until none has come for
+    ``idle_seconds``. ``whole_log`` begins at the start of the log, which may be long before the oldest live row.
+    Records of removed sources are left out. ``begin`` is called first, with the labels of open classes that each
+    partition had admitted.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
@@ -117,9 +119,9 @@ def pass_live_log(
 def _starts(
     settings: ServiceSettings, central: LogReader, site: LogReader, *, whole_log: bool
 ) -> tuple[dict[Place, int], Labels]:
-    """Where to begin in each partition of samples and retirements, and the labels that it has admitted.
+    """The first offset of each partition of samples and retirements, and the labels that each partition has admitted.
 
-    Partitions whose source was removed from the stream are left out: nothing of theirs is in its state.
+    Partitions of removed sources are left out: the state of the stream contains nothing of them.
     """
     follower = ModelFollower(central, settings.definition)
     if follower.model is None:
@@ -144,7 +146,7 @@ def _starts(
         return {place: site.bounds(*place)[0] for place in starts}, labels
     for (topic, partition), start in starts.items():
         begin, _ = site.bounds(topic, partition)
-        # Where nothing of a partition was ever read, what its log has lost is lost to the stream, too.
+        # If no source of a partition is in the model, the stream has never read it, and misses no row of it.
         if start < begin and any(p.source.partition == partition for p in follower.model.positions):
             raise CannotCopy(
                 f"{settings.definition.name}.{topic}-{partition}: its live part begins at offset {start}, the log at"
@@ -159,7 +161,7 @@ def _check_log_says_all(settings: ServiceSettings, state: SourceState) -> None:
 
 
 def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place, int]) -> Model | None:
-    """The model with just these ends in it; None where the stream has gone on, or does not get there in time."""
+    """The model that ends exactly at ``ends``; None if the stream has gone on, or does not get there in time."""
     follower = ModelFollower(central, settings.definition)
     deadline = time.monotonic() + MODEL_WAIT_SECONDS
     while True:
@@ -169,7 +171,7 @@ def _model_at(settings: ServiceSettings, central: LogReader, ends: Mapping[Place
             if position.source.site == settings.site and not position.removed:
                 at, partition = (position.samples, position.retirements), position.source.partition
                 if (SAMPLES, partition) not in ends:
-                    # It had been removed, and was let in again meanwhile.
+                    # The source was removed at the start, and has been admitted again since.
                     return None
                 wanted = (ends[SAMPLES, partition], ends[RETIREMENTS, partition])
                 if at[0] > wanted[0] or at[1] > wanted[1]:
@@ -198,7 +200,7 @@ def _check_empty(settings: ServiceSettings) -> None:
 
 
 def publish_all(settings: ServiceSettings, records: Iterable[Outgoing]) -> None:
-    """Publish records on the empty topics of a stream, in order."""
+    """Publish records onto the empty topics of a stream, in order. Raises :class:`CannotCopy` if they are not empty."""
     _check_empty(settings)
     out = publisher(settings, "site")
     for record in records:
@@ -207,7 +209,7 @@ def publish_all(settings: ServiceSettings, records: Iterable[Outgoing]) -> None:
 
 
 def wait_for_digest(settings: ServiceSettings, digest: str, wait_seconds: float) -> bool:
-    """Whether a model of a stream comes to have this digest in time; its services must be running."""
+    """Whether a model of a stream gets this digest within ``wait_seconds``; the stream's services must be running."""
     log = reader(settings, "central")
     try:
         follower = ModelFollower(log, settings.definition)

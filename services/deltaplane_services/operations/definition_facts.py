@@ -1,4 +1,4 @@
-"""What follows from a stream's definition and has to be known by whoever writes to its topics without our code."""
+"""What follows from a stream's definition, for a producer that writes to its topics without our code."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["EXAMPLE_IDS", "facts_of"]
 
 _WRITTEN = {"sample": SAMPLES, "sample_batch": SAMPLES, "retirement": RETIREMENTS, "query": QUERIES}
 _WRITTEN_BY_NAME = {"named_sample": SAMPLES, "named_sample_batch": SAMPLES, "named_query": QUERIES}
-"""What may be written besides where a definition has ``[columns]``."""
+"""Further messages that may be written if a definition has ``[columns]``."""
 
 _KEYS = {SAMPLES: "sample id", RETIREMENTS: "sample id", QUERIES: "query id"}
 EXAMPLE_IDS = ("a", "order-17", "é")
 
 
 def facts_of(definition: StreamDefinition) -> dict[str, Any]:
-    """Fingerprints, features, the first bytes of messages, topics and keys, and where ids go; as JSON has it."""
+    """Fingerprints, features, first bytes of messages, topics and keys, and partitions of ids, as values for JSON."""
     data = definition.data_fingerprint.hex()
     written = _WRITTEN if definition.columns is None else {**_WRITTEN, **_WRITTEN_BY_NAME}
     quantized = {one: definition.partition_of(one) for one in EXAMPLE_IDS}

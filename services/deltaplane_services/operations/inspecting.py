@@ -1,4 +1,4 @@
-"""What the first rows of a file show of its columns, and the definition that follows from it, with the reasons."""
+"""A rule for each column of a file, decided from its first rows, and the definition with the reasons."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["FirstRows", "Inspected", "Roles", "definition_text", "first_rows", "
 
 @dataclass(frozen=True)
 class FirstRows:
-    """Column to cells of the first rows of a file, and how many of these were passed over as no rows."""
+    """Column name to the cells of the first rows of a file; ``passed_over`` counts the lines that were not rows."""
 
     columns: Mapping[str, list[Any]]
     passed_over: int = 0
@@ -34,7 +34,7 @@ class FirstRows:
 
 @dataclass(frozen=True)
 class Roles:
-    """Which columns are no features: those with the class, the id and the event time of a row."""
+    """The columns that are not features: those with the class, the id and the event time of a row."""
 
     label: str | None = None
     id: str | None = None
@@ -42,14 +42,14 @@ class Roles:
 
     @property
     def named(self) -> dict[str, str]:
-        """Role to column, for those that are given."""
+        """Role to column, for the roles that are given."""
         roles = {"label": self.label, "id": self.id, "time": self.time}
         return {role: column for role, column in roles.items() if column is not None}
 
 
 @dataclass(frozen=True)
 class Inspected:
-    """What was decided about so many rows, and the labels that they have, the most frequent first."""
+    """The decisions made from ``rows`` rows, and the counts of their labels, the most frequent first."""
 
     inferred: Inferred
     roles: Roles
@@ -59,9 +59,9 @@ class Inspected:
 
 
 def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None) -> FirstRows:
-    """The first rows of a file of any format, all of its columns, by the readers that ``replay`` has.
+    """All columns of the first rows of a file, read by the readers of ``replay``.
 
-    ``options`` say how it is written. Raises ReaderError where it cannot be read, has no rows, or is LIBSVM.
+    ``options`` say how the file is written. Raises ReaderError if it cannot be read, has no rows, or is LIBSVM.
     """
     seen: list[FirstRows] = []
 
@@ -69,7 +69,7 @@ def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None) -> 
         seen.append(FirstRows({name: _listed(cells) for name, cells in columns.items()}, passed_over))
 
     try:
-        # Notes on what was found out about the file come with the reading of it.
+        # Opening the reader is enough: it calls ``look``, which ends it with Looked.
         with open_rows(source, replace(options or ReaderOptions(), look=look)):
             pass
     except Looked:
@@ -87,7 +87,10 @@ def _listed(cells: Cells) -> list[Any]:
 
 
 def inspect(first: FirstRows, roles: Roles, overrides: Overrides) -> Inspected:
-    """Decide a rule for each column but those with a role, from the rows that have a label if there is one."""
+    """A rule for each column without a role, decided from the rows that have a label, or from all if no label is named.
+
+    Raises DefinitionError for a column that does not exist, and for a label column that is empty.
+    """
     columns = dict(first.columns)
     taken = {role: columns.pop(_known(name, role, columns)) for role, name in roles.named.items()}
     labels = None
@@ -123,9 +126,9 @@ def _label(cell: Any) -> str:
 
 
 def definition_text(inspected: Inspected, name: str = "stream", said: Mapping[str, Any] | None = None) -> str:
-    """A stream definition in TOML with a line of reason above each rule. It is read back as what was decided.
+    """A stream definition in TOML, with the reason in a comment above each rule; reading it gives the same rules.
 
-    ``said``: what ``[input]`` says of how the file is written.
+    ``said`` are the entries of ``[input]`` on how the file is written.
     """
     found = inspected.inferred
     table = encoder_table(found.encoder)

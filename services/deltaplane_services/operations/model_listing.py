@@ -1,4 +1,4 @@
-"""A stream's models, read from their topic: the newest, each as it comes, for people and as JSON."""
+"""A stream's models, read from their topic: the newest one, and each new one, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ class NoModel(DeltaplaneError):
 
 
 class StatisticsGone(DeltaplaneError):
-    """Checkpoints and deltas do not give the statistics behind a model."""
+    """Checkpoints and deltas do not add up to the statistics behind a model."""
 
 
 def newest_model(settings: ServiceSettings) -> Model:
-    """The newest model. Raises :class:`NoModel` where there is none."""
+    """The newest model. Raises :class:`NoModel` if there is none."""
     model = model_if_any(settings)
     if model is None:
         raise NoModel(f"{settings.definition.name}.{MODELS} holds no model; is a merger running?")
@@ -61,18 +61,18 @@ def newest_model(settings: ServiceSettings) -> Model:
 
 
 def model_if_any(settings: ServiceSettings) -> Model | None:
-    """The newest model, or None before there is one."""
+    """The newest model; None if there is none."""
     follower = ModelFollower(reader(settings, "central"), settings.definition)
     follower.close()
     return follower.model
 
 
 def live_deviations(settings: ServiceSettings, model: Model) -> Floats:
-    """Deviations float64[d], in raw units, of the features over the live rows behind a model.
+    """Standard deviations float64[d] of the features over the live rows behind a model, in raw units.
 
-    A model does not carry its statistics; they are added up from checkpoints and the deltas since, and are the model's
-    where they have its digest. Raises :class:`StatisticsGone` where they have not, what
-    :func:`~deltaplane_services.kafka.accepted.state_at` raises, and :class:`NotAllowed` where those topics may not be
+    A model does not carry its statistics. They are added up from checkpoints and the deltas after them, and checked
+    against the digest of the model. Raises :class:`StatisticsGone` if the digests differ, what
+    :func:`~deltaplane_services.kafka.accepted.state_at` raises, and :class:`NotAllowed` if those topics may not be
     read.
     """
     definition, central = settings.definition, reader(settings, "central")
@@ -93,7 +93,10 @@ def live_deviations(settings: ServiceSettings, model: Model) -> Floats:
 
 
 def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf) -> Iterator[Model]:
-    """The newest model, then each newer one, for so long; lower versions and other definitions are left out."""
+    """The newest model, then each newer one, for ``deadline_seconds``.
+
+    Models with a lower version or of another definition are skipped.
+    """
     watch = topic_watch(settings, "central", (MODELS,))
     follower = ModelFollower(reader(settings, "central"), settings.definition, watch=watch)
     until = time.monotonic() + deadline_seconds
@@ -107,7 +110,7 @@ def follow_models(settings: ServiceSettings, deadline_seconds: float = math.inf)
 
 
 def model_line(model: Model, definition: StreamDefinition) -> str:
-    """One line about a model."""
+    """A model in one line of text."""
     positive = positive_of(definition.classes.positive, model.plane, model.scores)
     figure = headline(model.objective, model.scores, positive)
     shown = "–" if math.isnan(figure) else f"{figure:.4f}"
@@ -121,7 +124,7 @@ def model_line(model: Model, definition: StreamDefinition) -> str:
 
 
 def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
-    """A model in plain values: all that it takes to predict with it elsewhere, and how it came about."""
+    """A model as plain values: everything that predictions need, and how the model was solved."""
     plane, positive = model.plane, positive_of(definition.classes.positive, model.plane, model.scores)
     tables: dict[str, Any] = json_value(
         {
@@ -145,10 +148,10 @@ def model_as_json(model: Model, definition: StreamDefinition) -> dict[str, Any]:
 
 
 def print_model(model: Model, definition: StreamDefinition, spread: Floats | None) -> None:
-    """A model as a table on standard output.
+    """Print a model as a table on standard output.
 
-    ``spread`` float64[d]: the deviations of the features. Weights are then standardized, and the features sorted by
-    their size; without, they are raw, in the order of the definition, with the intercept.
+    ``spread`` float64[d] are the standard deviations of the features. With them, weights are standardized, and features
+    are sorted by their size. Without them, weights are raw, in the order of the definition, with the intercept.
     """
     # The names of features and classes are text, and never read as markup.
     console = rich.console.Console(highlight=False, markup=False, emoji=False)

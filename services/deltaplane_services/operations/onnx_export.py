@@ -1,8 +1,8 @@
-"""An exported model as an ONNX graph: raw rows to classes, with missing values, the grid and the feature map in it.
+"""An exported model as an ONNX graph: from raw rows to classes, with missing values, the grid and the feature map.
 
-The graph does what the page ``docs/export.md`` does with NumPy, operator by operator, in the same order: products are
-added from the first feature to the last, so that a decision is the scorer's to the last bit on a runtime that rounds
-as IEEE 754 does. Encoded columns are not in it: the rows are of features.
+The graph computes what the page ``docs/export.md`` computes with NumPy, operator by operator, in the same order.
+Products are added from the first feature to the last, so that a decision equals the scorer's to the last bit on a
+runtime that rounds as IEEE 754 does. The encoding of columns is not part of it: its rows hold features.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from deltaplane.errors import DefinitionError
 __all__ = ["OPSET", "onnx_model"]
 
 OPSET = 17
-"""The version of the operators: that of ONNX 1.12, which runtimes since 2022 read."""
+"""The version of the operator set: that of ONNX 1.12, which runtimes since 2022 read."""
 
 _IR_VERSION = 8
 
 
 class _Graph:
-    """Nodes and constants of a graph, each named as it comes."""
+    """The nodes and constants of a graph; each gets a name when it is added."""
 
     def __init__(self) -> None:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
     def constant(self, value: Any, kind: Any = np.float64) -> str:
-        """A constant tensor."""
+        """The name of a new constant tensor."""
         name = f"constant_{len(self.constants)}"
         self.constants.append(numpy_helper.from_array(np.array(value, dtype=kind), name))
         return name
 
     def cast(self, value: str, kind: Any) -> str:
-        """The value as another type of tensor."""
+        """The name of ``value`` cast to another tensor type."""
         output = f"value_{len(self.nodes)}"
         self.nodes.append(helper.make_node("Cast", [value], [output], to=kind))
         return output
 
     def __call__(self, operator: str, *inputs: str, to: str = "", domain: str = "", **attributes: Any) -> str:
-        """The output of one operator, named ``to`` if it has a name of its own."""
+        """The name of the output of a new node; ``to`` gives the output that name."""
         output = to or f"value_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
         return output
 
 
 def onnx_model(tables: Mapping[str, Any]) -> bytes:
-    """The bytes of an ONNX model of what :func:`deltaplane.log.exported_model.model_tables` gave.
+    """The bytes of an ONNX model, from the tables of :func:`deltaplane.log.exported_model.model_tables`.
 
-    Input ``features`` float64[n, d]; outputs ``class`` text[n], empty where a row has no answer, ``decision``
-    float64[n, p], ``answered`` bool[n], and, where the model knows probabilities, ``probability`` float64[n, k] of its
-    classes, NaN where a row has no answer. Raises :class:`DefinitionError` where there is no plane.
+    The input is ``features`` float64[n, d]. The outputs are ``class`` text[n], empty for a row without an answer;
+    ``decision`` float64[n, p]; ``answered`` bool[n]; and, if the model has probabilities, ``probability`` float64[n, k]
+    of its classes, NaN for a row without an answer. Raises :class:`DefinitionError` if there is no plane.
     """
     if tables["weights"] is None:
         raise DefinitionError("model: there is no plane yet that could be exported; wait for more rows")
@@ -75,7 +75,7 @@ def onnx_model(tables: Mapping[str, Any]) -> bytes:
     own = graph("Where", answered, rows, zero) if kind in ("none", "mixed") else ""
     mapped = "" if kind == "none" else _mapped(graph, tables["feature_map"], graph("Where", answered, quantized, zero))
     values = graph("Concat", own, mapped, axis=1) if own and mapped else own or mapped
-    # In this order, and not as a product of matrices, a row has the same bits alone and among others.
+    # A cumulative sum fixes the order of addition: a row gets the same bits alone and among others.
     products = graph(
         "Mul", graph("Unsqueeze", values, graph.constant([1], np.int64)), graph.constant(tables["weights"])
     )
@@ -91,7 +91,7 @@ def onnx_model(tables: Mapping[str, Any]) -> bytes:
 
 
 def _choose(graph: _Graph, tables: Mapping[str, Any]) -> None:
-    """The class of each row from its decisions."""
+    """Add the nodes that choose the class of each row from its decisions."""
     positive = tables["positive"]
     if positive is None:
         at, labels = graph("ArgMax", "decision", axis=1, keepdims=0), list(tables["classes"])
@@ -112,14 +112,14 @@ def _choose(graph: _Graph, tables: Mapping[str, Any]) -> None:
 
 
 def _calibrate(graph: _Graph, tables: Mapping[str, Any], answered: str) -> None:
-    """The probability of each class from the bin of each decision."""
+    """Add the nodes that look up the probability of each class by the bin of its decision."""
     given = tables["probability"]
     away = graph("Sub", "decision", graph.constant(given["middles"]))
     scores = graph("Div", away, graph.constant(given["scales"]))
     bins = float(given["bins"])
     places = graph("Add", graph("Mul", scores, graph.constant(given["bins_per_unit"])), graph.constant(bins / 2.0))
     kept = graph("Max", graph("Min", graph("Floor", places), graph.constant(bins - 1.0)), graph.constant(0.0))
-    # The curves lie one behind the other.
+    # The curves lie one after another in one array.
     starts = [at * given["bins"] for at in range(len(given["curves"]))]
     at = graph("Add", graph.cast(kept, TensorProto.INT64), graph.constant(starts, np.int64))
     own = graph("Gather", graph.constant(np.ravel(given["curves"])), at, axis=0)
@@ -134,12 +134,12 @@ def _calibrate(graph: _Graph, tables: Mapping[str, Any], answered: str) -> None:
 
 
 def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
-    """What the weights are multiplied with, of grid rows."""
+    """The name of the mapped features, from rows on the grid; the weights are multiplied with these."""
     away = graph("Sub", quantized, graph.constant(given["centers"]))
     standardized = graph("Round", graph("Mul", away, graph.constant(given["inverse_scales"])))
     reach = float(given["reach"])
     kept = graph("Max", graph("Min", standardized, graph.constant(reach)), graph.constant(-reach))
-    # Whole numbers below 2**53: exact in any order.
+    # The sums are whole numbers below 2**53, which are exact in any order.
     projected = graph(
         "Mul", graph("MatMul", kept, graph.constant(given["projections"])), graph.constant(given["factor"])
     )
@@ -175,7 +175,7 @@ def _cosines_and_sines(graph: _Graph, given: Mapping[str, Any], projected: str) 
 
 
 def _polynomial(graph: _Graph, given: Mapping[str, Any], x: str) -> str:
-    """In float32, by Horner's rule."""
+    """The name of a polynomial's value at ``x``, in float32, by Horner's rule."""
     first, *others = (graph.constant(coefficient, np.float32) for coefficient in given["polynomial"])
     value = graph("Mul", x, first)
     for coefficient in others[:-1]:

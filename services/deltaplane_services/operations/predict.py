@@ -1,6 +1,6 @@
-"""``deltaplane predict``: what the model of a stream says of each row of a file, by the names of its columns.
+"""``deltaplane predict``: the prediction of a model for each row of a file; columns are matched by name.
 
-The rows need no class. They are read some thousand at a time, so that memory does not grow with the file.
+The rows need no class. The file is read in parts, so that memory does not grow with it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _SCHEMA = pa.schema(
 
 @dataclass(frozen=True)
 class Asked:
-    """What rows are asked about: a model with its plane, live or exported, and the definition of its stream."""
+    """The model that rows are asked of, live or exported, with its plane and the definition of its stream."""
 
     definition: StreamDefinition
     plane: Plane
@@ -53,9 +53,10 @@ class Asked:
 
 
 def predict_file(source: Path, asked: Asked, to: IO[bytes], kind: str, *, id_column: str | None, why: bool) -> int:
-    """How many rows have been read, after a line for each of them was written as ``kind``, ``.csv`` or ``.parquet``.
+    """The number of rows read; a line for each of them is written to ``to`` as ``kind``, ``.csv`` or ``.parquet``.
 
-    Raises :class:`DeltaplaneError` for a file that cannot be read, or lacks a column that the stream has.
+    ``why`` adds the columns that contributed most. Raises :class:`DeltaplaneError` if the file cannot be read, or lacks
+    a column of the stream.
     """
     schema = _SCHEMA if why else _SCHEMA.remove(_SCHEMA.get_field_index("reasons"))
     rows = 0
@@ -84,7 +85,7 @@ def _tables(source: Path) -> Iterator[pa.Table]:
 
 
 def _csv(source: Path, delimiter: str) -> Iterator[pa.Table]:
-    """Every cell as its text, so that rules read it as they do elsewhere; an empty one is missing."""
+    """Every cell as text, so that column rules read it as they do elsewhere; an empty cell is missing."""
     form = csv.ParseOptions(delimiter=delimiter)
     with pa.input_stream(str(source), compression="detect") as opened:
         names = csv.open_csv(opened, parse_options=form).schema.names

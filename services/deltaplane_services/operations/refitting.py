@@ -1,4 +1,4 @@
-"""What a new grid is fitted on, and the definition of the stream that has it."""
+"""A new grid fitted on the rows of a stream, and the definition of a new stream with this grid."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from deltaplane_services.processors.messages import SAMPLES, Record, read_publis
 __all__ = ["MOST_ROWS", "RowsSeen", "check_new", "refitted_tables", "rows_of_file"]
 
 MOST_ROWS = limits.GRID_FIT_ROWS
-"""Rows that are held of those that fit, and of those that do not; of the former also the extremes of all."""
+"""The most rows kept that fit the old grid, and the most that do not."""
 
 
 class RowsSeen:
-    """The newest rows that fit a grid, the extremes of all that do, and the newest that do not."""
+    """The newest rows that fit the old grid, the extremes of all such rows, and the newest rows that do not fit."""
 
     def __init__(self, definition: StreamDefinition) -> None:
         self.fit = self.refused = 0
@@ -34,7 +34,7 @@ class RowsSeen:
         self._extremes = np.empty((0, features))
 
     def add(self, rows: Floats) -> None:
-        """Raw rows float64[n, d]."""
+        """Add raw rows float64[n, d]."""
         _, fits = self._definition.grid.quantize(np.where(np.isnan(rows), self._definition.grid.offsets, rows))
         inside, outside = rows[fits], rows[~fits]
         self.fit += len(inside)
@@ -46,7 +46,7 @@ class RowsSeen:
             self._extremes = np.vstack([np.fmin.reduce(every), np.fmax.reduce(every)])
 
     def add_records(self, records: Iterable[Record]) -> None:
-        """The rows of a stream's log, those that it refused among them; what is unreadable is passed over."""
+        """Add the rows of samples records, including those that the stream refused; unreadable records are skipped."""
         definition = self._definition
         for record in records:
             if record.topic != SAMPLES:
@@ -55,11 +55,11 @@ class RowsSeen:
                 samples = read_published_samples(record, definition)
             except (WireError, DefinitionMismatch):
                 continue
-            # A row that the encoder refuses has no values that a grid could be wide enough for.
+            # A row that the encoder refuses has no feature values that a grid could be fitted on.
             self.add(np.delete(samples.features, list(samples.unread), axis=0))
 
     def refit(self) -> Refit:
-        """The grid for all of them. Raises :class:`DefinitionError` where no feature has outgrown its own."""
+        """The grid fitted on all these rows. Raises :class:`DefinitionError` if no feature has outgrown its grid."""
         live = np.concatenate([self._newest, self._extremes])
         found = refit_grid(self._definition.grid, self._definition.features, live, self._outside)
         if not found.outgrown:
@@ -71,7 +71,7 @@ class RowsSeen:
 
 
 def refitted_tables(tables: dict[str, Any], old: StreamDefinition, found: Refit, name: str) -> dict[str, Any]:
-    """The tables of a definition with the new grid, under another name; a feature map stays the same function."""
+    """The tables of a definition with a new name and the new grid; a feature map stays the same function."""
     changed = {**tables, "name": name, "grid": grid_table(found.grid)}
     if old.feature_map.kind != "none":
         ratio = old.grid.steps / found.grid.steps
@@ -88,7 +88,7 @@ def refitted_tables(tables: dict[str, Any], old: StreamDefinition, found: Refit,
 
 
 def rows_of_file(source: str, tables: dict[str, Any], definition: StreamDefinition) -> RowsSeen:
-    """The rows of a data file, read as the definition says."""
+    """The rows of a data file, read as the definition says. Raises :class:`DefinitionError` if its features differ."""
     from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
     from deltaplane_services.readers import open_rows
 
@@ -106,7 +106,7 @@ def rows_of_file(source: str, tables: dict[str, Any], definition: StreamDefiniti
 
 
 def check_new(out: Path, name: str, old: StreamDefinition) -> None:
-    """Refuse to write over a file, or over a stream."""
+    """Raise :class:`DefinitionError` if the file ``out`` exists, or if ``name`` is that of the old stream."""
     if out.exists():
         raise DefinitionError(f"grid refit: {str(out)!r} is there already; name a file that is not")
     if name == old.name:

@@ -1,4 +1,4 @@
-"""``deltaplane retire``: publish retirements and wait until each has its receipt, and a model contains its tile."""
+"""``deltaplane retire``: publish retirements, and wait for receipts and for a model that contains their tiles."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["Answer", "retire"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one id: its receipt, and the first model seen that contains the tile of the receipt.
+    """The result for one id: its receipt, and the first model seen that contains the tile of the receipt.
 
-    Either is None where time ran out first. Only where the receipt says so did the retirement take anything out.
+    Either is None if time ran out before it came. A row was taken out only if the receipt says so.
     """
 
     id: str
@@ -36,14 +36,14 @@ class Answer:
 
     @property
     def exit_code(self) -> ExitCode:
-        """How ``retire`` ends for this id alone."""
+        """The exit code of ``retire`` for this id alone."""
         if self.receipt is None:
             return ExitCode.NOT_YET
         code = exit_code_of(self.receipt)
         return ExitCode.NOT_YET if code is ExitCode.OUT and self.model_version is None else code
 
     def line(self, definition: StreamDefinition, waited_seconds: float) -> str:
-        """What became of it, in a line."""
+        """The result in one line of text."""
         receipt, within = self.receipt, f"within {waited_seconds:g} s"
         if receipt is None:
             return f"{self.id}: no receipt {within}, so nothing is known to be out; is a worker running?"
@@ -57,15 +57,16 @@ class Answer:
         return f"{said}; source {receipt.source}, tile {receipt.sequence}"
 
     def as_json(self, definition: StreamDefinition) -> dict[str, object]:
-        """The same for scripts; what is not known is null."""
+        """The result as plain values; what is not known is null."""
         known = {"id": self.id} if self.receipt is None else receipt_as_json(self.receipt, definition)
         return {**known, "model_version": self.model_version, "exit_code": int(self.exit_code)}
 
 
 def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seconds: float) -> list[Answer]:
-    """Retire samples by id; the answers are in the order of the ids, each id once.
+    """The answers to retirements of samples by id, in the order of the ids, one for each different id.
 
-    Raises :class:`WireError` for an id that no sample can have, before anything is published.
+    Returns when all are answered, or after ``wait_seconds``. Raises :class:`WireError` for an id that no sample can
+    have, before anything is published, and :class:`DeliveryFailed`.
     """
     asked = _Asked(settings, ids, reason)
     receipts, follower = reader(settings, "site"), ModelFollower(reader(settings, "central"), settings.definition)
@@ -74,7 +75,7 @@ def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seco
         receipts.follow([(RECEIPTS, partition, receipts.bounds(RECEIPTS, partition)[1]) for partition in asked.places])
         asked.publish()
         deadline = time.monotonic() + wait_seconds
-        # A receipt may be read after the model that contains its tile, so every model since is held against it.
+        # A receipt may be read after the model that contains its tile, so all models are kept for comparison.
         models = [] if follower.model is None else [follower.model]
         while True:
             for record in receipts.poll(500, 0.05):
@@ -92,14 +93,14 @@ def retire(settings: ServiceSettings, ids: Sequence[str], reason: str, wait_seco
 
 
 class _Asked:
-    """The retirements of one call, and the answers so far."""
+    """The retirements of one call, and their answers so far."""
 
     def __init__(self, settings: ServiceSettings, ids: Sequence[str], reason: str) -> None:
         definition, now = settings.definition, time.time_ns() // 1_000_000
         self.answers = {sample_id: Answer(sample_id, None, None) for sample_id in ids}
         self._settings = settings
         self._at: dict[tuple[int, int], str] = {}
-        # Of one retirement several writers may say what became of it; it is known later whose word counts.
+        # Several writers may write a receipt of one retirement; only later is it known whose tile was accepted.
         self._said: defaultdict[str, list[Receipt]] = defaultdict(list)
         self._records = {}
         for sample_id in self.answers:
@@ -109,12 +110,12 @@ class _Asked:
 
     @property
     def places(self) -> list[int]:
-        """The partitions that receipts will come to."""
+        """The partitions that receipts will come to, sorted."""
         return sorted({record.partition for record in self._records.values()})
 
     @property
     def answered(self) -> bool:
-        """Whether nothing is left to wait for."""
+        """Whether every id has a model that contains the tile of its receipt."""
         return all(answer.model_version is not None for answer in self.answers.values())
 
     def publish(self) -> None:
@@ -124,7 +125,7 @@ class _Asked:
             self._at[record.partition, out.publish_and_wait(record)] = sample_id
 
     def take_receipt(self, record: Record) -> None:
-        """Note a receipt of one of these retirements."""
+        """Note a receipt if it is of one of these retirements."""
         try:
             receipt = read_receipt(record.value)
         except WireError:
@@ -134,14 +135,14 @@ class _Asked:
             self._said[sample_id].append(receipt)
 
     def take_accepted(self, tiles: AcceptedTiles) -> None:
-        """Take the receipts whose tiles have been accepted."""
+        """Take the receipts whose tiles were accepted as answers."""
         for answer in list(self.answers.values()):
             true = [receipt for receipt in self._said[answer.id] if tiles.are_accepted(receipt)]
             if answer.receipt is None and true:
                 self.answers[answer.id] = replace(answer, receipt=true[-1])
 
     def take_models(self, models: Sequence[Model]) -> None:
-        """Note the first of these models that contains the tile of a receipt."""
+        """Note for each receipt the first of these models that contains its tile."""
         for answer in list(self.answers.values()):
             receipt = answer.receipt
             if receipt is None or answer.model_version is not None:

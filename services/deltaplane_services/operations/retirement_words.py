@@ -1,7 +1,7 @@
-"""What is said of a retirement, in words and as an exit code: never that a row is out where none was found.
+"""The outcome of a retirement in words and as an exit code: it never says that a row is out if none was found.
 
 Whoever retires a row must be able to rely on the answer. So only a row that is gone is called out, and each other
-outcome has words and an exit code of its own.
+outcome has its own words and its own exit code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 
 class ExitCode(IntEnum):
-    """How ``retire`` and ``verify-receipt`` end. 2 is for what any command refuses, or cannot do."""
+    """The exit codes of ``retire`` and ``verify-receipt``. 2 is for errors, as for every command."""
 
     OUT = 0
     NOT_YET = 1
@@ -63,13 +63,13 @@ VERIFY_EXIT_CODES = _listed(
 
 
 def outcome_of(receipt: Receipt) -> RetirementOutcome:
-    """The outcome that a receipt names. One that this version does not know is unknown."""
+    """The outcome in a receipt; UNKNOWN if this version does not know it."""
     known = {str(outcome): outcome for outcome in RetirementOutcome}
     return known.get(receipt.outcome, RetirementOutcome.UNKNOWN)
 
 
 def what_became(receipt: Receipt, definition: StreamDefinition) -> str:
-    """What the outcome of a receipt means for the row."""
+    """What the outcome of a receipt means for the row, in words."""
     match outcome_of(receipt):
         case RetirementOutcome.RETIRED:
             return "its row is out of every window"
@@ -97,7 +97,7 @@ def what_became(receipt: Receipt, definition: StreamDefinition) -> str:
 
 
 def exit_code_of(receipt: Receipt) -> ExitCode:
-    """What a receipt comes to, where it is true."""
+    """The exit code for a receipt, provided that the receipt is true."""
     return {
         RetirementOutcome.RETIRED: ExitCode.OUT,
         RetirementOutcome.EXPIRED: ExitCode.OUT,
@@ -108,18 +108,18 @@ def exit_code_of(receipt: Receipt) -> ExitCode:
 
 
 def exit_code_of_one_id(receipts: Iterable[Receipt]) -> ExitCode:
-    """What the true receipts of one id come to, the oldest first: the last one that is no repeat of another."""
+    """The exit code for the true receipts of one id, the oldest first: that of the last which is not a duplicate."""
     codes = [exit_code_of(receipt) for receipt in receipts]
     return next((code for code in reversed(codes) if code is not ExitCode.DUPLICATE), ExitCode.DUPLICATE)
 
 
 def first_that_applies(codes: Iterable[ExitCode]) -> ExitCode:
-    """The exit code of several answers: the lowest that is not 0."""
+    """The exit code for several answers: the lowest that is not 0; 0 if there is none."""
     return min((code for code in codes if code), default=ExitCode.OUT)
 
 
 def receipt_as_json(receipt: Receipt, definition: StreamDefinition) -> dict[str, object]:
-    """A receipt for scripts. ``out``: whether the row is out of every window by its word."""
+    """A receipt as plain values. ``out``: whether the row is out of every window, according to the receipt."""
     return {
         "id": receipt.id,
         "outcome": receipt.outcome,

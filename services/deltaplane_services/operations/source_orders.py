@@ -1,4 +1,4 @@
-"""``deltaplane source``: what a stream is made of; taking a whole source out exactly, and letting it in again."""
+"""``deltaplane source``: remove a whole source exactly, or admit it again."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ MOST_LISTED = 12
 
 
 class NotInModel(DeltaplaneError):
-    """An order was published, and no model shows it in time."""
+    """An order was published, but no model showed it in time."""
 
 
 def sources_named(text: str, partitions: int) -> list[Source]:
-    """``SITE/PARTITION`` is one source, ``SITE`` all of a site. Raises :class:`DefinitionError` on anything else."""
+    """The sources that a text names: ``SITE/PARTITION`` is one source, ``SITE`` is all sources of a site.
+
+    Raises :class:`DefinitionError` for any other text.
+    """
     site, slash, partition = text.rpartition("/")
     if not slash:
         return [Source(text, number) for number in range(partitions)]
@@ -36,9 +39,9 @@ def sources_named(text: str, partitions: int) -> list[Source]:
 
 
 def refuse_unheard_of(sources: Sequence[Source], model: Model | None, named: str) -> None:
-    """Raise :class:`DefinitionError` where the newest model knows none of these sources: a misspelt name, most likely.
+    """Raise :class:`DefinitionError` if the newest model knows none of these sources: the name is probably misspelt.
 
-    An order for a source that is yet to come has its use, but nobody should give it without knowing.
+    An order for a future source can be useful, but it must be given knowingly.
     """
     known = {} if model is None else {str(position.source): position.source.site for position in model.positions}
     if known.keys() & {str(source) for source in sources}:
@@ -54,9 +57,9 @@ def refuse_unheard_of(sources: Sequence[Source], model: Model | None, named: str
 def order_sources(
     settings: ServiceSettings, sources: Sequence[Source], *, removed: bool, reason: str, wait_seconds: float
 ) -> Model:
-    """Remove sources (``removed``) or admit them again; the first model that shows it.
+    """The first model that shows the order to remove sources (``removed``) or to admit them again.
 
-    Raises :class:`NotInModel` where none does in time.
+    Raises :class:`NotInModel` if none does within ``wait_seconds``, and :class:`DeliveryFailed`.
     """
     out = publisher(settings, "central")
     definition = settings.definition

@@ -1,4 +1,4 @@
-"""One cluster's topics: described, and held against what each must be (:mod:`topic_plans`)."""
+"""The topics of one cluster: described, and compared with what each must be (:mod:`topic_plans`)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ from deltaplane_services.kafka.topic_plans import (
 __all__ = ["SETTLING_SECONDS", "Administration", "Finding", "NotTold", "error_of", "text_of"]
 
 SETTLING_SECONDS = 10.0
-"""How long what was just made may look otherwise to a broker that has not heard of it yet."""
+"""How long a broker may not yet know what was just made."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something wrong with a topic: which setting, what was expected, what is there, and the command that mends it.
+    """Something wrong with a topic: the setting, the expected and the actual value, and the command that corrects it.
 
-    ``risk``: what comes of it. ``vital``: whether that is rows lost or miscounted, or a stream that stands still.
+    ``risk`` is what may happen otherwise. ``vital``: whether rows may be lost or miscounted, or the stream may stand
+    still.
     """
 
     cluster: str
@@ -48,22 +49,22 @@ class Finding:
 
     @property
     def stops(self) -> bool:
-        """Whether nothing can be begun: the topic is not there, or has other partitions."""
+        """Whether no work can begin: the topic does not exist, or has another number of partitions."""
         return self.setting in ("creation", "existence", "partitions")
 
     def __str__(self) -> str:
-        """One finding in one line."""
+        """The finding in one line."""
         where = f"{self.topic} on the {self.cluster} cluster: {self.setting}"
         risk = f"; else {self.risk}" if self.risk else ""
         return f"{where}: expected {self.expected}, got {self.found}{risk}; {self.remedy}"
 
 
 class NotTold(DeltaplaneError):
-    """A cluster does not tell of its topics, or of their settings."""
+    """A cluster does not describe its topics or their settings."""
 
 
 class Administration:
-    """One cluster's topics, through an admin client that is held for as long as its answers are awaited."""
+    """One cluster's topics, through an admin client. Raises :class:`DeltaplaneError` if the cluster does not answer."""
 
     def __init__(self, cluster: Cluster, timeout_seconds: float) -> None:
         self.cluster = cluster
@@ -78,10 +79,10 @@ class Administration:
         self._reach()
 
     def _note(self, error: KafkaError) -> None:
-        # "All brokers are down" says less than the error before it.
+        # "All brokers are down" is less specific than the error before it.
         if error.code() != KafkaError._ALL_BROKERS_DOWN or not self._last_error:  # noqa: SLF001
             self._last_error = error.str()
-        # What a password or a certificate is refused for does not pass by itself.
+        # A refused password or certificate does not pass by itself.
         self._turned_away |= error.name() in {"_AUTHENTICATION", "_SSL"}
 
     def _reach(self) -> None:
@@ -104,9 +105,9 @@ class Administration:
     def check(
         self, plans: Sequence[TopicPlan], new: Collection[str] = (), left_out: Collection[tuple[str, str]] = ()
     ) -> list[Finding]:
-        """All that is wrong with these topics; ``new`` ones are looked at again for a while, until they are as made.
+        """All findings on these topics; ``new`` ones are checked again for a while, until they are as they were made.
 
-        ``left_out``: topics and settings that they were made without. Raises :class:`NotTold`.
+        ``left_out``: (topic, setting) pairs that new topics were made without. Raises :class:`NotTold`.
         """
         until = time.monotonic() + min(SETTLING_SECONDS, self.timeout_seconds)
         while True:
@@ -153,7 +154,7 @@ class Administration:
             )
 
     def check_settings(self, plan: TopicPlan, topic: TopicDescription) -> Iterator[Finding]:
-        """What is wrong with the settings of a topic that is there. Raises :class:`NotTold`."""
+        """All findings on the settings of an existing topic. Raises :class:`NotTold`."""
         found = self._settings(ResourceType.TOPIC, plan.name)
         replicas = _replicas(topic)
         in_sync = Rule(
@@ -177,7 +178,7 @@ class Administration:
                 )
 
     def defaults(self) -> dict[str, str]:
-        """What this cluster gives a topic that nothing was said of, as a broker tells; else what Kafka documents."""
+        """The settings that this cluster gives a new topic by default: as a broker reports them, else Kafka's own."""
         try:
             found = self._settings(ResourceType.BROKER, str(min(self.brokers)))
         except (NotTold, ValueError):
@@ -193,14 +194,14 @@ class Administration:
         while True:
             future = self.client.describe_configs([resource], request_timeout=self.timeout_seconds)[resource]
             error = error_of(future)
-            # Of several brokers one may not have heard of a topic that another has told of just now.
+            # A broker may not know a topic yet that another broker has just described.
             unheard = error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
             if not unheard or time.monotonic() >= until:
                 return {setting: entry.value for setting, entry in self._result(future).items()}
             time.sleep(0.1)
 
     def describe(self, plans: Sequence[TopicPlan]) -> dict[str, TopicDescription]:
-        """Those of the topics that exist."""
+        """Name to description, for those of the topics that exist. Raises :class:`NotTold`."""
         names = TopicCollection([plan.name for plan in plans])
         described = {}
         for name, future in self.client.describe_topics(names, request_timeout=self.timeout_seconds).items():
@@ -223,18 +224,18 @@ class Administration:
             ) from None
 
     def set_command(self, topic: str, setting: str, value: str) -> str:
-        """The command that gives a topic a setting."""
+        """The command that changes a setting of a topic."""
         change = f"--alter --entity-type topics --entity-name {topic} --add-config {setting}={value}"
         return self.command("kafka-configs.sh", change)
 
     def command(self, script: str, arguments: str) -> str:
-        """A command line of Kafka's own tools against this cluster."""
+        """A command line of Kafka's own tools for this cluster."""
         secured = " --command-config client.properties" if "security.protocol" in self.properties else ""
         return f"{script} --bootstrap-server {self.cluster.broker}{secured} {arguments}"
 
 
 def _milliseconds(broker: Mapping[str, str | None]) -> str | None:
-    """The retention that a broker's settings of minutes or hours come to."""
+    """The retention in milliseconds, from a broker's settings in minutes or hours; None if it has neither."""
     for name, milliseconds in (("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)):
         if (value := broker.get(name)) is not None:
             return UNLIMITED if int(value) < 0 else str(int(value) * milliseconds)
@@ -242,12 +243,12 @@ def _milliseconds(broker: Mapping[str, str | None]) -> str | None:
 
 
 def _replicas(topic: TopicDescription) -> int:
-    """Replicas of the partition that has fewest."""
+    """The smallest number of replicas of any partition."""
     return min(len(partition.replicas) for partition in topic.partitions)
 
 
 def error_of(future: Future[Any]) -> KafkaError | None:
-    """The error that a call ended in, or None where it succeeded."""
+    """The error that a call ended with; None if it succeeded."""
     fault = future.exception()
     if fault is None:
         return None
@@ -257,6 +258,6 @@ def error_of(future: Future[Any]) -> KafkaError | None:
 
 
 def text_of(fault: KafkaException) -> str:
-    """What a fault says."""
+    """The message of a fault."""
     error = fault.args[0] if fault.args else fault
     return error.str() if isinstance(error, KafkaError) else str(error)

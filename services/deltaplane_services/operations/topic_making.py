@@ -1,9 +1,9 @@
-"""Making topics where somebody else decides what may be made.
+"""Making topics on a cluster whose policy restricts what may be made.
 
-A managed cluster has a policy: some settings may not be touched, some values not be exceeded, and a topic that asks for
-one of them is refused as a whole, even where it asks for what it would get anyway. So only that is asked for which the
-cluster does not give by itself; what is refused all the same is left out, one setting at a time, and named afterwards
-with the broker's own words. A policy may also want a setting said that need not be; then it is said.
+A managed cluster has a policy: some settings may not be set, some values not be exceeded. A topic that asks for one of
+them is refused as a whole, even if it asks for what it would get anyway. So only settings that differ from the
+cluster's defaults are sent. If one is still refused, it is left out, one setting at a time, and reported afterwards
+with the broker's own words. A policy may also demand a setting that equals the default; then it is sent.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["ORDINARY_REPLICAS", "THROTTLED_PAUSE_SECONDS", "Made", "TopicMaking"
 
 THROTTLED_PAUSE_SECONDS = 1.0
 ORDINARY_REPLICAS = 3
-"""Replicas that are tried where a policy refuses as many as the brokers would have chosen."""
+"""The number of replicas to try if a policy refuses the number that the brokers choose."""
 
 _OF_NO_SETTING = {
     "INVALID_REPLICATION_FACTOR",
@@ -46,7 +46,7 @@ _OF_NO_SETTING = {
 
 @dataclass(frozen=True)
 class Made:
-    """A topic as it was made: the settings that were sent, and those left out, each with what the broker said."""
+    """A topic that was made: the settings that were sent, and those left out, each with the broker's message."""
 
     plan: TopicPlan
     sent: Mapping[str, str] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class Made:
 
 
 class TopicMaking:
-    """Makes topics on one cluster: ``made`` has those that were made, ``refused`` a finding for each other."""
+    """Makes topics on one cluster. ``made`` lists those that were made; ``refused`` has a finding for each other."""
 
     def __init__(self, administration: Administration) -> None:
         self._administration = administration
@@ -66,22 +66,22 @@ class TopicMaking:
 
     @property
     def left_out(self) -> set[tuple[str, str]]:
-        """Topics and settings that they were made without."""
+        """(topic, setting) pairs that topics were made without."""
         return {(made.plan.name, setting) for made in self.made for setting in made.left_out}
 
     def create(self, plans: Sequence[TopicPlan]) -> None:
-        """Make these topics; one that somebody else has made meanwhile is left as it is."""
+        """Make these topics; one that somebody else has made meanwhile stays as it is."""
         if not plans:
             return
         defaults = self._administration.defaults()
         wanted = [(plan, plan.config_beside(defaults)) for plan in plans]
-        # All at once, as the brokers are quickest; what is refused is looked at one by one.
+        # One request for all topics is quickest; refused ones are then tried one by one.
         for (plan, sent), error in zip(wanted, self._errors(wanted), strict=True):
             self._settle(plan, sent, error)
         self._set_what_differs()
 
     def _errors(self, wanted: Sequence[tuple[TopicPlan, Mapping[str, str]]]) -> list[KafkaError | None]:
-        """Ask for topics with settings; what came of each."""
+        """Ask for topics with settings; the error of each, or None."""
         topics = [
             NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(config))
             for plan, config in wanted
@@ -91,7 +91,7 @@ class TopicMaking:
         return [error_of(futures[plan.name]) for plan, _ in wanted]
 
     def _try(self, plan: TopicPlan, config: Mapping[str, str], *, only_asked: bool = False) -> KafkaError | None:
-        """Ask for one topic, or only whether it would be made. A cluster that has had enough for now is waited for."""
+        """Ask for one topic, or only validate the request; the error, or None. Waits while the cluster throttles."""
         timeout = self._administration.timeout_seconds
         while True:
             topic = NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(config))
@@ -104,7 +104,7 @@ class TopicMaking:
             time.sleep(THROTTLED_PAUSE_SECONDS)
 
     def _settle(self, plan: TopicPlan, sent: Mapping[str, str], error: KafkaError | None) -> None:
-        """Take note of what was made; try again with other settings where they are what was refused."""
+        """Record a topic that was made; if its settings were refused, try again with others."""
         config, left_out, demanded = dict(sent), dict[str, str](), dict[str, str]()
         if error is not None and error.name() == "THROTTLING_QUOTA_EXCEEDED":
             error = self._try(plan, config)
@@ -131,10 +131,11 @@ class TopicMaking:
         demanded: dict[str, str],
         error: KafkaError,
     ) -> dict[str, str] | None:
-        """The settings to try next; those left out, and those said on demand, are noted. None where no other will do.
+        """The settings to try next; None if no others can help. ``left_out`` and ``demanded`` are updated.
 
-        A broker's words may name what is allowed as well as what is not. So each setting is put to it by itself, the
-        most needed first, and words only lead to settings that were not said because they need not be.
+        A broker's message may name allowed settings as well as forbidden ones. So each setting is validated by itself,
+        the most important first. The message only decides which settings to add that were not sent because they equal
+        the default.
         """
         unsaid = {name: value for name, value in plan.config.items() if name not in config and name not in left_out}
         if more := {name: value for name, value in unsaid.items() if _names(error.str(), name)}:
@@ -158,7 +159,7 @@ class TopicMaking:
         return kept
 
     def _with_ordinary_replicas(self, plan: TopicPlan, error: KafkaError) -> TopicPlan | None:
-        """The plan with three replicas, where the brokers' own number was refused and nobody asked for another."""
+        """The plan with three replicas, if the brokers' own number was refused and the user asked for none, or None."""
         enough = len(self._administration.brokers) >= ORDINARY_REPLICAS
         if plan.replication_factor > 0 or not enough or not re.search(r"replica", error.str(), re.IGNORECASE):
             return None
@@ -190,9 +191,9 @@ class TopicMaking:
     # Afterwards ------------------------------------------------------------------------------------------------------
 
     def _set_what_differs(self) -> None:
-        """Give new topics what was not asked for, because the cluster was thought to give it, and does not.
+        """Set on new topics what was not sent because the cluster should have given it by default, but did not.
 
-        Where the brokers chose the number of replicas, how many must be in sync can be known only now, too.
+        If the brokers chose the number of replicas, the number that must be in sync is also known only now.
         """
         wanted = []
         for made, topic in self._await():
@@ -210,11 +211,11 @@ class TopicMaking:
         if wanted:
             timeout = self._administration.timeout_seconds
             for future in self._client.incremental_alter_configs(wanted, request_timeout=timeout).values():
-                # What cannot be set is found by the check that follows.
+                # The check that follows finds what could not be set.
                 error_of(future)
 
     def _await(self) -> Iterator[tuple[Made, TopicDescription]]:
-        """The new topics, as soon as they can be seen: they are made before they are known to every broker."""
+        """The new topics, as soon as brokers show them: a topic is made before every broker knows it."""
         plans, until = [made.plan for made in self.made], time.monotonic() + self._administration.timeout_seconds
         while (there := self._administration.describe(plans)).keys() < {plan.name for plan in plans}:
             if time.monotonic() >= until:
@@ -227,7 +228,7 @@ class TopicMaking:
         return ((made, there[made.plan.name]) for made in self.made)
 
     def explained(self, findings: Collection[Finding]) -> list[Finding]:
-        """The findings, those of settings that were left out with the broker's reason; and what else was left out."""
+        """The findings; those on left-out settings get the broker's reason, and other left-out settings are added."""
         said = {(made.plan.name, name): text for made in self.made for name, text in made.left_out.items()}
         told = []
         for finding in findings:
@@ -247,7 +248,7 @@ def _by_hand(reason: str, remedy: str) -> str:
 
 
 def _value(plan: TopicPlan, finding: Finding) -> str:
-    """The value that a setting is to have; of the replicas in sync, the number that was expected at least."""
+    """The value to set for a finding; for the replicas in sync, the smallest number that is expected."""
     if finding.setting in plan.rules:
         return plan.rules[finding.setting].value
     found = re.search(r"[0-9]+", finding.expected)
@@ -256,10 +257,10 @@ def _value(plan: TopicPlan, finding: Finding) -> str:
 
 
 def _names(text: str, setting: str) -> bool:
-    """Whether a broker's words name a setting, and not one that has its name in another's."""
+    """Whether a broker's message names a setting, and not a longer one that contains its name."""
     return re.search(rf"(?<![\w.-]){re.escape(setting)}(?![\w-]|\.\w)", text) is not None
 
 
 def _is_of_no_setting(error: KafkaError) -> bool:
-    """Whether a refusal has nothing to do with settings: rights, brokers that are too few or away, names."""
+    """Whether a refusal is not about settings, but about rights, names, or brokers that are too few or away."""
     return is_refusal(error) or error.code() in PASSING or error.name() in _OF_NO_SETTING

@@ -1,8 +1,8 @@
-"""Making the topics of a stream, and saying what is wrong with those there are.
+"""Making the topics of a stream, and reporting what is wrong with existing ones.
 
-What each topic must be is a value (:mod:`topic_plans`); here it is compared with what a cluster has. Making them again
-changes nothing: a topic that is right is left alone, and one that is wrong is a finding with the command that mends it,
-since only its owner can know what else depends on it.
+What each topic must be is a value (:mod:`topic_plans`); here it is compared with what a cluster has. Making the topics
+again changes nothing. A topic that is wrong is reported with the command that corrects it, but not changed: only its
+owner can know what else depends on it.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from deltaplane_services.operations.topic_making import TopicMaking
 
 @dataclass(frozen=True)
 class TopicReport:
-    """What :func:`create_topics` did: the topics it made, and what is wrong with these and the rest."""
+    """The result of :func:`create_topics`: the topics that were made, and the findings on all topics."""
 
     created: tuple[str, ...]
     findings: tuple[Finding, ...]
 
 
 def create_topics(settings: ServiceSettings, timeout_seconds: float = 30.0) -> TopicReport:
-    """Make the topics that are missing, and report on all; doing it again changes nothing.
+    """The report after making the topics that are missing; calling it again changes nothing.
 
-    What a cluster's policy refuses is left out where a topic can be made without it, and is a finding. Raises
-    :class:`DeltaplaneError` where a cluster cannot be reached, and :class:`NotTold` where it tells nothing.
+    If a cluster's policy refuses a setting and the topic can be made without it, the setting is left out and reported.
+    Raises :class:`DeltaplaneError` if a cluster cannot be reached, and :class:`NotTold` if it does not describe topics.
     """
     created: list[str] = []
     findings: list[Finding] = []
@@ -47,9 +47,9 @@ def create_topics(settings: ServiceSettings, timeout_seconds: float = 30.0) -> T
 
 
 def check_topics(settings: ServiceSettings, timeout_seconds: float = 30.0) -> list[Finding]:
-    """All that is wrong with the topics of a stream; empty where nothing is.
+    """All findings on the topics of a stream; empty if there are none.
 
-    Raises :class:`DeltaplaneError` where a cluster cannot be reached, and :class:`NotTold` where it tells nothing.
+    Raises :class:`DeltaplaneError` if a cluster cannot be reached, and :class:`NotTold` if it does not describe topics.
     """
     return [
         finding

@@ -1,7 +1,7 @@
-"""Letting go of samples and retirements that no window needs, by the offsets that the checkpoints say.
+"""Deleting samples and retirements that no window needs, up to the offsets that the checkpoints give.
 
-The checkpoints are those that lie in their topic: what was written and acknowledged, by whichever merger, and where the
-next one begins. Each source of this site has its own; one that is not understood keeps its log.
+The checkpoints are those in their topic: written and acknowledged by some merger, and the ones that the next merger
+begins from. Each source of this site has its own. A source whose checkpoint contradicts itself keeps its log.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ logger = logging.getLogger(__name__)
 ANSWER_SECONDS = 20.0
 
 Place = tuple[str, int]
-"""Topic, without the stream's prefix, and partition."""
+"""(topic without the stream's prefix, partition)."""
 
 
 class CannotTrim(DeltaplaneError):
-    """Records could not be let go of."""
+    """Records could not be deleted."""
 
 
 @dataclass(frozen=True)
 class LogTrim:
-    """One log of a source: it began at ``begin``, and can begin at ``to``."""
+    """One log of a source: it now begins at offset ``begin``, and may begin at offset ``to``."""
 
     source: Source
     topic: str
@@ -64,25 +64,25 @@ class LogTrim:
 
     @property
     def records(self) -> int:
-        """Offsets that go; where a log has gaps, fewer records."""
+        """The number of offsets to delete; if the log has gaps, there are fewer records."""
         return self.to - self.begin
 
     @property
     def place(self) -> Place:
-        """Where it lies."""
+        """Topic and partition of the log."""
         return self.topic, self.source.partition
 
 
 @dataclass(frozen=True)
 class TrimPlan:
-    """What can go, log by log, and the sources of which nothing can."""
+    """What can be deleted, log by log, and the sources of which nothing can be deleted."""
 
     trims: tuple[LogTrim, ...]
     untouched: tuple[Untouched, ...]
 
 
 def plan_trim(settings: ServiceSettings, margin: TrimMargin) -> TrimPlan:
-    """What the sources of this site need no more, by the newest checkpoints. Raises :class:`LogUnavailable`."""
+    """What the sources of this site no longer need, by their newest checkpoints. Raises :class:`LogUnavailable`."""
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
         newest: dict[Source, Checkpoint] = {}
@@ -119,10 +119,10 @@ def _trims(point: TrimPoint, spans: LogSpans) -> list[LogTrim]:
 
 
 def apply_trims(settings: ServiceSettings, trims: Sequence[LogTrim]) -> dict[Place, int]:
-    """Have the brokers delete what can go; where each of these logs begins then.
+    """Place to the offset at which its log begins now, after the brokers have deleted what can go.
 
-    Raises :class:`NotAllowed` where that is not allowed, :class:`CannotTrim` for any other refusal; logs that come
-    before it in the list have been trimmed.
+    Raises :class:`NotAllowed` if a right is missing, and :class:`CannotTrim` for any other refusal. All logs are asked
+    for in one request, so the others may have been trimmed even then.
     """
     wanted = [trim for trim in trims if trim.records > 0]
     if not wanted:
@@ -154,10 +154,11 @@ def trimmed(
     is_elected: Callable[[], bool],
     tell: Callable[[Mapping[Place, int], Mapping[Place, int]], None],
 ) -> contextlib.AbstractContextManager[None]:
-    """Let go of what no window needs while a block runs and this merger is elected, as often as the settings say.
+    """Delete what no window needs at intervals, within the block, as long as this merger is elected.
 
-    ``tell`` hears what went, and where each log begins. A merger whose site has a cluster of its own leaves it to
-    ``deltaplane topics trim`` there: it may not even reach it.
+    ``tell`` is called with the number of records deleted and the beginning of each log. Does nothing if
+    ``trim_seconds`` is 0, if a window is over everything, or if the site has a cluster of its own: the merger may not
+    reach that cluster, and ``deltaplane topics trim`` is to be run there.
     """
     knobs, nested_windows = settings.knobs, settings.definition.nested_windows
     if not knobs.trim_seconds or nested_windows.endless or not settings.one_cluster:
@@ -166,9 +167,9 @@ def trimmed(
 
 
 class Trimming:
-    """What an elected merger lets go of by itself: in each turn, what the turn before found.
+    """The deletions of an elected merger: each turn deletes what the turn before found.
 
-    So whoever began to read what is still needed has a whole turn to come past it.
+    So a reader that started on records which were still needed has a whole turn to get past them.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Trimming:
         self._said: dict[Source, str] = {}
 
     def turn(self) -> None:
-        """Let go of what was found before, and find out what can go next. Raises :class:`DeltaplaneError`."""
+        """Delete what the turn before found, and look for what the next may delete. Raises :class:`DeltaplaneError`."""
         if not self._is_elected():
             self._found.clear()
             return
@@ -199,7 +200,7 @@ class Trimming:
             if self._said.get(untouched.source) != untouched.reason:
                 self._said[untouched.source] = untouched.reason
                 logger.info("source %s keeps its log: %s", untouched.source, untouched.reason)
-        # An election that was lost meanwhile does no harm: what is needed no more is the same for whoever has it now.
+        # If the election was lost meanwhile, no harm is done: any elected merger would delete the same.
         begins = apply_trims(self._settings, trims)
         gone = {trim.place: trim.records for trim in trims if trim.place in begins}
         for (topic, partition), records in gone.items():

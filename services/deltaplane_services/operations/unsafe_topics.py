@@ -1,7 +1,7 @@
-"""The topics of a running service, held against what they must be: what is unsafe is logged, and is a metric.
+"""Checks of a running service's topics: unsafe settings are logged and counted in a metric.
 
-The checks are those of ``deltaplane topics check``. They are made beside the work, at the start and at intervals since,
-so that a change is noticed and a cure as well; nothing waits for them.
+The checks are those of ``deltaplane topics check``. They run in the background, at the start and at intervals, so that
+both a change and its correction are noticed. Nothing waits for them.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ WATCH_SECONDS = 300.0
 ANSWER_SECONDS = 20.0
 
 UnsafeSettings = Mapping[str, int]
-"""Topic, without the stream's prefix, to the number of its settings that may cost rows or stop the stream."""
+"""Topic without the stream's prefix to the number of its settings that may lose rows or stop the stream."""
 
 
 def topics_watched(
     settings: ServiceSettings, role: str, tell: Callable[[UnsafeSettings], None], seconds: float = WATCH_SECONDS
 ) -> contextlib.AbstractContextManager[None]:
-    """Watch the topics that a role uses while a block runs, and ``tell`` what was found each time."""
+    """Check the topics that a role uses at intervals, within the block; ``tell`` is called with each result."""
     return repeat_in_background("topics", seconds, _UnsafeTopics(settings, role, tell).look)
 
 
 class _UnsafeTopics:
-    """Looks at topics; what it has said once it does not say again until it has changed."""
+    """Checks topics, and logs what has changed since it was last logged."""
 
     def __init__(self, settings: ServiceSettings, role: str, tell: Callable[[UnsafeSettings], None]) -> None:
         self._settings, self._role, self._tell = settings, role, tell
         self._said: dict[str, str] = {}
 
     def look(self) -> None:
-        """Check every topic once. Raises :class:`DeltaplaneError` where a cluster does not answer."""
+        """Check every topic once. Raises :class:`DeltaplaneError` if a cluster does not answer."""
         unsafe: dict[str, int] = {}
         untold: list[str] = []
         for cluster in self._settings.clusters:
@@ -65,13 +65,13 @@ class _UnsafeTopics:
         self._tell(unsafe)
 
     def _plans(self, cluster: Cluster) -> dict[str, TopicPlan]:
-        """The plans of the topics that the role uses on a cluster, by topic."""
+        """Topic without prefix to its plan, for the topics that the role uses on a cluster."""
         names = {topic for where in ("site", "central") for topic in ROLES[self._role].topics(where)}
         full = {topic_name(self._settings.definition, topic): topic for topic in names}
         return {full[plan.name]: plan for plan in plan_topics(self._settings, cluster) if plan.name in full}
 
     def _say(self, name: str, findings: Sequence[Finding]) -> None:
-        """One line for a topic: its vital findings as a warning, or what else there is as a remark."""
+        """Log one line on a topic: its vital findings as a warning, or else the others at level INFO."""
         vital = [finding for finding in findings if finding.vital]
         if shown := vital or findings:
             level = logging.WARNING if vital else logging.INFO

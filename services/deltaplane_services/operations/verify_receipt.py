@@ -1,9 +1,9 @@
-"""``deltaplane verify-receipt``: replay a tile from the log, and hold what it gives against the receipt.
+"""``deltaplane verify-receipt``: replay a tile from the log, and compare the result with the receipt.
 
-A receipt says what became of a retirement, and the digests of its source before and after. Here nobody is believed: the
-state before the tile is rebuilt from the samples and retirements, the tile is put through a worker once more, and the
-receipt that it writes must be the same. And what the newest model contains must be what the logs give from where they
-begin, with no live row of the id: whoever may write deltas could have brought the row back since.
+A receipt gives the outcome of a retirement, and the digests of its source before and after. Here nobody is trusted. The
+state before the tile is rebuilt from the samples and retirements, a worker processes the tile once more, and it must
+write the same receipt. In addition, the newest model must equal what the logs give from their beginning, without a live
+row of the id: whoever may write deltas could have brought the row back since.
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ class NoReceipt(DeltaplaneError):
 
 @dataclass(frozen=True)
 class Verified:
-    """A receipt, what the log gives instead (None where it is the same), and the newest model that contains it.
+    """A receipt, what the log gives instead (None if it is the same), and the newest model that contains it.
 
-    ``since``: what an audit of that model finds wrong with the source of the receipt, and a row of the id that counts.
+    ``model_version`` is None if that model does not contain it. ``since``: the faults that an audit of the model finds
+    in the source of the receipt, and whether a row of the id is live.
     """
 
     receipt: Receipt
@@ -52,15 +53,15 @@ class Verified:
 
     @property
     def equal(self) -> bool:
-        """Whether the receipt is what the log gives, and the id has no row that counts."""
+        """Whether the log gives the same receipt, and the audit finds no fault and no live row of the id."""
         return self.found is None and not self.since
 
 
 def verify_receipts(settings: ServiceSettings, ids: Sequence[str]) -> Iterator[list[Verified]]:
-    """For each id, verify every receipt of it that counts, the oldest first; one audit serves all ids.
+    """For each id, its verified receipts, the oldest first; receipts of tiles that were not accepted are left out.
 
-    Raises :class:`NoReceipt` where there is none, and :class:`NothingToAudit` or :class:`DeltaGap` where the log no
-    longer reaches back to what is needed.
+    One audit serves all ids. Raises :class:`NoReceipt` if an id has no receipt, and :class:`NothingToAudit` or
+    :class:`DeltaGap` if the log no longer reaches back to what is needed.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     try:
@@ -84,7 +85,7 @@ def verify_receipts(settings: ServiceSettings, ids: Sequence[str]) -> Iterator[l
 def _verified(
     settings: ServiceSettings, logs: tuple[LogReader, LogReader], receipts: Sequence[Receipt], audited: Audit | None
 ) -> list[Verified]:
-    """What the central log and that of the site say of the receipts of one id."""
+    """The verified receipts of one id. ``logs`` are the central log and that of the site."""
     central, site = logs
     checkpoints = readable_checkpoints(settings, central)
     model = None if audited is None else audited.model
@@ -103,14 +104,14 @@ def _verified(
 
 
 def _audit(settings: ServiceSettings, ids: Sequence[str]) -> Audit | None:
-    """An audit of the newest model; None before there is one."""
+    """An audit of the newest model; None if there is no model."""
     follower = ModelFollower(reader(settings, "central"), settings.definition)
     follower.close()
     return None if follower.model is None else audit(settings, ids)
 
 
 def _since(audited: Audit, receipt: Receipt) -> tuple[str, ...]:
-    """What an audit finds wrong with the source of a receipt, and whether the id has a row that counts."""
+    """The faults that an audit finds in the source of a receipt, and whether the id has a live row."""
     wrong: list[str] = []
     for source in audited.sources:
         if source.position.source == receipt.source:
@@ -138,7 +139,7 @@ def _receipts_of(settings: ServiceSettings, site: LogReader, sample_id: str) -> 
 def _tile(
     settings: ServiceSettings, central: LogReader, checkpoints: Sequence[Checkpoint], receipt: Receipt
 ) -> tuple[SourceState, Delta]:
-    """The accepted state before the tile of a receipt, and the delta of it that was accepted."""
+    """The accepted state before the tile of a receipt, and the accepted delta of that tile."""
     source, definition = receipt.source, settings.definition
     state, offset = checkpoint_before(settings, checkpoints, source, receipt.sequence)
     partition = source.partition % definition.partitions
@@ -162,7 +163,7 @@ def _tile(
 def _replayed(
     settings: ServiceSettings, site: LogReader, before: SourceState, tile: Delta, receipt: Receipt
 ) -> Receipt | None:
-    """The receipt of the same retirement that a worker writes when the tile is put through it once more."""
+    """The receipt that a worker writes if it processes the tile once more; None if it writes none."""
     source, place = before.source, tile.tile
     processor = WorkerProcessor(settings.definition, source, receipt.writer)
     resume = processor.restore(before)
@@ -174,7 +175,7 @@ def _replayed(
     processor.hear(tile.rebuild.watermark)
     output = processor.process(samples, retirements)
     if not processor.serving:
-        # The last record before the tile may be one that compaction has taken out.
+        # Compaction may have deleted the last record before the tile.
         processor.read_to(place.samples_from, place.retirements_from)
         output = processor.process([], [])
     written = [read_receipt(one.value) for one in output.first if one.topic == RECEIPTS]
