@@ -1,4 +1,4 @@
-"""The command line: every command reads options, calls what does the work, and turns errors into messages."""
+"""The command line: each command reads its options, calls the code that does the work, and reports errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; without the libraries that it needs, say in one line which they are, with exit code 2.
+    """Run the command line; if a library that it needs is missing, say so in one line and exit with code 2.
 
-    ``--version`` is told without any of them. A command may load a library only when it runs, so running is in the
-    block, too.
+    ``--version`` needs none of these libraries. The whole run is inside the check, because a command may load a library
+    only when it runs.
     """
     if sys.argv[1:] == ["--version"]:
         sys.stdout.write(f"deltaplane {__version__}\n")

@@ -1,4 +1,4 @@
-"""The command ``topics acls``: what the brokers have to allow, so that every principal can do its work and no more."""
+"""The command ``topics acls``: the rights that each principal needs, and no more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``deltaplane query`` and ``deltaplane predict``: what the model of a stream says of rows."""
+"""``deltaplane query`` and ``deltaplane predict``: predictions of a stream's model for rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["predict", "query", "register"]
 
 
 def register(app: typer.Typer) -> None:
-    """Put the commands on the command line."""
+    """Add the commands to the command line."""
     app.command()(query)
     app.command()(predict)
 
@@ -37,7 +37,7 @@ def query(
     wait: Annotated[float, typer.Option(help="Seconds to wait for the answers.")] = 10.0,
     as_json: AsJson = False,
 ) -> None:
-    """Ask the scorers of a live stream about rows; exit code 1 where one has no answer, and the reason is said.
+    """Ask the scorers of a live stream about rows; exit code 1 if one has no answer; the reason is printed.
 
     deltaplane query '{"amount": 12}' --definition stream.toml
     """

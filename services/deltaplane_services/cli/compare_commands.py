@@ -37,7 +37,7 @@ def compare(
         check_same_rows(runs)
     content, winners = comparison(runs), best(runs)
     table = Table()
-    # What stood in a file is shown as text and never read as markup.
+    # Text from files is printed as it is, and never interpreted as markup.
     for at, name in enumerate(content.head):
         table.add_column(
             Text(plain(name)), justify="right" if at else "left", style="" if at else "cyan", overflow="fold"

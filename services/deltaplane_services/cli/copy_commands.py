@@ -1,4 +1,4 @@
-"""``deltaplane copy``, ``repartition``, ``backup`` and ``restore``: a stream elsewhere, with the same digest."""
+"""``deltaplane copy``, ``repartition``, ``backup`` and ``restore``: move a stream elsewhere, with the same digest."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def repartition(
     public, secrets = without_secrets_of(tables)
     check_output(out, "repartition")
     check(old, "auditor")
-    # Written first: whoever starts the services of the new stream meanwhile needs it.
+    # The definition is written first, so that the services of the new stream can be started meanwhile.
     write_text(out, as_toml(public), "repartition", mode_of(stream.definition))
     try:
         digest = _copied(old, new, Copying(idle_seconds, wait))
@@ -144,7 +144,7 @@ def restore(
 
 @dataclass(frozen=True)
 class Copying:
-    """How a stream is copied; times in seconds."""
+    """How to copy a stream. ``idle_seconds`` and ``wait`` are in seconds; the others are the options of ``copy``."""
 
     idle_seconds: float
     wait: float
@@ -153,7 +153,7 @@ class Copying:
 
 
 def _copied(old: ServiceSettings, new: ServiceSettings, how: Copying) -> str | None:
-    """Copy a stream: the digest that the new one must have, where there is one."""
+    """The digest that the new stream must have, after copying; None if no model contains exactly what was copied."""
     from deltaplane_services.operations.copying import copy_stream
     from deltaplane_services.processors.regroup import Regroup
 
@@ -165,7 +165,7 @@ def _copied(old: ServiceSettings, new: ServiceSettings, how: Copying) -> str | N
 
 
 def _make_topics(settings: ServiceSettings, wait: float) -> None:
-    """Make the topics of a new stream, and raise what keeps this command from filling them before it begins to."""
+    """Make the topics of a new stream; raise at once if this command could not fill them."""
     from deltaplane_services.kafka.access import WRITE
     from deltaplane_services.kafka.start import check_topics
     from deltaplane_services.operations.topics import create_topics
@@ -187,7 +187,10 @@ def _tell(counts: object) -> None:
 
 
 def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wait: float) -> None:
-    """Say which digest the new stream must have, and whether it has it."""
+    """Print the digest that the new stream must have, and wait for it if ``wait`` is positive.
+
+    Raises typer.Exit with code 1 if no model has this digest in time.
+    """
     from deltaplane_services.operations.copying import wait_for_digest
 
     why = _why_not_comparable(old, new.definition)
@@ -206,7 +209,7 @@ def _compare(old: StreamDefinition, new: ServiceSettings, digest: str | None, wa
 
 
 def _why_not_comparable(old: StreamDefinition, new: StreamDefinition) -> str | None:
-    """Why a copy holds another set of rows by its definition, or None where it must have the same digest."""
+    """Why a copy holds other rows by its definition; None if it must have the same digest."""
     from deltaplane_services.processors.regroup import admission_rules
 
     if old.data_fingerprint != new.data_fingerprint:
@@ -223,6 +226,6 @@ def _why_not_comparable(old: StreamDefinition, new: StreamDefinition) -> str | N
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands."""
+    """Add the commands to the command line."""
     for command in (copy, repartition, backup, restore):
         app.command()(command)

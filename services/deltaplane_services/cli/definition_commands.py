@@ -1,4 +1,4 @@
-"""``deltaplane definition show``: what a producer in another language must know of a stream. Asks no broker."""
+"""``deltaplane definition show``: the facts that a producer in another language needs. It asks no broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ definition_app = typer.Typer(help="Look at a stream's definition.", no_args_is_h
 
 @definition_app.callback()
 def _definition() -> None:
-    """Keep ``show`` a command of its own, however few there are."""
+    """Do nothing; without a callback Typer would merge a group that has one command with that command."""
 
 
 @definition_app.command("show")

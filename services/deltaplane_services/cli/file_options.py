@@ -1,4 +1,4 @@
-"""The options that say what a data file holds, for all commands that read one."""
+"""Options that say what a data file holds and how it is written, for every command that reads one."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TimeOptions:
 
 @dataclass(frozen=True)
 class FormatOptions:
-    """How the file is written. Each option is laid over the key of ``[input]`` with its name."""
+    """How the file is written. Each option overrides the key of ``[input]`` with its name."""
 
     panel: ClassVar[str] = "How the file is written"
 
@@ -85,7 +85,7 @@ class FormatOptions:
 
 
 def with_file(tables: Mapping[str, Any], times: TimeOptions, form: FormatOptions) -> dict[str, Any]:
-    """The tables of a definition with what the command line says of the file."""
+    """The tables of a definition, overridden by the options on the file."""
     from deltaplane_services.definition_file.definition_tables import lay_over_input
 
     return lay_over_input(tables, **asdict(times), **asdict(form))

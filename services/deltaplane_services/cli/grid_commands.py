@@ -1,4 +1,4 @@
-"""``deltaplane grid refit``: the way on when a feature has outgrown the grid of its stream."""
+"""``deltaplane grid refit``: a new grid when a feature has outgrown the grid of its stream."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ grid_app = typer.Typer(help="The grid that a stream's values are placed on.", no
 
 @grid_app.callback()
 def _grid() -> None:
-    """Keep ``refit`` a command of its own, however few there are."""
+    """Do nothing; without a callback Typer would merge a group that has one command with that command."""
 
 
 @grid_app.command("refit")
@@ -34,9 +34,9 @@ def refit(
     name: Annotated[str | None, typer.Option(help="Name of the new stream; the old one and -refit by default.")] = None,
     idle_seconds: IdleSeconds = 1.0,
 ) -> None:
-    """Fit a wider grid where values have outgrown the old one, for a new stream that takes over the window.
+    """Fit a wider grid for features that have outgrown theirs, for a new stream that takes over the window.
 
-    Read are the raw rows from the oldest live one on, the refused ones among them, from the samples topic or from a
+    It reads the raw rows from the oldest live one on, the refused ones among them, from the samples topic or from a
     file. Features that have not outgrown their grid keep it. Nothing of the running stream is changed.
     """
     from deltaplane_services.definition_file.definition_tables import load_tables

@@ -1,4 +1,4 @@
-"""``deltaplane inspect``: what each column of a file would become, and why, before anything is learned from it."""
+"""``deltaplane inspect``: the features that each column of a file would become, and why."""
 
 from __future__ import annotations
 

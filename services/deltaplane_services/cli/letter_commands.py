@@ -1,4 +1,4 @@
-"""``deltaplane dead-letters``: list what was refused, show one record of it, send records again."""
+"""``deltaplane dead-letters``: list refused records, show one, and send records again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def letters_replay(stream: SiteOptions, reason: _Reason = None, since: _Since = 
 
 
 def _moment(since: str | None) -> int | None:
-    """The time that lies a span back from now, in milliseconds."""
+    """The time that lies ``since`` before now, in milliseconds since the epoch; None without ``since``."""
     from deltaplane.table_values import span
 
     return None if since is None else time.time_ns() // 1_000_000 - span(since, "--since")

@@ -1,4 +1,4 @@
-"""Options that several commands have, declared once: a dataclass is a group of options, and a command takes it whole.
+"""Options that several commands share, declared once: a dataclass is a group of options, which a command takes whole.
 
     @dataclass(frozen=True)
     class Outputs:
@@ -8,7 +8,7 @@
     @with_groups
     def replay(outputs: Outputs) -> None: ...
 
-gives ``replay`` the option ``--report``. A group may say under which heading its options stand in the help:
+gives ``replay`` the option ``--report``. A group may set the heading under which the help lists its options:
 ``panel: ClassVar[str] = "The run"``.
 """
 
@@ -26,9 +26,10 @@ Command = Callable[..., None]
 
 
 def with_groups(command: Command) -> Command:
-    """Give a command the options of each group that it takes, in the place of the group.
+    """The command with the options of each group that it takes, in the place of the group.
 
-    A group is a parameter annotated with a dataclass; the command is called with one made of the options given.
+    A group is a parameter that is annotated with a dataclass. The command is called with an instance made from the
+    options.
     """
     taken = parameters_of(command)
     groups: dict[str, Any] = {one.name: one.annotation for one in taken if dataclasses.is_dataclass(one.annotation)}
@@ -44,13 +45,13 @@ def with_groups(command: Command) -> Command:
 
 
 def parameters_of(command: Command) -> list[inspect.Parameter]:
-    """The parameters of a command, each with the type that its annotation stands for."""
+    """The parameters of a command, with their annotations resolved to types."""
     hints = get_type_hints(command, include_extras=True)
     return [one.replace(annotation=hints[name]) for name, one in inspect.signature(command).parameters.items()]
 
 
 def declared(called: Command, command: Command, parameters: Iterable[inspect.Parameter]) -> Command:
-    """``called`` under the name and with the words of a command, but with these parameters, for Typer to read."""
+    """``called`` with the name and docstring of a command, and with these parameters in its signature, for Typer."""
     by_name = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
     called.__name__, called.__doc__, called.__module__ = command.__name__, command.__doc__, command.__module__
     called.__signature__ = inspect.Signature(by_name, return_annotation=None)  # type: ignore[attr-defined]
@@ -72,7 +73,7 @@ def _options_of(group: Any) -> list[inspect.Parameter]:
 
 
 def _under(panel: str | None, annotation: Any) -> Any:
-    """The annotation of an option, shown under a heading."""
+    """The annotation of an option with the heading under which the help lists it."""
     if panel is None:
         return annotation
     kind, option = get_args(annotation)

@@ -1,4 +1,4 @@
-"""The command that answers over HTTP."""
+"""The command ``serve``: answers over HTTP."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def serve(
 
 
 def _source(settings: ServiceSettings, file: Path | None, stack: contextlib.ExitStack) -> ModelSource:
-    """Where the model comes from; what follows it is closed with the stack."""
+    """The source of the model: a file, or the live models, which are followed until ``stack`` closes."""
     from deltaplane_services.client import LiveModel
     from deltaplane_services.serve.model_file import read_model_file
     from deltaplane_services.serve.model_source import FileSource, FollowedSource

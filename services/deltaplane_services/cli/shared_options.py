@@ -1,4 +1,4 @@
-"""The options that the commands on Kafka share, and what all of them do with these before they begin."""
+"""Options that the commands on Kafka share, and what all of these commands do before they begin."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ __all__ = [
 ]
 
 Flags = Mapping[str, Any]
-"""Settings given as flags, by name: see :func:`with_settings`."""
+"""Settings given as flags: name to value. See :func:`with_settings`."""
 
 
 def within(low: float, high: float) -> Callable[[float | None], float | None]:
-    """A check of a number on the command line: finite, and from ``low`` to ``high``."""
+    """A callback that checks a number on the command line: it must be from ``low`` to ``high``; NaN is refused."""
 
     def checked(value: float | None) -> float | None:
-        # What is not a number is not within anything.
+        # Written so that NaN, which compares as False, is refused too.
         if value is not None and not low <= value <= high:
             raise typer.BadParameter(f"expected a number from {low:g} to {high:g}, got {value}")
         return value
@@ -67,11 +67,11 @@ def within(low: float, high: float) -> Callable[[float | None], float | None]:
 
 
 MOST_SECONDS = 31_536_000.0
-"""A year: the longest that a command waits for anything."""
+"""The longest time that a command waits for anything: a year."""
 
 SECONDS = within(0.0, MOST_SECONDS)
 SPEED = within(1e-6, 1e9)
-"""Rows a second. Slower is a row in a fortnight, which no clock of this machine can wait for."""
+"""The check of a speed in rows a second; the lowest is a row in eleven days."""
 
 DefinitionFile = Annotated[
     Path, typer.Option("--definition", envvar="DELTAPLANE_DEFINITION", help="The stream definition (deltaplane.toml).")
@@ -103,7 +103,7 @@ IdleSeconds = Annotated[
 
 @dataclass(frozen=True)
 class StreamOptions:
-    """The options of every command on Kafka: which stream, and on which clusters."""
+    """The options of every command on Kafka: the stream and its clusters."""
 
     definition: DefinitionFile
     broker: Annotated[str | None, typer.Option(help="HOST:PORT of the cluster with this site's samples.")] = None
@@ -113,7 +113,7 @@ class StreamOptions:
     kafka: KafkaProperty = None
 
     def settings(self, flags: Flags | None = None) -> ServiceSettings:
-        """The settings of the stream; ``flags`` are others that were given."""
+        """The settings of the stream; ``flags`` are further settings given on the command line."""
         return self.settings_of(self.definition, flags=flags)
 
     def settings_of(
@@ -126,28 +126,28 @@ class StreamOptions:
 
 @dataclass(frozen=True)
 class SiteOptions(StreamOptions):
-    """Those of a command that is for one site, too."""
+    """The options of a command that works at one site."""
 
     site: Annotated[str | None, typer.Option(help="Name of this site.")] = None
 
 
 process = ExitStack()
-"""What a command has set for all of its process; ``application.main`` puts it back at the end."""
+"""Process-wide settings made by a command; ``application.main`` undoes them at the end."""
 
-# Whoever runs a command in a process of their own ends without main, and not after Python's modules are gone.
+# A program that calls a command without main also undoes them, before Python tears its modules down.
 atexit.register(process.close)
 
 
 def resolve(definition: Path, tables: Mapping[str, Any] | None = None, **flags: Any) -> ServiceSettings:
-    """Flags over environment over definition file; the one place where the environment is read.
+    """The settings of a stream: flags override the environment, which overrides the definition file.
 
-    ``tables``: what the file would hold, where it is not written yet.
+    Only this function reads the environment. ``tables`` replace the content of the file, if it is not written yet.
     """
     from deltaplane.blas_threads import blas_threads
     from deltaplane_services.definition_file.definition_tables import load_tables
     from deltaplane_services.definition_file.settings import resolve_settings
 
-    # A command that is no service says what is wrong in one message of its own.
+    # A command that is not a service reports an error in one message, so the log stays quiet.
     log_at("error")
     given = load_tables(definition) if tables is None else tables
     settings = resolve_settings(flags, os.environ, given, socket.gethostname())
@@ -160,29 +160,29 @@ def resolve(definition: Path, tables: Mapping[str, Any] | None = None, **flags: 
 
 @functools.cache
 def _warn(text: str) -> None:
-    """Say it once in the life of a process."""
+    """Print a warning, each text only once in a process."""
     echo(f"deltaplane: {text}", typer.colors.YELLOW, err=True)
 
 
 def check(settings: ServiceSettings, role: str) -> None:
-    """Raise what keeps a command of a role from beginning: no broker, no topics, no rights, another definition."""
+    """Raise an error if a command of this role cannot begin: no broker, no topics, no rights, another definition."""
     from deltaplane_services.kafka.start import check_stream
 
     check_stream(settings, role)
 
 
 def log_at(level: str) -> None:
-    """Log on standard error from this level on, one line a message."""
+    """Log messages of this level and above on standard error, one line each."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
 def with_settings(name: str) -> Callable[[Command], Command]:
-    """Give a command a flag for each setting that it heeds by its declaration (:class:`Knobs`), and no others.
+    """A decorator that gives a command a flag for each setting that :class:`Knobs` declares for it.
 
-    The command takes them as one argument, ``flags``: setting to value, None where it was not given. Groups of options
-    that it takes are its options, too (:func:`with_groups`).
+    The command takes these flags as one argument ``flags``: setting to value, None if it was not given. Groups of
+    options are expanded too (:func:`with_groups`).
     """
 
     def decorated(command: Command) -> Command:
@@ -208,6 +208,6 @@ def _flag_of(knob: dataclasses.Field[Any]) -> inspect.Parameter:
 
 
 def tell_secrets(names: Sequence[str], out: Path) -> None:
-    """Say which settings of a definition were not written into a new one, since they may be secrets."""
+    """Print which settings were not written into a new definition, because they may be secrets."""
     if names:
         echo(f"not written to {out}, since they may be secrets: {', '.join(names)}; give them as you do, or add them")

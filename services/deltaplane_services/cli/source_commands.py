@@ -1,4 +1,4 @@
-"""``deltaplane source``: list the sources of a stream, remove one exactly, let one in again."""
+"""``deltaplane source``: list the sources of a stream, remove one exactly, admit one again."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def source_admit(
 
 
 def _order(source: str, stream: StreamOptions, reason: str, wait_seconds: float, *, force: bool, removed: bool) -> None:
-    """Order sources out or in, and show what comes of it; refused for sources never heard of unless ``force``."""
+    """Order sources removed or admitted, and print the model that shows it; ``force`` allows unknown sources."""
     from deltaplane_services.operations.model_listing import model_if_any
     from deltaplane_services.operations.source_orders import order_sources, refuse_unheard_of, sources_named
 

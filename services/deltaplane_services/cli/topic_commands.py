@@ -29,7 +29,7 @@ def topics_create(
 ) -> None:
     """Make the topics that are missing, and say what is wrong with all; exit code 1 if that may cost rows.
 
-    Where the cluster's policy refuses a setting, a topic is made without it, and what to do by hand is said.
+    If the cluster's policy refuses a setting, the topic is made without it, and the output says what to do by hand.
     """
     from deltaplane_services.operations.topics import create_topics
 
