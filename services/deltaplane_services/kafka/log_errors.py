@@ -77,6 +77,6 @@ def raise_if_error(message: Message, party: Principal = ANYBODY) -> None:
             "Read", f"topic {message.topic()}" if message.topic() else f"group {party.group}", error
         )
     raise LogUnavailable(
-        f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); where the offset is out of range,"
+        f"{message.topic()}-{message.partition()}: {error.str()} ({error.name()}); if the offset is out of range,"
         " retention has eaten records that are still needed"
     )

@@ -148,7 +148,7 @@ class MergerService(ServiceLoop):
         resume = processor.restore(checkpoints, last_models(self._reader, self.definition, follower.newest))
         if processor.solver_changed is not None:
             logger.warning(
-                "the last model was solved with %s. Where that was not meant, start this merger again with the newer"
+                "the last model was solved with %s. If that was not intended, start this merger again with the newer"
                 " definition",
                 processor.solver_changed,
             )
@@ -243,7 +243,7 @@ class MergerService(ServiceLoop):
             f"checkpoint of source {source}: its {size:,} bytes, unpacked, are more than {self.definition.name}."
             f"{CHECKPOINTS} admits (max.message.bytes). Models go on. A merger that starts anew must read what came"
             " since the checkpoint before it, which works as long as the deltas are kept. Raise it: deltaplane topics"
-            f" check names the value; or, where nobody knows the source: deltaplane source remove {source}"
+            f" check names the value; or, if nobody knows the source: deltaplane source remove {source}"
         )
         said = source in self._aside.reasons
         pause = self._aside.put(source, reason, now)

@@ -50,7 +50,7 @@ def refuse_unheard_of(sources: Sequence[Source], model: Model | None, named: str
     there = ", ".join(list(known)[:MOST_LISTED]) or "none yet"
     raise DefinitionError(
         f"source {named!r}: nothing was ever heard of it; {f'did you mean {near[0]!r}? ' if near else ''}the newest"
-        f" model knows {there}; where it is yet to come, and the order is to hold from its first row on, say --force"
+        f" model knows {there}; if it is yet to come, and the order is to hold from its first row on, say --force"
     )
 
 

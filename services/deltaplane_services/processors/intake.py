@@ -47,7 +47,7 @@ NO_ROWS = "no rows kept"
 """The kind of a retirement on a stream that keeps no rows; its receipt says ``unknown``."""
 
 _WHY_NOT = (
-    "the stream keeps no rows (window.keep_rows = false), so none can be taken out; where rows must be unlearned,"
+    "the stream keeps no rows (window.keep_rows = false), so none can be taken out; if rows must be unlearned,"
     " declare keep_rows = true under another stream name"
 )
 
