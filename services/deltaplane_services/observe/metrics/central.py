@@ -1,8 +1,8 @@
-"""What the merger and the scorer export.
+"""The metrics of the merger and of the scorer.
 
 A merger that stands by is ready: it does all that is asked of it, and a supervisor that replaces mergers one at a time
-waits for the new one to be ready before it ends the old. It exports nothing of the stream, though: that the elected one
-does. One that is elected is ready once it has read all that was there when it began.
+waits for the new one to be ready before it ends the old one. But it exports no metrics of the stream, since the elected
+merger does. An elected merger is ready once it has read all deltas that were there when it began.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = ["WAITING_SECONDS", "MergerMetrics", "ScorerMetrics"]
 
 
 class MergerMetrics(ServiceMetrics):
-    """Metrics of one merger process, and of the stream while it is elected; ``site`` is that whose logs it trims."""
+    """Metrics of one merger process, and of the stream while it is elected; it trims the logs of ``site``."""
 
     def __init__(
         self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic, site: str = ""
@@ -59,9 +59,12 @@ class MergerMetrics(ServiceMetrics):
         void_prequential_counts: int = 0,
         ignored_watermarks: int = 0,
     ) -> None:
-        """One turn is over: what an elected merger has judged (None: it has not begun), and its place in the group."""
+        """Note the end of a turn: the verdicts of this merger, and its place in the group.
+
+        ``verdicts`` is None if this merger has not begun.
+        """
         self._elected = has_place and verdicts is not None
-        # One that is elected anew counts from the beginning.
+        # A merger that is elected again starts to count from 0.
         self.took(max(0, sum((verdicts or {}).values()) - sum(self._verdicts.values())))
         self._verdicts = dict(verdicts or {})
         self._void_prequential_counts = void_prequential_counts
@@ -73,11 +76,11 @@ class MergerMetrics(ServiceMetrics):
         self.turned(readiness)
 
     def topics(self, faults: Sequence[str]) -> None:
-        """What is wrong with brokers and topics, from the next turn on."""
+        """Set what is wrong with brokers and topics, as shown from the next turn on."""
         self._faults = list(faults)
 
     def checkpoints(self, *, refused: int) -> None:
-        """Of so many sources the topic refuses the newest checkpoint."""
+        """Set the number of sources whose newest checkpoint was refused by its topic."""
         self._refused_checkpoints = refused
 
     def _readiness(self, *, joined: bool, has_place: bool, caught_up: bool) -> State:
@@ -96,21 +99,24 @@ class MergerMetrics(ServiceMetrics):
         return State(good=True, why=f"merger: elected, the newest model is version {model.version}{refusal}")
 
     def model(self, model: Model) -> None:
-        """The next model of the topic, whoever published it."""
+        """Note the next model of the models topic, whichever merger published it."""
         self.saw_version(model.version)
         self.stream.observe(model)
 
     def deviations(self, found: Floats) -> None:
-        """Those of the features over the live rows, float64[d], behind the newest model that this merger has made."""
+        """Set the standard deviations float64[d] of the features, over the live rows behind this merger's newest model.
+
+        They are in raw units.
+        """
         self.stream.deviations = found
 
     def solved(self, seconds: float, output: Output) -> None:
-        """Making a model took so long; output without one means there was nothing to do."""
+        """Note the seconds that solving took; not counted if ``output`` holds no model, since nothing had changed."""
         if output.then:
             self._solving.labels(self._stream).observe(seconds)
 
     def trimmed(self, gone: Mapping[tuple[str, int], int], begins: Mapping[tuple[str, int], int]) -> None:
-        """Records were let go of, by topic and partition, and where each log begins; told from a thread of its own."""
+        """Add the records that were deleted, and set where each log begins. Called from another thread."""
         before = self._trimmed
         self._trimmed = {place: before.get(place, 0) + gone.get(place, 0) for place in {**before, **begins}}
         self._log_begins = dict(begins)
@@ -131,7 +137,7 @@ class MergerMetrics(ServiceMetrics):
 
 
 WAITING_SECONDS = 10.0
-"""A scorer's turn that takes so long waits for a broker: for the acknowledgement of answers, or its place in a log."""
+"""A scorer whose turn takes longer waits for a broker: for acknowledgements, or for its position in a log."""
 
 
 class ScorerMetrics(ServiceMetrics):
@@ -143,10 +149,13 @@ class ScorerMetrics(ServiceMetrics):
         self._stale = False
 
     def turn(self, processor: ScorerProcessor, *, outage: str | None = None, stale: str | None = None) -> None:
-        """One turn is over. ``outage``: what keeps any scorer from work; ``stale``: why nobody renews the model."""
+        """Note the end of a turn.
+
+        ``outage``: what keeps every scorer from work. ``stale``: why the model is not renewed.
+        """
         model, self._stale = processor.model, stale is not None
         if model is not None:
-            # Not the highest ever: the versions of a log that began anew begin anew.
+            # The newest version, not the highest: in a topic that was made anew, versions begin again.
             self._seen_version = model.version
         readiness = _scorer_readiness(model, ready=processor.ready)
         if fault := outage or stale:
@@ -154,14 +163,14 @@ class ScorerMetrics(ServiceMetrics):
         self.turned(readiness)
 
     def ready(self) -> State:
-        """As of any service; and not while a turn waits, of which the turn itself can say nothing."""
+        """Whether the scorer is ready, as for any service, and no turn waits for a broker."""
         silent = self._clock() - self._turned
         if silent > WAITING_SECONDS and super().ready().good:
             return State(good=False, why=f"scorer: waits for a broker, for {silent:.0f} s by now")
         return super().ready()
 
     def answered(self, output: Output) -> None:
-        """Queries were answered."""
+        """Note that queries were answered."""
         answered = sum(isinstance(one.decoded, Prediction) for one in output.then)
         self._predictions += answered
         self.took(answered)

@@ -1,4 +1,4 @@
-"""What the labels of metrics may say: closed sets, and how many classes and features have series of their own."""
+"""The label values of metrics: closed sets, and limits on the classes and features that have series of their own."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = [
 ]
 
 PREQUENTIAL_SAMPLES = 5000
-"""Scored samples that the measures of span ``recent`` look back on. A class of one in a hundred has fifty of them."""
+"""The number of last scored samples behind the measures of span ``recent``: 50 of a class of one in a hundred."""
 
 MOST_CLASSES = 16
-"""Classes with series of their own; the others together are ``other``. Pairs of them are the square of this."""
+"""The most classes with series of their own; the rest are ``other``. Pairs of classes are the square of this."""
 
 MOST_FEATURES = 16
-"""Features, the first of the definition, whose weights and rounding have series of their own."""
+"""The number of features, the first of the definition, whose weights and rounding have series of their own."""
 
 OTHER = "other"
-"""All classes that have no series of their own, and reasons that this version does not know."""
+"""Stands for all classes without series of their own, and for reasons that this version does not know."""
 
 SPANS = ("all", "recent")
 """All samples ever scored, and the last :data:`PREQUENTIAL_SAMPLES` of them."""
@@ -53,7 +53,7 @@ REFUSED = (
     "other definition",
     NO_ROWS,
 )
-"""Kinds of samples and retirements that a worker refuses; counted in a delta as ``refused <kind>``."""
+"""Kinds of refused samples and retirements; a delta counts them as ``refused <kind>``."""
 
 REJECTIONS = (*map(word, REFUSED), word(SampleOutcome.LATE), word(SampleOutcome.RETIRED_ID), OTHER)
 DEAD_LETTER_REASONS = (*REJECTIONS, "bad_header", "impossible_change", word(MORE_ROWS), word(MORE_RECORDS))

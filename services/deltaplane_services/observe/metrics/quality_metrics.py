@@ -1,4 +1,4 @@
-"""The last so many scored samples of a stream, from the cumulative scores that its models carry."""
+"""The scores of the last samples of a stream, from the cumulative scores that its models carry."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ Cell = tuple[str, str]
 
 
 class RecentScores:
-    """What was scored between one model and the next, kept until newer models alone have ``most_rows``.
+    """Differences of scores between consecutive models, kept until newer ones alone hold ``most_rows`` rows.
 
-    So ``recent`` is of at least that many samples, where there were so many, and of at most one model's more. A model
-    that contains less than one before it (of a merger that has just started from its checkpoints) adds nothing.
+    So ``recent`` covers at least that many samples, if there were so many, and at most one model's samples more. A
+    model with fewer scores than an earlier one (from a merger that has just started from its checkpoints) adds nothing.
     """
 
     def __init__(self, most_rows: int) -> None:
@@ -33,7 +33,10 @@ class RecentScores:
         return Confusion(self._cells)
 
     def see(self, scores: Confusion) -> None:
-        """Take the cumulative scores of a model. What was scored before the first counts where it is not too much."""
+        """Take the cumulative scores of a model.
+
+        Those of the first model count as recent only if they are at most ``most_rows``.
+        """
         known = self.total.counts
         part = {cell: count - known.get(cell, 0) for cell, count in scores.counts.items() if count > known.get(cell, 0)}
         if not part:
@@ -52,5 +55,5 @@ class RecentScores:
             old_rows, old = self._parts.popleft()
             self._cells.subtract(old)
             self._rows -= old_rows
-        # A count of zero would stay for every pair that ever was.
+        # Drop counts of zero, which would otherwise stay for every pair that ever occurred.
         self._cells = +self._cells

@@ -1,9 +1,9 @@
-"""What is known of the whole stream, as metrics: a projection of the models on its topic.
+"""Metrics of the whole stream, derived from the models on its topic.
 
-Models are taken as they are *read from the topic*, by whichever merger is elected. What the topic carries survives the
-process, so a merger that takes over goes on with the same counters. For a moment its first models may contain less than
-the last one did, until it has read the deltas behind its checkpoints; counters then stay where they were, since for
-Prometheus a counter that goes down has begun at zero.
+The models are those *read from the topic*, whichever merger published them. What the topic carries survives the
+process, so a merger that takes over goes on with the same counters. Its first models may for a moment contain less than
+the last one did, until it has read the deltas after its checkpoints. Counters then keep their values, because
+Prometheus takes a counter that goes down for one that was reset to zero.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ OF_ONE_CLASS = {
 
 @dataclass(frozen=True)
 class _Seen:
-    """All that a scrape needs. Never changed, only replaced: scrapes come from another thread."""
+    """Everything that a scrape needs. It is replaced, never changed, because scrapes come from another thread."""
 
     model: Model
     classes: ClassNames
@@ -72,14 +72,14 @@ class _Seen:
 
 
 class StreamView:
-    """Collector of the metrics of a stream; ``hidden`` while another process exports them, or there is no model."""
+    """Collector of the metrics of a stream; exports nothing while ``hidden``, or before there is a model."""
 
     def __init__(
         self, definition: StreamDefinition, prequential_samples: int = label_values.PREQUENTIAL_SAMPLES
     ) -> None:
         self.hidden = False
         self.deviations: Floats | None = None
-        """Of the features over the live rows, float64[d], as of the newest model that this process has made."""
+        """Standard deviations float64[d] of the features over the live rows, behind this process's newest model."""
         self._definition = definition
         self._prequential_samples = prequential_samples
         self._recent = RecentScores(prequential_samples)
@@ -94,7 +94,7 @@ class StreamView:
         return None if self._seen is None else self._seen.model
 
     def observe(self, model: Model) -> None:
-        """Take the next model of the topic; of one whose version is not higher only what it counts more of."""
+        """Take the next model of the topic; from one whose version is not higher, only counters that have grown."""
         before = self._seen
         self._recent.see(model.scores)
         self._classes = self._classes.having_seen(_sizes(model))
@@ -202,7 +202,7 @@ class StreamView:
 
 
 def _sizes(model: Model) -> dict[str, int]:
-    """Every class of a model, with its samples scored and live: what it is ranked by."""
+    """Class to the number of its scored and live samples together, by which classes are ranked."""
     sizes = dict.fromkeys(model.scores.classes, 0)
     for counts in (model.scores.truths(), model.counts):
         for label, count in counts.items():
@@ -211,19 +211,19 @@ def _sizes(model: Model) -> dict[str, int]:
 
 
 def _distance(before: Plane | None, after: Plane | None) -> float:
-    """How far the weights moved; NaN where the planes are not of the same classes."""
+    """The Euclidean distance between the weights of two planes; NaN if they are not of the same classes."""
     if before is None or after is None or before.classes != after.classes or before.positive != after.positive:
         return math.nan
     return float(np.linalg.norm(after.weights - before.weights))
 
 
 def _totals(model: Model) -> Totals:
-    """The counters that a model carries. Every label of a closed set is there from the start, at zero."""
+    """The counters that a model carries; every label value of a closed set is there from the start, with 0."""
     totals: Totals = {}
     raw = model.totals.get
     for outcome in SampleOutcome:
         totals[metric_names.SAMPLES, (label_values.word(outcome),)] = raw(outcome, 0)
-    # In a delta, a sample that replaced another is also counted as applied.
+    # A delta counts a sample that replaced another as applied, too.
     totals[metric_names.SAMPLES, (label_values.word(SampleOutcome.APPLIED),)] -= raw(SampleOutcome.REPLACED, 0)
     for answer in RetirementOutcome:
         totals[metric_names.RETIREMENTS, (label_values.word(answer),)] = raw(f"retirements {answer}", 0)

@@ -1,9 +1,9 @@
-"""What a worker exports: its partitions, their rebuilds, its deltas, and how long samples take to get into a model.
+"""The metrics of a worker: its partitions, their rebuilds, its deltas, and the time from sample to model.
 
-A sample's way ends in a model that the merger makes, in another process and perhaps far away. Only the worker knows
-when the samples of a delta were written to the log; only a model says when it was made, and of which deltas. So the
-worker remembers, of each delta it published, the log time of its newest sample, and looks for it in the models that
-come back. Log time and the model's own time are of two clocks, which must agree to the accuracy that is wanted.
+That time ends when a merger makes a model, in another process and perhaps far away. Only the worker knows when the
+samples of a delta were appended to the log. Only a model says when it was made, and which deltas it contains. So the
+worker remembers the log time of the newest sample of each delta that it published, and looks for the delta in the
+models that it reads. The two times come from two clocks, so the result is only as accurate as these agree.
 """
 
 from __future__ import annotations
@@ -37,15 +37,16 @@ _TAKEN = (
     *(str(outcome) for outcome in (SampleOutcome.APPLIED, SampleOutcome.DUPLICATE, SampleOutcome.ANNIHILATED)),
     *(f"retirements {outcome}" for outcome in RetirementOutcome),
 )
-"""Keys of a delta's counts. Those that replaced another are among the applied."""
+"""The keys of a delta's counts that are added up; samples that replaced another are counted as applied."""
 
 MOST_WAITED_FOR = 10_000
-"""Deltas of a source that are looked for in models; with no merger for longer, the oldest are not measured."""
+"""The most deltas of a source that are looked for in models; if no merger runs for long, the oldest are not
+measured."""
 
 
 @dataclass
 class _Published:
-    """Deltas of one life of a source: number of the tile, and log time of its newest sample in milliseconds."""
+    """Deltas of one life of a source: (tile number, log time of its newest sample in milliseconds) for each."""
 
     writer: str
     tiles: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOST_WAITED_FOR))
@@ -53,7 +54,7 @@ class _Published:
 
 @dataclass(frozen=True)
 class _Held:
-    """What is exported of the sources of one turn, replaced as a whole."""
+    """What is exported about the sources after a turn; it is replaced as a whole."""
 
     rebuild_since: Mapping[int, float] = field(default_factory=dict)
     serving: frozenset[int] = frozenset()
@@ -91,10 +92,10 @@ class WorkerMetrics(ServiceMetrics):
         removed: Collection[int] = (),
         topics: Collection[str] = (),
     ) -> None:
-        """One turn is over: sources worked on by partition, partitions to be claimed, and membership of the group.
+        """Note the end of a turn: partition to source at work, partitions still to be claimed, and group membership.
 
-        ``aside``: why each source that is set aside is; ``removed``: those of them that are no part of the stream.
-        ``topics``: what is wrong with the topics.
+        ``aside``: partition to the reason why its source is set aside; ``removed``: those of them that were removed
+        from the stream. ``topics``: what is wrong with the topics.
         """
         aside = aside or {}
         now = self._clock()
@@ -123,7 +124,7 @@ class WorkerMetrics(ServiceMetrics):
         self.turned(_readiness(since, serving, removed, faults, joined=joined))
 
     def _count_odd_times(self, source: WorkerProcessor) -> None:
-        """Add up over the lives of sources, which come and go, what each counts for itself."""
+        """Add the counts of a source to the totals, which outlive the sources."""
         found = source.ignored_watermarks, source.clock.like_seconds
         before = self._counted.get(source.writer, (0, 0))
         if found != before:
@@ -132,7 +133,7 @@ class WorkerMetrics(ServiceMetrics):
             self._like_seconds += found[1] - before[1]
 
     def _count_drifts(self, source: WorkerProcessor) -> None:
-        """Have the features of a source watched, and add up what is found."""
+        """Have the features of a source watched, and add the drifts found to the total."""
         if source.watch is None:
             source.watch = DriftWatch(len(self._definition.features))
         before = self._drifts_of.get(source.writer, 0)
@@ -140,7 +141,7 @@ class WorkerMetrics(ServiceMetrics):
         self._drifts += source.watch.drifts - before
 
     def delta(self, processor: WorkerProcessor, tile: int, samples: Sequence[Record], output: Output) -> None:
-        """A source made this output of these samples; its delta, if there is one, has this number."""
+        """Note the output that a source made of these samples; ``tile`` is the number of its delta, if there is one."""
         self.published(output.first)
         deltas = [record for record in output.then if record.topic == DELTAS]
         self.took(sum(_taken(record.decoded) for record in deltas))
@@ -155,7 +156,7 @@ class WorkerMetrics(ServiceMetrics):
             published.tiles.append((tile, max(record.log_time for record in samples)))
 
     def model(self, model: Model) -> None:
-        """The next newer model: which deltas are in it that were in none before."""
+        """Note the next newer model, and measure the deltas that it is the first to contain."""
         self.saw_version(model.version)
         for position in model.positions:
             published = self._published.get(position.source)
@@ -195,13 +196,13 @@ class WorkerMetrics(ServiceMetrics):
             yield family(metric_names.ROUNDING, stream, (((feature,), float(error)) for feature, error in named))
             yield single(metric_names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
         yield single(metric_names.DRIFTS, stream, self._drifts)
-        # This is the thread of a scrape.
+        # The shifts are computed here, in the thread of a scrape, so that they cost the worker's loop nothing.
         yield from self._shifts([watch.shifts() for watch in held.watches])
         for made in (self._rebuilds, self._delta_bytes, self._to_model):
             yield from made.collect()
 
     def _shifts(self, shifts: Sequence[tuple[Floats, Floats]]) -> Iterator[Family]:
-        """Of each feature that of the partition which has shifted most; no series before there are 400 samples."""
+        """For each feature, the largest shift of any partition; no series before a partition has 400 samples."""
         farthest = (abs, lambda spread: abs(math.log(spread)) if spread > 0.0 else math.inf)
         for at, metric in enumerate((metric_names.FEATURE_SHIFT, metric_names.FEATURE_SPREAD)):
             found: list[tuple[Labels, float]] = []
@@ -213,7 +214,7 @@ class WorkerMetrics(ServiceMetrics):
 
 
 def _taken(delta: object) -> int:
-    """Samples and retirements of a delta that are no dead letters."""
+    """The number of samples and retirements of a delta that are not dead letters."""
     counts = delta.counts if isinstance(delta, Delta) else {}
     return sum(counts.get(key, 0) for key in _TAKEN)
 

@@ -3,8 +3,8 @@
     JSON of a replay ──record──▶ Run ──charts──▶ pictures ──plotly_figures──▶ page, drawn by the browser
                                                           └──plots──▶ PNG, SVG
 
-All of it is made from what ``replay --json`` writes, so that a report can be had of a run long after it. What a picture
-shows is decided once, in ``charts``. Plotly draws it on the page, and matplotlib in files; each is imported only where
+Everything is made from what ``replay --json`` writes, so that a report can be made long after a run. Only ``charts``
+decides what a picture shows. Plotly draws it on the page, and matplotlib draws it in files. Each is imported only when
 it is needed, and both come with the extra ``report``.
 """
 

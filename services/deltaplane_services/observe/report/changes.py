@@ -1,4 +1,4 @@
-"""When quality fell and what was different then, and when features shifted: the part of a page on that."""
+"""The part of a page on changes: when quality fell and what was different then, and when features shifted."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from deltaplane_services.observe.report.value_tables import Table, cell
 __all__ = ["changes_of", "drifts_table", "falls_table"]
 
 _TimeAt = Callable[[float], str]
-"""The event time at a row, as text; empty where there is none."""
+"""The event time at a row as text; empty if there is none."""
 
 
 def changes_of(run: Run) -> Element | None:
-    """The part of the page; nothing where nobody has looked for changes."""
+    """The part of the page on changes; None if the run was not searched for changes."""
     if run.drifts is None:
         return None
     parts: list[Element] = []
@@ -44,7 +44,7 @@ def changes_of(run: Run) -> Element | None:
 
 
 def _time_at(run: Run) -> Callable[[float], str]:
-    """The event time at a row: that of the span which it is in."""
+    """A function that gives the event time at a row: that of the span that contains the row."""
     times = axis_of(run).times_milliseconds if run.spans else None
     rows = [span.rows_to for span in run.spans]
 
@@ -55,7 +55,7 @@ def _time_at(run: Run) -> Callable[[float], str]:
 
 
 def falls_table(falls: Sequence[FallTold], time_at: _TimeAt) -> Table:
-    """A row for each fall."""
+    """A table with a row for each fall."""
     body = [
         (
             _rows(fall.rows_from, fall.rows_to, time_at),
@@ -81,7 +81,7 @@ def falls_table(falls: Sequence[FallTold], time_at: _TimeAt) -> Table:
 
 
 def drifts_table(drifts: Sequence[DriftTold], time_at: _TimeAt) -> Table:
-    """A row for each drift."""
+    """A table with a row for each drift."""
     body = [
         (f"{drift.row:,}" + (f", {time}" if (time := time_at(drift.row)) else ""), _shifts(drift.features))
         for drift in drifts
@@ -95,7 +95,7 @@ def _rows(first: int, last: int, time_at: _TimeAt) -> str:
 
 
 _LEAST_TOLD = 0.1
-"""Of a deviation, or of a factor: what shifts less is not worth a word."""
+"""The smallest shift in standard deviations that is shown, and half of the smallest logarithm of a factor."""
 
 
 def _shifts(features: Sequence[FeatureTold]) -> str:

@@ -1,4 +1,4 @@
-"""Falls of quality and drifts of features, as a summary tells of them."""
+"""Falls of quality and drifts of features, read from a summary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _KINDS = {"windows": "window", "C": "C", "weightings": "weighting", "cuts": "cut
 
 @dataclass(frozen=True)
 class FeatureTold:
-    """A feature that shifted: by how many deviations, and by which factor its spread changed; NaN: it was constant."""
+    """A feature that shifted: by how many standard deviations, and the factor of its spread; NaN if it was constant."""
 
     name: str
     shift: float
@@ -22,7 +22,7 @@ class FeatureTold:
 
 @dataclass(frozen=True)
 class FallTold:
-    """Rows in which the recall of a class fell, and what was different in them."""
+    """Rows in which the recall of a class fell, and what differed from before; pairs are (before, during)."""
 
     rows_from: int
     rows_to: int
@@ -38,14 +38,14 @@ class FallTold:
 
 @dataclass(frozen=True)
 class DriftTold:
-    """A row by which features had shifted."""
+    """A row up to which features had shifted."""
 
     row: int
     features: tuple[FeatureTold, ...]
 
 
 def fall_told(part: Fields) -> FallTold:
-    """A fall of a summary."""
+    """A fall, read from a summary."""
     sides = part.part("before"), part.part("during")
     return FallTold(
         rows_from=part.whole("rows_from"),
@@ -65,7 +65,7 @@ def fall_told(part: Fields) -> FallTold:
 
 
 def drift_told(part: Fields) -> DriftTold:
-    """A drift of a summary."""
+    """A drift, read from a summary."""
     return DriftTold(part.whole("row"), _features(part, "features"))
 
 

@@ -1,4 +1,4 @@
-"""Several runs side by side: what tells them apart, their measures, and which of them is best."""
+"""Several runs side by side: how they differ, their measures, and which run is best."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
 ]
 
 MOST_RUNS = 12
-"""Curves in one picture that can still be followed, and columns of a table that can still be read."""
+"""The most runs: more curves in one picture, or columns of a table, cannot be read."""
 
 Runs = Mapping[str, Run]
-"""The runs by the names that tell them apart."""
+"""Name to run; the names tell the runs apart."""
 
 NAMES = {
     "gmean": "G-mean",
@@ -46,14 +46,18 @@ NAMES = {
 }
 _OF_NO_CLASS = ("gmean", "accuracy")
 BEST_IS_LARGEST = tuple(key for key in NAMES if key not in ("relative_sensitivity", "false_alarms_per_1000_rows"))
-"""Of relative sensitivity none is best, and fewest false alarms has who finds nothing."""
+"""Measures whose largest value is best. Relative sensitivity has no best value, and whoever finds nothing has the
+fewest false alarms."""
 
 _NEARLY = 0.01
-"""Of the scored rows: where some runs score so many more of the same rows than others, none is called best."""
+"""The share of the scored rows by which runs may differ; beyond it none is called best."""
 
 
 def read_runs(paths: Sequence[Path]) -> dict[str, Run]:
-    """The runs by name: the file's, with as much of its path as tells it from the others. Raises ReportError."""
+    """Name to run. Raises ReportError.
+
+    A name is that of the file, with as much of its path as tells it from the others.
+    """
     if not 2 <= len(paths) <= MOST_RUNS:
         raise ReportError(f"compare: expected 2 to {MOST_RUNS} files that replay --json has written, got {len(paths)}")
     if len(set(paths)) < len(paths):
@@ -73,7 +77,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def check_same_rows(runs: Runs) -> None:
-    """Raise :class:`ReportError` for runs over different rows, of which none is better than another."""
+    """Raise :class:`ReportError` if the runs are over different rows, because then none is better than another."""
     if len(by_data := _by_data(runs)) > 1:
         told = "; ".join(f"{', '.join(names)}: {data}" for data, names in by_data.items())
         raise ReportError(
@@ -83,7 +87,11 @@ def check_same_rows(runs: Runs) -> None:
 
 
 def _by_data(runs: Runs) -> dict[str, list[str]]:
-    """Names of runs by what tells their rows apart. Runs of versions before are told apart by what they have."""
+    """Text that identifies the rows to the names of the runs over them.
+
+    If a run lacks that text (it is of an earlier version, or continues another replay), all runs are identified by the
+    number of their rows and the name of the file.
+    """
     every = [run.data for run in runs.values()]
     found: dict[str, list[str]] = {}
     for name, run in runs.items():
@@ -96,7 +104,7 @@ def _by_data(runs: Runs) -> dict[str, list[str]]:
 
 
 def remarks(runs: Runs) -> list[str]:
-    """What has to be known of runs before one is called better than another."""
+    """What the reader must know before calling one run better than another."""
     found = []
     if len(_by_data(runs)) > 1:
         found.append("The runs are over different rows: no figure of one is better than that of another.")
@@ -114,7 +122,7 @@ def remarks(runs: Runs) -> list[str]:
 
 
 def _close(runs: Runs) -> list[str]:
-    """Which runs are not sure to be worse than the best, by the intervals of their G-means."""
+    """A remark if the interval of the best G-mean overlaps with those of other runs; else nothing."""
     names = [name for measure, name in best(runs) if measure == NAMES["gmean"]]
     if len(names) != 1 or not (ends := runs[names[0]].intervals.get("gmean")):
         return []
@@ -126,7 +134,7 @@ def _close(runs: Runs) -> list[str]:
 
 
 def comparison(runs: Runs) -> Table:
-    """Measures down, runs across."""
+    """A table with measures as rows and runs as columns."""
     rows = [("source", *(run.source for run in runs.values()))]
     rows += [("stream", *(run.stream for run in runs.values()))]
     rows += [("window", *(", ".join(run.windows) for run in runs.values()))]
@@ -150,7 +158,7 @@ def comparison(runs: Runs) -> Table:
 
 
 def _differences(runs: Runs, shown: Collection[str]) -> list[tuple[str, ...]]:
-    """The settings in which the runs differ, a row each."""
+    """A row for each setting in which the runs differ."""
     settings = [{row[0]: row[1] for row in settings_table(run).body} for run in runs.values()]
     names = dict.fromkeys(name for one in settings for name in one if name not in shown)
     rows = [(name, *(one.get(name, "–") for one in settings)) for name in names if not _FOLLOWS.search(name)]
@@ -158,7 +166,7 @@ def _differences(runs: Runs, shown: Collection[str]) -> list[tuple[str, ...]]:
 
 
 _FOLLOWS = re.compile("fingerprint|^model (version|condition)|^grid[.]|[.](centers|scales)$")
-"""Settings that follow from others and from the rows."""
+"""Settings that follow from other settings and from the rows."""
 
 _MOST_DIFFERENCES = 40
 
@@ -171,9 +179,11 @@ def _plane(run: Run) -> str:
 
 
 def best(runs: Runs) -> set[tuple[str, str]]:
-    """(measure's name, run's name) of the largest of each measure of which larger is better; all of several equals.
+    """(measure, run) for each measure in :data:`BEST_IS_LARGEST`, with the run that has its largest value, or all of
+    these.
 
-    None where the runs are of different rows, or scored others by far; of measures of one class none where it differs.
+    Empty if the runs are over different rows, or if their numbers of scored rows differ too much. If the positive class
+    differs, only measures that concern no single class have a best run.
     """
     scored = [run.scored for run in runs.values()]
     if len(_by_data(runs)) > 1 or max(scored) - min(scored) > _NEARLY * max(scored):

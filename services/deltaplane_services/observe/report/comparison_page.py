@@ -1,4 +1,4 @@
-"""The page of several runs: their measures as a table, their G-means and imbalance ratios in one picture each."""
+"""The page of several runs: a table of their measures, and pictures of their G-means and imbalance ratios."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["comparison_page"]
 
 
 def comparison_page(runs: Runs) -> str:
-    """Everything about several replays as one HTML file that needs nothing besides."""
+    """Several replays compared, as one HTML file that loads nothing else."""
     content, winners = comparison(runs), best(runs)
     shown = table(content, name="Measures of the runs", low=True)
     for row, cells in zip(shown.iter("tr"), (content.head, *content.body), strict=True):
@@ -66,13 +66,13 @@ def _rows(runs: Runs, name: str) -> Floats:
 
 
 def _axis(runs: Runs) -> Axis:
-    """From the first row to the last of the longest run; the runs may be of different days, so it has no times."""
+    """The axis of the longest run, without times, because the runs may be of different days."""
     rows = max((_rows(runs, name) for name in runs), key=lambda every: float(every[-1]))
     return Axis(rows, None, 0.0, float(rows[-1]))
 
 
 def _values(runs: Runs, values: Mapping[str, Floats]) -> Table:
-    """At the spans of the longest run, the value of every run's own span that the row is in."""
+    """A table with a row for each span of the longest run: the value of each run's own span that contains the row."""
     body = []
     keys = [int(row) for row in _axis(runs).rows]
     places = {name: np.searchsorted(_rows(runs, name), keys) for name in runs}

@@ -1,8 +1,8 @@
-"""A page as a tree of elements. Text goes in as text and is escaped when the tree is written: no other way in.
+"""A page as a tree of elements. Text is always added as text, and escaped when the tree is written.
 
-Scripts and styles are all that is written as it is: files of this package, and the script of Plotly, which the page's
-own unpacks. The page forbids itself, in its own head, to load anything or to run anything but these, known by their
-SHA-256.
+Only scripts and styles are written without escaping: files of this package, and the script of Plotly, which the page's
+own script unpacks. The head of the page has a policy that forbids it to load anything, and to run anything but these,
+identified by their SHA-256.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _NOT_TEXT = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 def element(tag: str, *children: str | Element | Iterable[Element] | None, **attributes: str | bool | None) -> Element:
-    """An element with attributes and, in order, texts and elements within; what is None or empty is left out.
+    """An element with attributes, and with texts and elements inside, in order; None and empty lists are left out.
 
-    An underscore in an attribute's name is a hyphen, and one at its end is dropped.
+    An underscore in the name of an attribute becomes a hyphen, and one at its end is dropped.
     """
     made = ET.Element(tag)
     for name, value in attributes.items():
@@ -47,7 +47,7 @@ def element(tag: str, *children: str | Element | Iterable[Element] | None, **att
 
 
 def clean(text: str) -> str:
-    """The text without what no page may hold (control characters, halves of characters), which is shown as �."""
+    """The text with � for each character that no page may hold: control characters and halves of surrogate pairs."""
     return _NOT_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -59,7 +59,7 @@ def _add_text(parent: Element, text: str) -> None:
 
 
 def table(content: Table, *, name: str, text: bool = False, low: bool = False) -> Element:
-    """A table in a box that scrolls by itself; the first cell of every row is its header."""
+    """A table in a box that scrolls by itself; the first cell of each row is its header."""
     head = element("thead", element("tr", (element("th", title, scope="col") for title in content.head)))
     body = element("tbody")
     for at, row in enumerate(content.body):
@@ -71,11 +71,11 @@ def table(content: Table, *, name: str, text: bool = False, low: bool = False) -
 
 
 _RULES = "X{}"
-"""A style sheet that Plotly finds by its id and adds its rules to; it may make none itself."""
+"""A style sheet that Plotly finds by its id and adds its rules to, because the page forbids it to make one."""
 
 
 def document(title: str, figures: dict[str, Any], *body: Element) -> str:
-    """A whole page, as text. ``figures``: what the script draws, by the ids of the elements that it is drawn in."""
+    """A whole page as text. ``figures``: id of an element to what the script draws in it."""
     style = f":root{{color-scheme:light;{css_variables(dark=False)}}}"
     dark = f"color-scheme:dark;{css_variables(dark=True)}"
     style += f'@media (prefers-color-scheme:dark){{:root:not([data-theme="light"]){{{dark}}}}}'
@@ -99,7 +99,7 @@ def document(title: str, figures: dict[str, Any], *body: Element) -> str:
     )
     footer = element("footer", f"Made by Deltaplane {__version__}. This page is complete in itself and loads nothing.")
     colours = {pair[0]: name for name, pair in COLOURS.items()}
-    # In JSON the sign that could end a script can be written in another way.
+    # The sign < could end a script, so it is written as a JSON escape.
     drawn = json.dumps({"colours": colours, "figures": figures}, separators=(",", ":")).replace("<", "\\u003c")
     scripts = [
         _raw("script", drawer.packed, id="library", type="application/gzip"),
@@ -112,7 +112,7 @@ def document(title: str, figures: dict[str, Any], *body: Element) -> str:
 
 
 def _raw(tag: str, text: str, **attributes: str) -> Element:
-    """Style or script: in HTML they hold no markup, so they are written as they are."""
+    """An element for a style or script, which HTML does not parse as markup, so its text is not escaped."""
     assert "</" not in text and "<!--" not in text, "what ends the element early must not stand in it"  # noqa: PT018
     made = element(tag, **attributes)
     made.text = text

@@ -1,4 +1,4 @@
-"""Values out of JSON that comes from anywhere, each checked for its type; a message names the place of a wrong one."""
+"""Values from untrusted JSON, each checked for its type; an error names the place of a wrong value."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ V = TypeVar("V")
 
 
 class ReportError(DeltaplaneError):
-    """A report cannot be made, and why."""
+    """A report cannot be made; the text says why."""
 
 
 class Fields:
-    """An object of the JSON, and where it stands; takes values out of it by their type."""
+    """An object of the JSON and its place; its methods return values of one type. They raise :class:`ReportError`."""
 
     def __init__(self, name: str, place: str, value: Any) -> None:
         self.name = name
@@ -33,7 +33,7 @@ class Fields:
         self.value: dict[str, Any] = value
 
     def wrong(self, key: str, expected: str, got: Any) -> ReportError:
-        """What to raise where a value is not what was expected."""
+        """The error to raise for a value that is not as expected."""
         return ReportError(
             f"{self.name}: {self.place}{key}: expected {expected}, got {_shown(got)};"
             " give a file that replay --json of this version has written"
@@ -48,7 +48,7 @@ class Fields:
         return None if self.value.get(key) is None else self.text(key)
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Texts; none where versions of before have not said any."""
+        """A list of texts; empty if the key is missing, as in files of earlier versions."""
         return tuple(map(str, self.items(key))) if key in self.value else ()
 
     def flag_or_none(self, key: str) -> bool | None:
@@ -60,16 +60,16 @@ class Fields:
         return int(self._get(key, "a whole number", _is_whole))
 
     def number(self, key: str) -> float:
-        """A number, or NaN for null. What is not there is wrong."""
+        """A number, NaN for null. Raises ReportError if the key is missing."""
         value = self._get(key, "a number or null", lambda value: value is None or is_number(value))
         return NAN if value is None else float(value)
 
     def later(self, key: str) -> float:
-        """A number, or NaN for null and where versions of before have none."""
+        """A number; NaN for null, and if the key is missing, as in files of earlier versions."""
         return self.number(key) if key in self.value else NAN
 
     def later_parts(self, key: str) -> dict[str, Fields]:
-        """An object of objects; an empty one where versions of before have none."""
+        """An object of objects; empty if the key is missing, as in files of earlier versions."""
         return {name: self.part(key).part(name) for name in self.part(key).value} if key in self.value else {}
 
     def items(self, key: str) -> list[Any]:
@@ -77,7 +77,7 @@ class Fields:
         return list(self._get(key, "a list", lambda value: isinstance(value, list)))
 
     def part(self, key: str) -> Fields:
-        """An object; null is an empty one."""
+        """An object; an empty one for null."""
         value = self._get(key, "an object", lambda value: value is None or isinstance(value, dict))
         return Fields(self.name, f"{self.place}{key}.", value or {})
 
@@ -86,7 +86,7 @@ class Fields:
         return [Fields(self.name, f"{self.place}{key}[{at}].", item) for at, item in enumerate(self.items(key))]
 
     def table(self, key: str, take: Callable[[Fields, str], V]) -> dict[str, V]:
-        """An object whose values are all of one type; null is an empty one."""
+        """An object whose values all have one type; an empty one for null."""
         part = self.part(key)
         return {name: take(part, name) for name in part.value}
 
@@ -108,7 +108,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether it is a number that a float holds, and no truth value."""
+    """Whether a value is a number that a float can hold, and not a boolean."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

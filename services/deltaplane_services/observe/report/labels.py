@@ -1,4 +1,4 @@
-"""Names, numbers and times as they stand in pictures and tables."""
+"""Names, numbers and times as text for pictures and tables."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["date_of", "short", "short_names", "time_text"]
 
 
 def short_names(names: Iterable[str], most_characters: int) -> dict[str, str]:
-    """Each name on one line of at most so many characters, and different names stay different.
+    """Name to a text of one line with at most so many characters; different names get different texts.
 
-    A long name keeps its beginning and its end. Names that would be equal all the same get a number.
+    A long name keeps its beginning and its end. Names that would still be equal get a number.
     """
     shortened: dict[str, str] = {}
     taken: set[str] = set()
@@ -28,13 +28,13 @@ def short_names(names: Iterable[str], most_characters: int) -> dict[str, str]:
 
 
 def _around(text: str, most_characters: int, middle: str) -> str:
-    """The beginning and the end of a text, around something that stands for what is between them."""
+    """The beginning and the end of a text, with ``middle`` in place of what is between them."""
     left = most_characters - len(middle)
     return f"{text[: left - left // 2]}{middle}{text[max(left - left // 2, len(text) - left // 2) :]}"
 
 
 def short(value: float, digits: int = 3) -> str:
-    """A number in few characters: 1200 is 1.2k."""
+    """A number in few characters, such as 1.2k for 1200."""
     value = float(f"{value:.{digits}g}")
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")):
         if size <= abs(value) < 1e3 * size:
@@ -48,7 +48,7 @@ def date_of(milliseconds: float) -> dt.datetime:
 
 
 def time_text(milliseconds: float | None) -> str:
-    """An event time for a table; a dash where there is none."""
+    """An event time for a table; a dash if there is none."""
     if milliseconds is None or math.isnan(milliseconds):
         return "–"
     return date_of(milliseconds).strftime("%Y-%m-%d %H:%M:%S")

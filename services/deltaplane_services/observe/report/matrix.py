@@ -1,4 +1,4 @@
-"""The confusion matrix as it is drawn and as a table."""
+"""The confusion matrix, for a picture and as a table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHERS = "all other classes"
 
 
 def matrix_of(run: Run, most_classes: int) -> Matrix:
-    """The counts of all rows scored; classes beyond the most frequent are one, the last."""
+    """The counts of all scored rows; all but the most frequent classes are joined to one, the last."""
     in_confusion = {label for pair in run.confusion for label in pair}
     labels = [label for label in run.main_classes(most_classes) if label in in_confusion]
     if len(in_confusion) > len(labels):
@@ -27,7 +27,7 @@ def matrix_of(run: Run, most_classes: int) -> Matrix:
 
 
 def matrix_table(matrix: Matrix) -> Table:
-    """The same counts, and the recall of every class."""
+    """The same counts as a table, with the recall of every class."""
     rows = []
     for at, label in enumerate(matrix.labels):
         counts = matrix.counts[at]

@@ -1,4 +1,4 @@
-"""What a picture shows, before anything is drawn: panels of lines along the stream, or a matrix of counts."""
+"""The contents of a picture before it is drawn: panels of lines along the stream, or a matrix of counts."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ __all__ = [
 ]
 
 MOST_ON_A_LINEAR_AXIS = 10.0
-"""Times the smallest value is as large as the largest before an axis of counts turns logarithmic."""
+"""An axis of counts is logarithmic if the largest value is at least so many times the smallest."""
 
 
 @dataclass(frozen=True)
 class Axis:
-    """The rows of a stream, and the event time at each: None where there are no times."""
+    """The rows of a stream, and the event time at each; None if there are no times."""
 
     rows: Floats
     times_milliseconds: Floats | None
@@ -42,9 +42,10 @@ class Axis:
 
 @dataclass(frozen=True)
 class Line:
-    """Values, NaN where there is none, and the name in the legend ('' for not there).
+    """Values, NaN for gaps, and the name in the legend (empty: not in the legend).
 
-    They are at the rows of the axis, unless the line has rows of its own. ``filled``: down to zero.
+    The values are at the rows of the axis, unless the line has rows of its own. ``filled``: the area down to zero is
+    filled.
     """
 
     name: str
@@ -58,7 +59,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Panel:
-    """One plot. ``y``: shares from 0 to 1, counts from ``lowest`` up, or values with a sign, between ``limits``.
+    """One plot. ``y``: shares from 0 to 1, counts from ``lowest`` up, or signed values between ``limits``.
 
     ``height`` is in CSS pixels.
     """
@@ -72,29 +73,29 @@ class Panel:
 
     @property
     def logarithmic(self) -> bool:
-        """Whether the axis is: of counts that are of very different sizes."""
+        """Whether the axis is logarithmic: if it shows counts of very different sizes."""
         return self.y == "count" and is_wide([line.values for line in self.lines])
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Counts int64[n, n] of rows by their true class, downwards, and the predicted one, to the right."""
+    """Counts int64[n, n] of rows: rows of the matrix are true classes, columns are predicted ones."""
 
     labels: tuple[str, ...]
     counts: Int64s
 
     @property
     def shares(self) -> Floats:
-        """float64[n, n]: of the rows of a true class; 0 for one without any."""
+        """float64[n, n]: the counts as shares of each true class; 0 for a class without rows."""
         return np.asarray(self.counts / np.maximum(self.counts.sum(axis=1, keepdims=True), 1), dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One picture, its title, a note on what it shows, and the same values as a table.
+    """One picture: its title, a note on what it shows, and the same values as a table.
 
-    Either it has ``panels`` one above the other, along the stream, the rows of which are on their common ``axis``, with
-    some parts of it ``shaded``; or it is a ``matrix``.
+    It has either a ``matrix``, or ``panels`` one above the other along the stream, with a common ``axis`` of rows,
+    parts of which may be ``shaded``.
     """
 
     name: str
@@ -108,29 +109,29 @@ class Chart:
 
     @property
     def legend(self) -> tuple[Line, ...]:
-        """The lines that need a legend: those of the first panel that have a name."""
+        """The lines of the legend: those of the first panel that have a name."""
         return tuple(line for panel in self.panels[:1] for line in panel.lines if line.name)
 
 
 def isolated(values: Floats) -> Flags:
-    """bool[n]: which values have a gap, or an end, on both sides."""
+    """bool[n]: which values have a gap, or an end of the array, on both sides."""
     there = np.concatenate([[False], np.isfinite(values), [False]])
     return np.asarray(there[1:-1] & ~there[:-2] & ~there[2:], dtype=np.bool_)
 
 
 def is_wide(values: Sequence[Floats]) -> bool:
-    """Whether the largest value above zero is many times the smallest."""
+    """Whether the largest positive value is many times the smallest (:data:`MOST_ON_A_LINEAR_AXIS`)."""
     every = np.concatenate([np.ravel(part) for part in values]) if values else np.empty(0)
     every = every[np.isfinite(every) & (every > 0)]
     return len(every) > 0 and bool(every.max() >= MOST_ON_A_LINEAR_AXIS * every.min())
 
 
 def column(values: Sequence[float]) -> Floats:
-    """Values as float64[n]."""
+    """The values as float64[n]."""
     return np.asarray(values, dtype=np.float64)
 
 
 def class_column(tables: Sequence[Mapping[str, float]], name: str, *, zero_is_gap: bool = False) -> Floats:
-    """What each of the tables has under a name; NaN where it has nothing."""
+    """float64[n]: the value under a name in each of n tables; NaN if a table lacks it."""
     values = column([table.get(name, math.nan) for table in tables])
     return np.where(values == 0.0, math.nan, values) if zero_is_gap else values

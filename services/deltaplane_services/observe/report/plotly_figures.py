@@ -1,7 +1,7 @@
-"""Pictures as figures of Plotly, and its script for the page; the browser draws.
+"""Pictures as figures of Plotly, and Plotly's script for the page; the browser draws them.
 
-Labels are written as text: Plotly reads a few tags in them, so what looks like one is escaped. Names are wrapped, and
-Plotly makes room for what stands beside an axis, so that none is cut.
+Labels are shown as text: Plotly interprets a few tags in them, so they are escaped. Names are wrapped, and Plotly makes
+room for the labels of an axis, so none is cut off.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from deltaplane_services.observe.report.style import Ink, light
 __all__ = ["LONGEST_NAME", "Library", "figure_of", "library", "narrow_layout"]
 
 LONGEST_NAME = 84
-"""Characters of a name in a picture."""
+"""The most characters of a name in a picture."""
 
 _LEFT, _GAP, _TITLE = 64, 10, 22
 _CELL_LINE = 18
@@ -36,10 +36,10 @@ _CLEAR = "rgba(0,0,0,0)"
 
 
 class Library(NamedTuple):
-    """Plotly's script as the page carries it: compressed and in base64; ``text`` is what it is unpacked to.
+    """Plotly's script as the page holds it: compressed, in base64. ``text`` is the unpacked script.
 
-    ``guards``: ids of elements that keep the script from adding style sheets of its own, which are of maps that no
-    report has, and which the page forbids.
+    ``guards``: ids of elements that keep the script from adding style sheets for maps, which no report has, and which
+    the page's policy forbids.
     """
 
     packed: str
@@ -49,16 +49,16 @@ class Library(NamedTuple):
 
 @functools.cache
 def library() -> Library:
-    """The script of the installed package, the same bytes on each call."""
+    """The script of the installed package; the same bytes on each call."""
     text = get_plotlyjs()
     guards = tuple(dict.fromkeys(re.findall(r'getElementById\("([0-9a-f]{64})"\)', text)))
     return Library(base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode(), text, guards)
 
 
 def narrow_layout(chart: Chart, layout: Mapping[str, Any]) -> dict[str, Any]:
-    """What takes the place of parts of a figure's ``layout`` where it has little room.
+    """The parts of a figure's ``layout`` to replace if there is little room.
 
-    Names of panels are shorter, and those above a matrix of more than two classes stand upright.
+    Names of panels become shorter, and names above a matrix of more than two classes stand upright.
     """
     if chart.matrix is None:
         titles = short_names((panel.name for panel in chart.panels if panel.name), LONGEST_NAME // 3)
@@ -74,7 +74,7 @@ def narrow_layout(chart: Chart, layout: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def figure_of(chart: Chart) -> go.Figure:
-    """The figure of a picture. Its names and values are those of Plotly's schema, which is checked as it is made."""
+    """The Plotly figure of a picture. Plotly checks names and values against its schema."""
     if chart.matrix is not None:
         return _matrix_figure(chart.matrix)
     assert chart.axis is not None, "panels lie along the stream"
@@ -122,14 +122,14 @@ def _stream_figure(chart: Chart, axis: Axis) -> go.Figure:
 def _trace(line: Line, axis: Axis, panel: Panel) -> dict[str, Any]:
     rows = axis.rows if line.rows is None else line.rows
     alone = isolated(line.values)
-    # Plotly would fill a gap, too.
+    # Plotly would fill gaps as well.
     fills = line.filled and not _has_gaps(line.values)
     return {
         "type": "scatter",
         "x": rows,
         "y": line.values,
         "mode": "lines+markers" if alone.any() else "lines",
-        # A value between two gaps has no line: it is a dot.
+        # A value between two gaps has no line, so it is drawn as a dot.
         "marker": {"size": np.where(alone, 5.0, 0.0), "color": light(line.ink.colour)} if alone.any() else None,
         "opacity": line.opacity,
         "line": {"color": light(line.ink.colour), "width": line.width, "dash": _dash(line.ink)},
@@ -141,7 +141,7 @@ def _trace(line: Line, axis: Axis, panel: Panel) -> dict[str, Any]:
 
 
 def _has_gaps(values: Floats) -> bool:
-    """Whether there is no value somewhere between two."""
+    """Whether a value is missing between two others."""
     there = np.flatnonzero(np.isfinite(values))
     return len(there) > 0 and bool(there[-1] - there[0] >= len(there))
 
@@ -226,7 +226,7 @@ def _matrix_figure(matrix: Matrix) -> go.Figure:
         "y": list(range(size)),
         "z": matrix.shares.tolist(),
         "zmin": 0.0,
-        "zmax": 2.0,  # So that the deepest colour is half way, and the text on it can be read.
+        "zmax": 2.0,  # The darkest cell gets half of the scale, so that its text stays readable.
         "colorscale": [[0.0, light("card")], [1.0, light("line1")]],
         "showscale": False,
         "xgap": 2,
@@ -252,7 +252,7 @@ def _matrix_figure(matrix: Matrix) -> go.Figure:
 
 
 def _wrapped(name: str, width: int) -> str:
-    """The name in lines of at most so many characters, escaped."""
+    """The name, escaped, in lines of at most so many characters."""
     lines = textwrap.wrap(name, width, break_on_hyphens=False, drop_whitespace=False) or [name]
     return "<br>".join(html.escape(line, quote=False) for line in lines)
 

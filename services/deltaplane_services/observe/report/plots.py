@@ -1,4 +1,4 @@
-"""Pictures as files, PNG and SVG, drawn by matplotlib: on white, and letters are shapes, so that no font is needed."""
+"""Pictures as PNG and SVG files, drawn by matplotlib on white; letters are shapes, so the files need no font."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DOTS = {"png": 160, "svg": 72}
 _LONGEST_NAME = 60
 _TITLE: dict[str, Any] = {"size": 15, "weight": "bold"}
 _WIDTH_INCHES = 1000 / 72
-# Nothing in a file may depend on when, or with what version, it was written.
+# No metadata: a file must not depend on the time or the version that wrote it.
 _METADATA: Mapping[str, dict[str, str | None]] = {
     "png": {"Software": None},
     "svg": dict.fromkeys(("Creator", "Date", "Format", "Type")),
@@ -63,7 +63,10 @@ _SETTINGS: dict[str, object] = {
 
 
 def write_plots(charts: Sequence[Chart], of: str, directory: Path) -> list[Path]:
-    """Every picture of what is named ``of``, twice, all of them or none; the files. Raises :class:`OutputRefused`."""
+    """The files of all pictures of ``of``, each as PNG and as SVG: all are written, or none.
+
+    Raises :class:`OutputRefused`.
+    """
     (name,) = short_names([of], _LONGEST_NAME).values()
     pictures = {}
     for chart in charts:
@@ -73,7 +76,7 @@ def write_plots(charts: Sequence[Chart], of: str, directory: Path) -> list[Path]
             for ending, metadata in _METADATA.items():
                 picture = io.BytesIO()
                 figure.savefig(picture, format=ending, facecolor="white", dpi=_DOTS[ending], metadata=metadata)
-                figure.set_layout_engine("none")  # What has been laid out once stays where it is.
+                figure.set_layout_engine("none")  # The second format keeps the layout of the first.
                 pictures[directory / f"{chart.name}.{ending}"] = picture.getvalue()
     with ExitStack() as stack:
         outputs = [stack.enter_context(OutputFile(path, "plots")) for path in pictures]
@@ -86,9 +89,9 @@ def write_plots(charts: Sequence[Chart], of: str, directory: Path) -> list[Path]
 
 @contextmanager
 def _drawing(name: str) -> Iterator[None]:
-    """Our settings of matplotlib, and nobody else's; the same ``name`` gives the same file each time."""
+    """Draw with our settings of matplotlib only; the same ``name`` gives the same file each time."""
     with mpl.rc_context(), warnings.catch_warnings():
-        # A letter that the font has no picture of is drawn as a box: known, and no reason for a page of warnings.
+        # A character that the font lacks is drawn as a box; matplotlib need not warn about each.
         warnings.filterwarnings("ignore", message=r"Glyph \d+ .* missing from")
         mpl.rcdefaults()
         mpl.rcParams.update(cast("Any", _SETTINGS | {"svg.hashsalt": name}))
@@ -114,7 +117,7 @@ def _draw_stream(chart: Chart, title: str) -> Figure:
         _draw_title(figure, title)
     else:
         names = short_names((line.name for line in chart.legend), _LONGEST_NAME)
-        # What begins with an underscore would be left out of a legend.
+        # Matplotlib leaves labels that begin with an underscore out of the legend.
         labels = [f"\N{ZERO WIDTH SPACE}{names[line.name]}" for line in chart.legend]
         columns = max(1, min(len(labels), int(130 // (max(map(len, labels)) + 8))))
         look: dict[str, Any] = {"alignment": "left", "title_fontproperties": _TITLE, "ncols": columns}
@@ -168,7 +171,7 @@ def _scale(axes: Axes, panel: Panel) -> None:
 
 
 def _mark_rows(axes: Axes, axis: Axis) -> None:
-    """Ticks at round rows, each with the event time there below it."""
+    """Set ticks at round rows, each with the event time below it."""
     axes.set_xlim(axis.first, axis.last)
     ticks = MaxNLocator(9, steps=[1, 2, 2.5, 5, 10], integer=True).tick_values(axis.first, axis.last)
     places = [float(place) for place in ticks if axis.first <= place <= axis.last]
@@ -182,7 +185,7 @@ def _mark_rows(axes: Axes, axis: Axis) -> None:
 
 
 def _written(milliseconds: float, days: float) -> str:
-    """A time, as exact as the days ask for that all of the times span."""
+    """A time as text; its precision follows from the number of ``days`` that all times span."""
     date = date_of(milliseconds)
     if days > 300:
         return f"{date:%b %Y}"

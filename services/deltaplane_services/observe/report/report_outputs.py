@@ -1,4 +1,4 @@
-"""Reports and pictures as files. Whether they can be had is asked BEFORE a replay runs, not after."""
+"""Reports and pictures as files. A command checks BEFORE a replay whether they can be written."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ __all__ = ["check_outputs", "draw", "write_comparison", "write_report"]
 
 
 def check_outputs(report: Path | None, plots: Path | None = None) -> None:
-    """Raise :class:`ReportError` or :class:`OutputRefused` where something is missing that these need.
+    """Raise :class:`ReportError` or :class:`OutputRefused` if the report or the pictures cannot be written.
 
-    That is the extra, or a directory to write to; the one for pictures is made when there are pictures.
+    That is so if the extra ``report`` is not installed, or if a directory is missing. The directory of the pictures is
+    made only when there are pictures.
     """
     if report is None and plots is None:
         return
@@ -29,13 +30,16 @@ def check_outputs(report: Path | None, plots: Path | None = None) -> None:
     if plots is not None and plots.exists() and not plots.is_dir():
         raise ReportError(f"plots: expected a directory, or a name for one, got the file {str(plots)!r}")
     if plots is not None:
-        # Nothing is made now, so that a run that fails leaves nothing behind.
+        # No directory is made yet, so that a run that fails leaves nothing behind.
         there = next(place for place in (plots, *plots.absolute().parents) if place.exists())
         check_output(there / "picture.png", "plots")
 
 
 def draw(run: Run, report: Path | None, plots: Path | None) -> None:
-    """What is asked for of a run. Raises :class:`ReportError` where it cannot be written."""
+    """Write the report and the pictures of a run, as far as they are asked for.
+
+    Raises :class:`OutputRefused` if a file cannot be written, and :class:`ReportError` if the directory cannot be made.
+    """
     if report is not None:
         write_report(run, report)
     if plots is not None:
@@ -52,14 +56,14 @@ def draw(run: Run, report: Path | None, plots: Path | None) -> None:
 
 
 def write_report(run: Run, to: Path) -> None:
-    """The page of a run. Raises :class:`ReportError` where it cannot be written."""
+    """Write the page of a run. Raises :class:`OutputRefused` if it cannot be written."""
     from deltaplane_services.observe.report.page import run_page
 
     _write_page(run_page(run), to)
 
 
 def write_comparison(runs: Runs, to: Path) -> None:
-    """The page of several runs. Raises :class:`ReportError` where it cannot be written."""
+    """Write the page of several runs. Raises :class:`OutputRefused` if it cannot be written."""
     from deltaplane_services.observe.report.comparison_page import comparison_page
 
     _write_page(comparison_page(runs), to)
@@ -70,7 +74,7 @@ def _write_page(page: str, to: Path) -> None:
 
 
 def _made(directory: Path) -> list[Path]:
-    """The directories that had to be made for this one to be there, the innermost first."""
+    """The directories that were made so that ``directory`` exists, the innermost first. Raises :class:`ReportError`."""
     absent = [place for place in (directory, *directory.parents) if not place.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""How the pictures look: colours by what they stand for, in light and dark, and the dashes of lines.
+"""The look of the pictures: colours by purpose, in light and dark, and the dashes of lines.
 
-Colours are told apart by people with any colour vision (blue, vermilion, green, purple, ochre, grey, of different
-lightness), and none says anything alone: a line has its own dashes besides. Figures are described in the light ones;
-the page's script puts the dark ones in their place.
+The colours (blue, vermilion, green, purple, ochre and grey of different lightness) can be told apart with any colour
+vision. No colour carries information alone: each line also has its own dashes. Figures use the light colours; the
+page's script replaces them with the dark ones.
 """
 
 from __future__ import annotations
@@ -31,34 +31,34 @@ COLOURS = {
 }
 
 DASHES: tuple[tuple[float, ...], ...] = ((), (5.0, 2.2), (1.6, 1.6), (7.0, 2.0, 1.6, 2.0), (3.2, 1.4), (9.0, 3.0))
-"""Lengths in pixels of a stroke, a gap, a stroke and so on; none is a solid line."""
+"""Lengths in pixels of stroke, gap, stroke and so on; an empty tuple is a solid line."""
 
 
 @dataclass(frozen=True)
 class Ink:
-    """Name of the colour and dashes of one line; no dashes is a solid line."""
+    """The name of a line's colour, and its dashes; no dashes is a solid line."""
 
     colour: str
     dashes: tuple[float, ...] = ()
 
 
 def ink(place: int) -> Ink:
-    """That of the line at a place: the first six differ in both colour and dashes, the next repeat the colours."""
+    """The ink of the line at a place. The first six differ in both colour and dashes; later ones repeat the colours."""
     lines = [name for name in COLOURS if name.startswith("line")]
     turn, at = divmod(place, len(lines))
     return Ink(lines[at], DASHES[(at + turn) % len(DASHES)])
 
 
 def inks(names: Sequence[str]) -> dict[str, Ink]:
-    """One for each name, in order."""
+    """Name to ink, in order."""
     return {name: ink(place) for place, name in enumerate(names)}
 
 
 def light(name: str) -> str:
-    """The colour of that name on a light page."""
+    """The colour with this name on a light page."""
     return COLOURS[name][0]
 
 
 def css_variables(*, dark: bool) -> str:
-    """All colours as CSS variables."""
+    """All colours as definitions of CSS variables."""
     return "".join(f"--{name}:{pair[dark]};" for name, pair in COLOURS.items())

@@ -1,4 +1,4 @@
-"""Tables: the same values as the pictures, in text."""
+"""The values of the pictures as tables of text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from deltaplane_services.observe.report.record import Run
 __all__ = ["LONGEST_VALUE", "Table", "cell", "outcomes_table", "rejections_table", "settings_table"]
 
 LONGEST_VALUE = 160
-"""Characters of one setting that are shown."""
+"""The most characters of a setting that are shown."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Names of columns, and rows of text. ``keys``: the row of the stream of each row, where it is along the stream."""
+    """Column names and rows of text. ``keys``: for a table along the stream, the stream's row at each table row."""
 
     head: tuple[str, ...]
     body: tuple[tuple[str, ...], ...]
@@ -25,7 +25,7 @@ class Table:
 
 
 def cell(value: float, digits: int = 4) -> str:
-    """A number as text; what is undefined is a dash."""
+    """A number as text; a dash if it is undefined."""
     if not math.isfinite(value):
         return "–"
     if value and not 1e-3 <= abs(value) < 1e6:
@@ -39,13 +39,13 @@ def outcomes_table(run: Run) -> Table:
 
 
 def rejections_table(run: Run) -> Table:
-    """The first rows refused."""
+    """The first refused rows."""
     rows = ((f"{r.line:,}" if r.line is not None else "–", r.kind, r.reason) for r in run.rejections)
     return Table(("line", "kind", "reason"), tuple(rows))
 
 
 def settings_table(run: Run) -> Table:
-    """The settings of a run and of its plane, one a row, named as in a definition file."""
+    """A row for each setting of a run and of its plane, named as in a definition file."""
     rows = [("stream", run.stream), ("window", ", ".join(run.windows)), ("features", f"{len(run.features):,}")]
     model = {name: run.model.get(name) for name in ("kind", "weighting", "C", "standardize", "version", "condition")}
     rows += [(f"model {name}", _value(value)) for name, value in model.items() if value is not None]

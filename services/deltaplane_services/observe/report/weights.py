@@ -1,4 +1,4 @@
-"""Weights that can be ranked: those of a standardized row, a raw weight times the live deviation of its feature."""
+"""Weights that can be ranked: standardized ones, a raw weight times the live standard deviation of its feature."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MOST_FEATURES_IN_A_TABLE = 200
 
 
 class Weights:
-    """The weights along a run of the planes of some classes, of which the run has at least one.
+    """The weights of some classes' planes along a run, which must have at least one plane.
 
-    ``standardized``: they are in standardized units. Where deviations are known for the end alone, as of a run on
-    Kafka, whose statistics are held elsewhere, these stand for all (``of_the_end``); where they are not known, weights
-    are raw.
+    ``standardized``: the weights are in standardized units. ``of_the_end``: deviations are known only for the end (as
+    for a run on Kafka, whose statistics are held elsewhere), and are used for all spans. If no deviations are known,
+    weights are raw.
     """
 
     def __init__(self, run: Run, most_classes: int) -> None:
@@ -38,7 +38,7 @@ class Weights:
 
     @cached_property
     def by_class(self) -> Mapping[str, Floats]:
-        """float64[spans, features] of each class; NaN where there is no plane with it on its positive side."""
+        """Class to float64[spans, features]; NaN if a span has no plane with the class on its positive side."""
         return {label: self._of(label) for label in self.classes}
 
     def _of(self, label: str) -> Floats:
@@ -53,19 +53,19 @@ class Weights:
         return self._last if self.of_the_end else span.deviations or (math.nan,) * len(self._run.features)
 
     def strongest(self, most: int) -> list[int]:
-        """The features whose weights are largest in magnitude, on average along the run and over the classes."""
+        """The features with the largest mean magnitude of weights along the run and over the classes."""
         sizes = [np.nan_to_num(np.abs(weights)).mean(axis=0) for weights in self.by_class.values()]
         order: list[int] = np.argsort(-np.mean(sizes, axis=0), kind="stable")[:most].tolist()
         return order
 
     def name(self, feature: int, label: str) -> str:
-        """The feature's name, with the class where there are several."""
+        """The feature's name, followed by the class if there are several classes."""
         name = self._run.features[feature]
         return name if len(self.classes) == 1 else f"{name}, {label}"
 
     @cached_property
     def last_table(self) -> Table:
-        """The last plane: its features by the size of their weights, and beside them the weights in raw units."""
+        """The last plane: features sorted by the size of their weights, with raw weights beside them."""
         last = max(at for at, span in enumerate(self._run.spans) if span.weights)
         span, classes = (
             self._run.spans[last],

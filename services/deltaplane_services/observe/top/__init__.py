@@ -1,5 +1,5 @@
-"""The live stream in a terminal, from the services' own ``/metrics``: gather, make a frame of it, draw the frame.
+"""The live stream in a terminal, from the services' own ``/metrics``: gather answers, make a frame, draw it.
 
-No broker is asked and nothing is stored: a frame holds what the services said a moment ago. A service that does not
-answer is a line that says so, and what only it knew is unknown, never the number of before.
+No broker is asked and nothing is stored: a frame holds what the services answered a moment ago. A service that does not
+answer has a line that says so. What only that service knew is shown as unknown, never as an old number.
 """

@@ -1,6 +1,6 @@
-"""A frame as a picture of text: one column of blocks on a narrow terminal, two on a wide one.
+"""A frame drawn as text: one column of blocks on a narrow terminal, two on a wide one, three on a wider one.
 
-What is not known is a dash. State is said in a word besides its colour, so that nothing depends on colours.
+An unknown value is shown as a dash. State is shown by a word as well as by colour, so that nothing depends on colour.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ __all__ = [
 
 WIDE_COLUMNS = 110
 ROOMY_COLUMNS = 130
-"""Where there is room for features beside all else."""
+"""Columns from which on features are shown beside everything else."""
 
 MOST_FEATURES = 8
-"""Features whose weights and shifts are shown, the largest."""
+"""The most features that are shown: those with the largest weights and shifts."""
 
 _LABEL = 14
 _LEAST_SPARK = 4
-"""A trend of fewer points is not drawn: numbers go first."""
+"""A trend of fewer points is not drawn: numbers have priority."""
 
 HELP = (
     ("G-mean", "root of the product of the recalls of all classes, of the last samples and of all"),
@@ -59,9 +59,9 @@ HELP = (
     ("shifts", "of the mean of each feature over the last 1,000 rows, in deviations, told without labels"),
     ("*", "the merger that is elected"),
 )
-"""What the words of the picture mean."""
+"""The explanations of the words on the screen."""
 LINES_OF_THE_REST = 18
-"""Of a picture without its notes, services and classes."""
+"""Lines of a screen without its notes, services and classes."""
 
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN = "–"
@@ -73,17 +73,20 @@ STYLES: Mapping[State, str] = {
     "stranger": "bold red",
 }
 LEANING = {"C": "choices of C"}
-"""What a kind of choice is called, where not by its own name."""
+"""Kinds of choices that are shown under another name than their own."""
 
 MOST_CHOICES = 2
-"""Of the choices that the automatic mode leans to."""
+"""The most choices of each kind of the automatic mode that are shown."""
 
 LEAST_SPAN = 0.05
-"""A trend of shares that moves less than this is drawn as nearly level, so that noise does not look like an event."""
+"""A trend of shares that moves less is drawn as nearly level, so that noise does not look like an event."""
 
 
 def sparkline(points: Sequence[float | None], width: int, *, share: bool = False) -> str:
-    """The last ``width`` points as bars, from 0 up, or between their own ends for shares; a gap is a blank."""
+    """The last ``width`` points as bars; a gap is a blank.
+
+    Bars rise from 0, or for a ``share`` from the smallest point shown.
+    """
     shown = list(points)[-width:]
     known = [point for point in shown if point is not None]
     if not known:
@@ -98,10 +101,10 @@ def sparkline(points: Sequence[float | None], width: int, *, share: bool = False
 
 
 def draw(frame: Frame, history: History, columns: int, lines: int | None = None) -> RenderableType:
-    """The frame for a terminal of so many columns, and lines if it cannot scroll.
+    """The frame for a terminal with so many columns, and with ``lines`` lines; None if it can scroll.
 
-    Where there are too few lines, classes and services that are ready are counted instead of listed; a service that is
-    not ready, or does not answer, is always listed.
+    If there are too few lines, some classes and ready services are only counted. A service that is not ready, or does
+    not answer, is always listed.
     """
     wide, roomy = columns >= WIDE_COLUMNS, columns >= ROOMY_COLUMNS and bool(frame.weights or frame.shifts)
     spark = 24 if wide else 14
@@ -122,14 +125,14 @@ def draw(frame: Frame, history: History, columns: int, lines: int | None = None)
         shown = _classes(frame.classes[:most_classes], history, spark, columns)
         blocks += [shown, *_more(len(frame.classes), most_classes)]
     blocks.append(_counts(frame))
-    # The order in which they were given, but for those that have to be seen.
+    # Keep the given order, but list services that are not ready first if there are too few lines.
     services = sorted(frame.services, key=lambda service: lines is not None and service.state == "ready")
     blocks += [_services(services[:most_services], wide=wide), *_more(len(services), most_services, " are ready")]
     return Group(*blocks)
 
 
 def _room(frame: Frame, lines: int | None) -> tuple[int, int]:
-    """How many services and classes can be listed."""
+    """(number of services, number of classes) that can be listed."""
     services, classes = len(frame.services), len(frame.classes)
     if lines is None or lines >= LINES_OF_THE_REST + len(frame.notes) + services + classes:
         return services, classes
@@ -159,7 +162,7 @@ def _head(frame: Frame) -> Rule:
 def _pairs() -> Table:
     pairs = Table.grid(padding=(0, 1))
     pairs.add_column(style="cyan", no_wrap=True)
-    # What is longer than its column goes on below: no number is ever cut.
+    # Text that is too long wraps to the next line, so no number is cut off.
     pairs.add_column(overflow="fold")
     return pairs
 
@@ -215,7 +218,7 @@ def _quality(frame: Frame, history: History, room: _Room) -> Table:
 
 
 def _leaning(shares: Mapping[str, float]) -> str:
-    """The choices that have most of the plane."""
+    """The choices with the largest shares of the plane."""
     most = sorted(shares.items(), key=lambda item: -item[1])
     return ", ".join(f"{choice} {share:.0%}" for choice, share in most[:MOST_CHOICES])
 
@@ -252,7 +255,7 @@ def _classes(classes: Sequence[ClassState], history: History, spark: int, column
     total = sum(one.live_samples or 0 for one in classes)
     names = max(len("class"), min(20, max(len(one.name) for one in classes)))
     live_width = max(len("live"), len(f"{max(one.live_samples or 0 for one in classes):,}"))
-    # All but the trend: the numbers are 5 to 11 wide, and between columns are two blanks.
+    # The trend gets what the numbers leave: these are 5 to 11 wide, with two blanks between columns.
     spark = min(spark, columns - names - live_width - _NUMBERS_OF_A_CLASS)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("class", style="cyan", overflow="ellipsis", no_wrap=True, max_width=names)
@@ -296,7 +299,7 @@ def _counts(frame: Frame) -> Table:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    """Those that are not 0, the most frequent first."""
+    """The counts that are not 0, the largest first."""
     found = sorted(((count, name) for name, count in counts.items() if count), key=lambda pair: (-pair[0], pair[1]))
     return ", ".join(f"{count:,} {name.replace('_', ' ')}" for count, name in found) or "none"
 
@@ -330,7 +333,7 @@ def _state(service: Service) -> Text:
     if service.state == "stranger":
         return Text(f"no service: {service.why}", style)
     if service.state == "ready":
-        # Its words are cut where there is no room for them; those of one that is not are shown in full.
+        # The text of a ready service may be cut off; that of any other is shown in full.
         return Text.assemble(("ready", style), (f": {service.why}", "dim"), no_wrap=True, overflow="ellipsis")
     return Text.assemble((service.state, style), f": {service.why}")
 
@@ -339,14 +342,14 @@ def _state(service: Service) -> Text:
 
 
 class _Room(NamedTuple):
-    """Columns that a trend takes at most, and those that there are for it and the numbers before it."""
+    """The most columns of a trend, and the columns for a trend and the numbers before it together."""
 
     spark: int
     columns: int
 
 
 def _with_trend(text: str, trend: Sequence[float | None], room: _Room, *, share: bool = False) -> Text:
-    """The numbers, and as much of their trend as there is room for."""
+    """The numbers, followed by their trend if there is room for it."""
     width = min(room.spark, room.columns - len(text) - 1)
     if width < _LEAST_SPARK:
         return Text(text, "bold")
@@ -362,7 +365,7 @@ def _share(value: float | None) -> str:
 
 
 def _number(value: float | None) -> str:
-    """With three or four digits that matter."""
+    """A number with three or four significant digits."""
     if value is None:
         return UNKNOWN
     if value and not 1e-3 <= abs(value) < 1e6:
@@ -371,7 +374,7 @@ def _number(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """``3 ms``, ``1.4 s``, ``5 min 3 s``, ``2 h 10 min``, ``3 d 4 h``."""
+    """A duration such as ``3 ms``, ``1.4 s``, ``5 min 3 s``, ``2 h 10 min`` or ``3 d 4 h``."""
     if seconds is None:
         return UNKNOWN
     if seconds < 0.9995:

@@ -1,8 +1,8 @@
-"""What can only be said of two moments: how fast a counter grows, how long nobody has answered, how a value moved.
+"""What needs two moments: the rate of a counter, how long a service has been silent, how a value changed.
 
-A counter that is lower than before began at zero again, as its process did. A rate is of the last
-:data:`RATE_SECONDS`, or of the time since the first answer where that is less; a process that does not answer now has
-none.
+A counter that is lower than before was reset to zero, as its process restarted. A rate covers the last
+:data:`RATE_SECONDS`, or the time since the first answer if that is shorter. A process that does not answer now has no
+rate.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["MOST_POINTS", "RATE_SECONDS", "History", "Key", "Pick", "quantile"]
 
 RATE_SECONDS = 10.0
 MOST_POINTS = 120
-"""Points that are remembered of each trend; more than any terminal draws."""
+"""The most points of a trend that are remembered; no terminal draws more."""
 
 Key = tuple[str, ...]
 Pick = Callable[[Gathering], Scrape | None]
@@ -27,14 +27,14 @@ Pick = Callable[[Gathering], Scrape | None]
 
 @dataclass(frozen=True)
 class _Turning:
-    """How many turns a loop had made, and since when it has not made another; monotonic seconds."""
+    """The number of turns of a loop, and since when it has not changed, in monotonic seconds."""
 
     turns: float
     since: float
 
 
 class History:
-    """The last rounds of asking, the newest last."""
+    """The last rounds of answers, the newest last."""
 
     def __init__(self) -> None:
         self._rounds: deque[Gathering] = deque()
@@ -45,12 +45,12 @@ class History:
         self._frames = 0
 
     def see(self, newest: Gathering) -> None:
-        """Take the next round."""
+        """Add the next round."""
         self._rounds.append(newest)
         while len(self._rounds) > 2 and newest.asked_at - self._rounds[1].asked_at >= RATE_SECONDS:
             self._rounds.popleft()
         for address, answer in newest.answers.items():
-            # Counted from the first round on where there never was an answer.
+            # If an address never answered, its silence counts from the first round on.
             self._heard.setdefault(address, newest.asked_at)
             if isinstance(answer, Scrape):
                 self._heard[address] = newest.asked_at
@@ -67,29 +67,29 @@ class History:
 
     @property
     def seconds(self) -> float:
-        """Time between the first and the last round that are remembered; 0 with one."""
+        """Seconds between the first and the last remembered round; 0 if there is only one."""
         return self._rounds[-1].asked_at - self._rounds[0].asked_at
 
     def silent_seconds(self, address: Address) -> float:
-        """For how long an address has not answered."""
+        """How long an address has not answered."""
         return self.newest.asked_at - self._heard[address]
 
     def still_seconds(self, address: Address) -> float:
-        """For how long the loop of a service has not turned, as far as was seen; 0 where it has since the last time."""
+        """How long the loop of a service has not turned, as far as seen; 0 if it turned since the round before."""
         answer, turning = self.newest.answers[address], self._turning.get(address)
         return answer.asked_at - turning.since if isinstance(answer, Scrape) and turning is not None else 0.0
 
     def identity(self, address: Address) -> Mapping[str, str]:
-        """The labels of what runs there, or last did."""
+        """The labels of the process that answers at an address, or answered last."""
         return self._identities.get(address, {})
 
     # Counters --------------------------------------------------------------------------------------------------------
 
     def increases(self, name: str, pick: Pick) -> dict[Key, tuple[float, float]]:
-        """By labels (of sorted names), how much a counter of the scrape that is picked grew, and in how many seconds.
+        """Label values (in the order of the label names) to (increase of the counter, seconds), for the picked scrapes.
 
-        Nothing where none is picked now, or none was before. The two may be of two processes: of counters that go on
-        when another takes over, that is what is wanted.
+        Empty if no scrape is picked now, or if none was picked before. The two scrapes may be of two processes: that is
+        right for counters that go on when another process takes over.
         """
         now = pick(self.newest)
         before = next((s for s in map(pick, list(self._rounds)[:-1]) if s is not None), None)
@@ -104,14 +104,14 @@ class History:
         return grown
 
     def rate(self, name: str, pick: Pick) -> float | None:
-        """How fast the sum of all series of a counter grows, by the second."""
+        """The increase per second of the sum of all series of a counter; None if it is not known."""
         grown = self.increases(name, pick)
         return sum(increase / seconds for increase, seconds in grown.values()) if grown else None
 
     # Trends ----------------------------------------------------------------------------------------------------------
 
     def note(self, points: Mapping[Key, float | None]) -> None:
-        """Remember a point of each of these trends, and a gap in all others."""
+        """Add a point to each of these trends, and a gap to all others."""
         for key in points.keys() - self._trends.keys():
             gaps: Iterable[float | None] = [None] * min(self._frames, MOST_POINTS)
             self._trends[key] = deque(gaps, maxlen=MOST_POINTS)
@@ -129,9 +129,9 @@ def _key(labels: Mapping[str, str]) -> Key:
 
 
 def quantile(share: float, increases: Iterable[Mapping[Key, tuple[float, float]]]) -> float | None:
-    """A quantile from what the buckets of a histogram grew by, as ``histogram_quantile`` has it; None without any.
+    """A quantile from the increases of a histogram's buckets, as ``histogram_quantile`` computes it; None if empty.
 
-    ``increases``: of each process, cumulative buckets by (le, stream).
+    ``increases`` has the cumulative buckets of each process by (le, stream).
     """
     cumulative: dict[float, float] = {}
     for buckets in increases:

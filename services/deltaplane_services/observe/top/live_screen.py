@@ -1,4 +1,4 @@
-"""The picture that stays: on a screen of its own, drawn anew after every round, until somebody has seen enough."""
+"""The live picture: on a screen of its own, drawn again after every round, until the user quits."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ __all__ = ["watch"]
 
 
 def watch(gatherer: Gatherer, history: History, stream: str | None, interval_seconds: float, console: Console) -> None:
-    """Gather and draw until ``q`` or Ctrl-C. The next round begins when the interval is over, or the round before it.
+    """Gather and draw until ``q`` or Ctrl-C.
 
-    ``?`` shows what the words mean, and again the picture.
+    The next round begins when the interval is over, or later if the round before has not ended. ``?`` switches between
+    the picture and the explanations of its words.
     """
     frame: Frame | None = None
     helps = False
 
     def picture() -> RenderableType:
-        # Asked for again when the window changes its size.
+        # Rich calls this again when the window changes its size.
         if frame is None:
             return ""
         shown = _help() if helps else draw(frame, history, console.width, console.height - 1)
@@ -76,13 +77,13 @@ def _help() -> Table:
 
 
 class _Keys:
-    """Single keys of a terminal, if there is one."""
+    """Single keys from a terminal, if there is one."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
     def pressed(self, timeout_seconds: float) -> str:
-        """The next key within so long; nothing where none was pressed."""
+        """The next key within ``timeout_seconds``; empty if none was pressed."""
         if self._descriptor is None:
             time.sleep(timeout_seconds)
             return ""
@@ -98,7 +99,7 @@ class _Keys:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[_Keys]:
-    """Keys as they are pressed, not echoed; the terminal is afterwards as it was."""
+    """Keys as they are pressed, without echo; afterwards the terminal is as it was before."""
     try:
         import termios
         import tty

@@ -1,9 +1,10 @@
-"""One frame: all that is shown at a moment, as values. What is not known is None, never a number of before.
+"""One frame: everything that is shown at a moment, as values. An unknown value is None, never an old number.
 
-What is known of the whole stream comes from the elected merger alone. Where several believe to be that, from the one
-with the highest model, as the stream's readers have it. What each process knows of itself is added up, or the largest
-is taken where several know the same; with some of them silent it is of the others, and a note says so. A process whose
-loop stands still answers with the numbers of its last turn, so of those none is shown either.
+What concerns the whole stream comes only from the elected merger. If several mergers believe that they are elected, it
+comes from the one with the highest model version, which readers of the stream also follow. What processes know of
+themselves is added up, or the largest value is taken if several know the same. If some are silent, the values cover the
+others, and a note says so. A process whose loop stands still answers with the numbers of its last turn, so none of
+these is shown either.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ __all__ = [
 State = Literal["ready", "not ready", "standing still", "silent", "stranger"]
 
 STILL_SECONDS = 5.0
-"""A loop that has not turned for so long is said to stand still; a turn takes a twentieth of a second."""
+"""A loop that has not turned for so long is shown as standing still."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """One process. ``why`` are its own words, or why there are none; None: it does not say, or does not answer."""
+    """One process. ``why`` is its own text, or why there is none. None stands for what the process does not say."""
 
     address: str
     role: str | None
@@ -56,7 +57,7 @@ class Service:
 
 @dataclass(frozen=True)
 class Flow:
-    """What passes, by the second over the last seconds, and what waits. Latency: from log to model, of samples."""
+    """Rates per second over the last seconds, records that wait, and the latency of samples from log to model."""
 
     samples_per_second: float | None
     deltas_per_second: float | None
@@ -67,7 +68,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class ModelState:
-    """The newest model and its plane. ``blend_shares``, of the automatic mode: by kind of choice, then by choice."""
+    """The newest model and its plane. ``blend_shares``, of the automatic mode: kind of choice to shares by choice."""
 
     version: int
     plane_version: int
@@ -82,7 +83,7 @@ class ModelState:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the plane is to be good at: its ``value`` by span, and whether no threshold is within its bound."""
+    """The objective of the plane, its ``value`` by span, and whether no threshold keeps its bound."""
 
     objective: str
     value: Mapping[str, float]
@@ -91,7 +92,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class ClassState:
-    """One class, each measure over the recent span."""
+    """One class; measures are over the recent span unless named ``of_all``."""
 
     name: str
     recall: float | None
@@ -104,7 +105,7 @@ class ClassState:
 
 @dataclass(frozen=True)
 class Rebuilds:
-    """Sources without a window: how many rebuilds these processes have done, how long they took, who waits."""
+    """Rebuilds of these processes: the number done, their mean duration, and the duration so far of the others."""
 
     done: int | None
     mean_seconds: float | None
@@ -113,7 +114,7 @@ class Rebuilds:
 
 @dataclass(frozen=True)
 class Counts:
-    """What was counted since the stream began, by outcome or reason."""
+    """Counts since the stream began, by outcome or reason."""
 
     samples: Mapping[str, int]
     rejected: Mapping[str, int]
@@ -123,9 +124,10 @@ class Counts:
 
 @dataclass(frozen=True)
 class Frame:
-    """All of it. ``at``: seconds since 1970; ``rates_over_seconds``: what rates look back on.
+    """All values of a frame. ``at`` is in seconds since 1970; rates look back ``rates_over_seconds``.
 
-    ``weights``: standardized ones by class and feature; ``shifts``: of features, in deviations, without labels.
+    ``weights`` are standardized, by class and feature. ``shifts`` are those of features, in standard deviations, found
+    without labels.
     """
 
     at: float
@@ -147,12 +149,12 @@ class Frame:
 
     @property
     def answering(self) -> int:
-        """How many services answer."""
+        """The number of services that answer."""
         return sum(service.state in {"ready", "not ready", "standing still"} for service in self.services)
 
 
 def frame_of(history: History, stream: str | None = None) -> Frame:
-    """The frame of the newest round, of this stream or of the first by name, and remember its trends."""
+    """The frame of the newest round, of ``stream`` or else of the first stream by name; its trends are remembered."""
     newest = history.newest
     services = tuple(_service(history, address) for address in newest.answers)
     streams = sorted({service.stream for service in services if service.stream is not None})
@@ -252,7 +254,7 @@ def _notes(
 
 
 class _View:
-    """One stream through the rounds that are remembered."""
+    """One stream in the remembered rounds."""
 
     def __init__(self, history: History, stream: str | None) -> None:
         self._history = history
@@ -262,7 +264,7 @@ class _View:
         self._addresses = [address for address in addresses if self._at(address, history.newest)]
 
     def _at(self, address: Address, gathering: Gathering) -> Scrape | None:
-        """What an address said, if it is of this stream and its loop turns."""
+        """The answer of an address, if it is of this stream and its loop turns."""
         answer = gathering.answers.get(address)
         is_ours = isinstance(answer, Scrape) and answer.identity["stream"] == self._stream
         return answer if isinstance(answer, Scrape) and is_ours and address not in self._still else None
@@ -271,18 +273,18 @@ class _View:
         return [found for address in gathering.answers if (found := self._at(address, gathering)) is not None]
 
     def elected(self, gathering: Gathering) -> list[Scrape]:
-        """The mergers that say that they are elected."""
+        """The answers of mergers that say that they are elected."""
         return [scrape for scrape in self._all(gathering) if scrape.value(metric_names.ELECTED.name)]
 
     def source(self, gathering: Gathering) -> Scrape | None:
-        """Who tells of the stream as a whole."""
+        """The answer that describes the stream as a whole; None if there is none."""
         having = [
             scrape for scrape in self.elected(gathering) if scrape.value(metric_names.MODEL_VERSION.name) is not None
         ]
         return max(having, key=lambda scrape: scrape.value(metric_names.MODEL_VERSION.name) or 0.0, default=None)
 
     def _grown(self, name: str) -> list[dict[Key, tuple[float, float]]]:
-        """How a counter of each process grew."""
+        """The increases of a counter, for each process."""
         found = (self._history.increases(name, partial(self._at, address)) for address in self._addresses)
         return [grown for grown in found if grown]
 
@@ -310,7 +312,7 @@ class _View:
         )
 
     def shifts(self) -> dict[str, float]:
-        """By feature the largest shift that a worker tells of."""
+        """Feature to the largest shift that any worker reports."""
         found: dict[str, float] = {}
         for scrape in self._all(self._history.newest):
             for labels, value in scrape.of(metric_names.FEATURE_SHIFT.name):
@@ -319,7 +321,7 @@ class _View:
         return found
 
     def rebuilds(self) -> Rebuilds:
-        """Rebuilds of all workers that answer."""
+        """The rebuilds of all workers that answer."""
         workers = [scrape for scrape in self._all(self._history.newest) if scrape.identity["role"] == "worker"]
         done = sum(scrape.value(f"{metric_names.REBUILD_SECONDS.name}_count") or 0.0 for scrape in workers)
         seconds = sum(scrape.value(f"{metric_names.REBUILD_SECONDS.name}_sum") or 0.0 for scrape in workers)
