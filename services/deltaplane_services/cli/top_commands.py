@@ -45,7 +45,7 @@ def live(
 
     texts = [text for item in at or [Knobs().metrics_address] for text in item.split(",") if text.strip()]
     gatherer = Gatherer([Address.of(text) for text in texts])
-    # Text from services is printed as it is, and never interpreted as markup.
+    # What a service says of itself is never read as markup.
     console, history = Console(highlight=False, markup=False, emoji=False), History()
     if not (once or as_json):
         if not console.is_terminal:

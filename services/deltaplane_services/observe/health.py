@@ -1,11 +1,11 @@
-"""The HTTP server of a service: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for a supervisor.
+"""What a service says of itself over HTTP: ``/metrics`` for Prometheus, ``/healthz`` and ``/readyz`` for a supervisor.
 
-``/healthz`` says whether the loop of the process has turned lately; if not, the process should be restarted.
-``/readyz`` says whether the process does its work now; a process that is not ready should be left alone. Both answer
-200 or 503, and the body says why. The answers come from callables: this module knows no service.
+``/healthz`` asks whether the process should be killed and started again: its loop has turned lately. ``/readyz`` asks
+whether it does its work; a process that is not ready is left alone, it will get there. Both answer 200 or 503, and the
+body says why. Everything is asked of callables; this module knows of no service.
 
-The server runs in daemon threads, which never keep the process from ending. By default it listens on this machine only,
-because it does not authenticate its clients.
+The server has threads of its own. They end with the process, and do not keep it from ending. By default it listens on
+this machine only: nothing here asks who is asking.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 5.0
-"""The longest time from the first to the last byte of a request, and again from there to the end of the answer."""
+"""How long a client may take to ask, from its first byte to its last; and again to take the answer."""
 
 MOST_REQUESTS = 8
-"""The most connections at once. One more replaces the oldest that has not finished its request; it is closed if all
-others are being answered."""
+"""Connections at once. One more takes the place of whoever has been asking for longest, or is hung up on where all are
+being answered."""
 
 ROOM_SECONDS = 0.2
-"""The longest wait for the thread of a closed connection to end."""
+"""How long the thread of a connection that was hung up on may take to end."""
 
 PLAIN = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True)
 class State:
-    """Whether a condition holds, and why, in words for the person on call."""
+    """Whether it is so, and why, in words for whoever is called out of bed."""
 
     good: bool
     why: str
@@ -66,7 +66,7 @@ class State:
 
 @dataclass(frozen=True)
 class Answers:
-    """What the server serves: the metrics and the two states. The server calls these from its own threads."""
+    """What the server asks: the metrics, and the two states. Called from the server's threads."""
 
     registry: Collector
     alive: Callable[[], State]
@@ -74,11 +74,11 @@ class Answers:
 
 
 class AddressTaken(DeltaplaneError):
-    """The address for metrics is not free on this machine."""
+    """Metrics cannot be served where they should be."""
 
 
 class HealthServer:
-    """A server that answers until it is closed. Port 0 takes any free port. Raises :class:`AddressTaken`."""
+    """Serves until closed. Port 0 takes any free one. Raises :class:`AddressTaken`."""
 
     def __init__(self, host: str, port: int, answers: Answers) -> None:
         try:
@@ -88,7 +88,7 @@ class HealthServer:
                 f"metrics_address {host}:{port}: expected a free address of this machine, got: {fault.strerror};"
                 " give every process its own (DELTAPLANE_METRICS_ADDRESS)"
             ) from fault
-        # A short poll interval makes closing quick, and an idle turn costs next to nothing.
+        # Asked often whether to stop, so that closing does not wait; an idle turn costs nothing to speak of.
         self._thread = threading.Thread(
             target=self._server.serve_forever, args=(0.1,), name="deltaplane-health", daemon=True
         )
@@ -96,7 +96,7 @@ class HealthServer:
 
     @property
     def address(self) -> str:
-        """The HOST:PORT that the server listens on."""
+        """HOST:PORT it listens on."""
         host, port = self._server.server_address[:2]
         name = host.decode() if isinstance(host, bytes | bytearray) else str(host)
         return f"[{name}]:{port}" if ":" in name else f"{name}:{port}"
@@ -110,10 +110,10 @@ class HealthServer:
 
 @contextlib.contextmanager
 def serving(knobs: Knobs, answers: Answers) -> Iterator[HealthServer]:
-    """A server at ``metrics_address`` for the time of a block.
+    """Serve at ``metrics_address`` for a while.
 
-    If that is the default address and it is taken, as for the second service on a machine, the server takes any free
-    port and the log names it. Raises :class:`AddressTaken` if an address that the user chose cannot be had.
+    Where that is the default and taken, as it is for the second service on a machine, any free port is used and named
+    in the log. Raises :class:`AddressTaken` where an address that was chosen cannot be had.
     """
     host, port = knobs.metrics_host_and_port()
     try:
@@ -137,7 +137,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, host: str, port: int, answers: Answers) -> None:
         self.answers = answers
         self._places = threading.BoundedSemaphore(MOST_REQUESTS)
-        # Connection to its deadline in monotonic seconds; both dictionaries keep the order of arrival.
+        # Until when each connection may last, those that are still asking apart, in the order in which they came.
         self._asking: dict[socket.socket, float] = {}
         self._answering: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
@@ -146,12 +146,12 @@ class _Server(ThreadingHTTPServer):
         super().__init__(place[:2], _Handler)  # type: ignore[arg-type]
 
     def server_bind(self) -> None:
-        """Bind without the reverse look-up of the host name that the standard server makes, which may hang."""
+        """Bind, without the look-up of this machine's name that the standard server makes, which may hang."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = "deltaplane", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread of its own. Clients that never finish their request cannot lock out others."""
+        """Answer in a thread. Who only pretends to ask does not keep others from being answered."""
         if not self._places.acquire(blocking=False):
             self._hang_up_on_the_slowest()
             if not self._places.acquire(timeout=ROOM_SECONDS):
@@ -167,20 +167,20 @@ class _Server(ThreadingHTTPServer):
                 _hang_up(slowest)
 
     def service_actions(self) -> None:
-        """Close every connection that is past its deadline. The serving thread calls this several times a second."""
+        """Hang up on whoever has taken too long; called by the serving thread, several times a second."""
         now = time.monotonic()
         with self._lock:
             for late in [one for held in (self._asking, self._answering) for one, until in held.items() if now > until]:
                 _hang_up(late)
 
     def answers_now(self, request: socket.socket) -> None:
-        """Note that the request of a connection is complete: its deadline starts again."""
+        """A connection has asked its question."""
         with self._lock:
             self._asking.pop(request, None)
             self._answering[request] = time.monotonic() + REQUEST_SECONDS
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Answer, then free the place of the connection."""
+        """Answer, and make room for another."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -190,7 +190,7 @@ class _Server(ThreadingHTTPServer):
             self._places.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log the error: a client that disconnects at level DEBUG, anything else as an error of ours."""
+        """A client that hangs up is its own business; anything else is a fault of ours and said in the log."""
         del request
         fault = sys.exc_info()
         level = logging.DEBUG if isinstance(fault[1], OSError) else logging.ERROR
@@ -210,13 +210,13 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def parse_request(self) -> bool:
-        """Read the whole request."""
+        """Take the question in, all of it."""
         whole = super().parse_request()
         self.server.answers_now(self.connection)
         return whole
 
     def do_GET(self) -> None:
-        """Answer a request for one of the three paths; 404 for any other."""
+        """Answer one of the three paths."""
         answers = self.server.answers
         match self.path.partition("?")[0]:
             case "/metrics":
@@ -248,5 +248,5 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the name that the standard library has.
-        """Log a request at level DEBUG: requests are many and alike."""
+        """Requests are many and alike: they are not worth a line each."""
         logger.debug("%s %s", self.address_string(), format % args)

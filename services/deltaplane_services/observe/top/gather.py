@@ -1,8 +1,8 @@
-"""Ask every service at the same time for ``/metrics``, and for ``/readyz`` and its text.
+"""Ask every service at once what it knows: ``/metrics`` and, for the words, ``/readyz``.
 
-Prometheus's own parser reads each answer. A service that does not answer in time, answers too much, or answers
-something other than metrics is a :class:`Silence` with the reason. If a host name stands for several machines (a scaled
-service of containers), each address is asked; taken as one, it would show one process now and another one next time.
+Each answer is taken apart by Prometheus's own parser. Whoever does not answer, not in time, too much, or something else
+than metrics is a :class:`Silence` with the reason. A host name that stands for several machines (a scaled service of
+containers) is asked at each of its addresses; taken as one, it would show now this process and now that.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ __all__ = [
 ]
 
 TIMEOUT_SECONDS = 2.0
-"""A service that does not answer within this time counts as silent."""
+"""How long a service may take to answer before it counts as silent."""
 
 MOST_BYTES = 16 * 2**20
-"""The largest answer that is read; a service with all its series answers about a hundredth of this."""
+"""The largest answer that is read; that of a service with all its series is a hundredth of this."""
 
 MOST_THREADS = 32
 MOST_WORDS = 500
-"""The most characters of ``/readyz`` that are kept."""
+"""Characters of ``/readyz`` that are kept."""
 
 OURS = tuple(value for value in vars(metric_names).values() if isinstance(value, Metric))
 """Every metric that a service of this version may have."""
@@ -60,14 +60,14 @@ Series = tuple[Mapping[str, str], float]
 
 @dataclass(frozen=True, order=True)
 class Address:
-    """The host name or address, and the port, at which a service answers."""
+    """Where a service may be asked: a host name or address, and a port."""
 
     host: str
     port: int
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """The address in a text ``HOST:PORT``; an IPv6 address is in brackets. Raises :class:`DefinitionError`."""
+        """``HOST:PORT``, an IPv6 address in brackets. Raises :class:`DefinitionError`."""
         host, colon, port = text.strip().rpartition(":")
         inside = host[1:-1] if host.startswith("[") and host.endswith("]") else host
         is_host = bool(inside) and not set(inside) & set("/[]@ ") and (":" not in inside or inside != host)
@@ -81,7 +81,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Scrape:
-    """The answer of one service. ``asked_at`` is in monotonic seconds; ``ready`` and ``why`` are from ``/readyz``."""
+    """What one service said. ``asked_at`` is monotonic, in seconds; ``ready`` and ``why`` are what ``/readyz`` says."""
 
     asked_at: float
     series: Mapping[str, Sequence[Series]]
@@ -90,22 +90,22 @@ class Scrape:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """The labels stream, role and version of the process."""
+        """Labels stream, role and version of what runs there."""
         return self.series[metric_names.BUILD.name][0][0]
 
     def of(self, name: str) -> Sequence[Series]:
-        """(labels, value) of each series with this name."""
+        """Labels and values of the series of this name."""
         return self.series.get(name, ())
 
     def value(self, name: str, **labels: str) -> float | None:
-        """The value of the first series with this name and these labels; None if there is none."""
+        """The value of the one series of this name with these labels, or None where there is none."""
         for found, value in self.of(name):
             if all(found.get(label) == wanted for label, wanted in labels.items()):
                 return value
         return None
 
     def by(self, name: str, label: str, **labels: str) -> dict[str, float]:
-        """Value of one label to the value of its series, among the series with these other labels."""
+        """Value by one label, among the series with these other labels."""
         return {
             found[label]: value
             for found, value in self.of(name)
@@ -115,7 +115,7 @@ class Scrape:
 
 @dataclass(frozen=True)
 class Silence:
-    """A missing answer and the reason. ``stranger``: something answered that is not a service of Deltaplane."""
+    """Nothing to be had from there, and why. ``stranger``: there is an answer, of something that is no service."""
 
     why: str
     stranger: bool = False
@@ -123,9 +123,9 @@ class Silence:
 
 @dataclass(frozen=True)
 class Gathering:
-    """One round of answers. ``at`` is the time of day in seconds since 1970; ``asked_at`` is in monotonic seconds.
+    """One round of asking. ``at`` is the time of day, in seconds since 1970; ``asked_at`` is monotonic.
 
-    ``shown`` is the name of each address: as given, with the machine added if the name stands for several machines.
+    ``shown`` is what each address is called: as it was given, and with the machine where that stands for several.
     """
 
     at: float
@@ -135,7 +135,7 @@ class Gathering:
 
 
 class Gatherer:
-    """Asks the same places in each round. Machines that a name once had are still asked, so that a dead one is seen."""
+    """Asks the same places again and again. Machines that a name once had are asked on: a dead one must not vanish."""
 
     def __init__(self, places: Iterable[Address], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
         self._places = tuple(dict.fromkeys(places))
@@ -143,7 +143,7 @@ class Gatherer:
         self._machines: dict[Address, Address] = {}
 
     def gather(self) -> Gathering:
-        """The answers of all services, asked at the same time."""
+        """Ask everybody, all at once."""
         at, asked_at = time.time(), time.monotonic()
         with ThreadPoolExecutor(MOST_THREADS) as threads:
             nameless: dict[Address, Scrape | Silence] = {}
@@ -177,7 +177,7 @@ class Gatherer:
         return Scrape(asked_at, series, status == http.HTTPStatus.OK, plain(why.strip()[:MOST_WORDS]))
 
     def _get(self, address: Address, path: str) -> tuple[int, str]:
-        """(status, body). Raises OSError, HTTPException, and ValueError for a body that is too large or not text."""
+        """Status and body. Raises OSError, HTTPException, ValueError (too much, or no text)."""
         until = time.monotonic() + self._timeout
         connection = http.client.HTTPConnection(address.host, address.port, timeout=self._timeout)
         try:
@@ -196,25 +196,22 @@ class Gatherer:
 
 
 def parse(text: str) -> dict[str, list[Series]]:
-    """Name to its series, from Prometheus's text format. Raises ValueError.
+    """Name to the series of an exposition in Prometheus's text format. Raises ValueError.
 
-    A value that is NaN or infinite means that nothing is known: its series is left out.
+    A value that is no number, or infinite, says that nothing is known: its series is left out.
     """
     found: dict[str, list[Series]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             labels = {name: plain(value) for name, value in sample.labels.items()}
-            # The comparison also leaves out whole numbers that are too large for a float.
+            # A whole number of hundreds of digits is one, too.
             if abs(sample.value) <= sys.float_info.max:
                 found.setdefault(sample.name, []).append((labels, float(sample.value)))
     return found
 
 
 def read_metrics(text: str) -> dict[str, list[Series]] | Silence:
-    """The series as :func:`parse` gives them, or the reason why they are not from one of our services.
-
-    Raises ValueError if the text is not in Prometheus's format.
-    """
+    """As :func:`parse`, or why this is no page of a service of ours. Raises ValueError where it is none at all."""
     series = parse(text)
     if metric_names.BUILD.name not in series:
         return Silence("its metrics are not Deltaplane's", stranger=True)
@@ -240,7 +237,7 @@ def _machines(place: Address) -> list[Address] | Silence:
         found = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as fault:
         return Silence(f"the name is not known: {getattr(fault, 'strerror', None) or fault}".lower())
-    # A machine with IPv4 and IPv6 addresses is one service, not two.
+    # A machine that has addresses of both kinds is one service, not two.
     families = {family for family, *_ in found}
     chosen = socket.AF_INET if socket.AF_INET in families else min(families)
     hosts = sorted({str(where[0]) for family, _, _, _, where in found if family == chosen})
