@@ -1,6 +1,6 @@
 """The processors on Kafka: loops that poll, hand records to a processor undecoded, and publish what it returns.
 
-Where to begin: ``log`` reads by offset, and ``publishing`` writes; ``service_loop`` is the loop that all services
-share, and ``worker_loop``, ``merger_loop`` and ``scorer_loop`` are the three services; ``service_life`` is about
+Where to begin: ``log`` reads by offset, and ``publishing`` writes. ``service_loop`` is the loop that all services
+share. ``worker_loop``, ``merger_loop``, ``scorer_loop`` and ``intake_loop`` are the services. ``service_life`` handles
 signals and shutdown.
 """

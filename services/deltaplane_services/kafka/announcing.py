@@ -28,7 +28,7 @@ Headers: TypeAlias = list[tuple[str, str | bytes | None]]
 
 
 class Announcements:
-    """Decides which records of one publisher carry its announcement; if that is empty or too long, none does."""
+    """Decides which records of one publisher carry its announcement; none does if it is empty or too long."""
 
     def __init__(self, announcement: bytes) -> None:
         self._headers: Headers = [(HEADER, announcement)] if 0 < len(announcement) <= ANNOUNCEMENT_BYTES else []

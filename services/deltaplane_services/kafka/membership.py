@@ -38,7 +38,7 @@ class Principal:
 
     @classmethod
     def of(cls, properties: Mapping[str, object]) -> Principal:
-        """The party of a client with these properties; only names are read from them, and no password."""
+        """The principal of a client with these properties; only names are read from them, and no password."""
         group = str(properties.get("group.id", "(none)"))
         if user := properties.get("sasl.username"):
             return cls(f"user {str(user)[:100]!r}", group)

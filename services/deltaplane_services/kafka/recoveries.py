@@ -20,7 +20,8 @@ FAILURES_IN_A_ROW = 10
 __all__ = ["CALM_SECONDS", "FAILURES_IN_A_ROW", "MAY_PASS", "RECOVERIES_IN_A_ROW", "Recoveries"]
 
 RECOVERIES_IN_A_ROW = 30
-"""The most failures of a worker without a calm minute in between; one more ends it, after about ten minutes."""
+"""The most failures of a worker without a calm minute in between; one more ends it, after pauses of four minutes in
+all, and after the time that the failing calls took."""
 
 CALM_SECONDS = 60.0
 """Seconds without a failure after which a worker has recovered; turns succeed even while some of its sources fail."""

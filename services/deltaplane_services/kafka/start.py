@@ -122,7 +122,7 @@ class _Described:
                     self.topics[of_name[name]] = None
 
     def _note(self, error: KafkaError) -> None:
-        # "All brokers are down" says less than the error before it.
+        # "All brokers are down" is less specific than the error before it.
         if error.name() != "_ALL_BROKERS_DOWN" or not self._last_error:
             self._last_error = error.str()
         # If a password or a certificate is refused, that does not pass by itself.

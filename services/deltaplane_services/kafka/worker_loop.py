@@ -49,20 +49,20 @@ __all__ = ["BYTES_AT_ONCE", "REVOCATION_FLUSH_SECONDS", "SLEPT_SECONDS", "Worker
 
 logger = logging.getLogger(__name__)
 REVOCATION_FLUSH_SECONDS = 3.0
-"""How long a member that gives partitions up waits for its deliveries, while the whole group waits for it. Deltas that
+"""How long a member that gives up partitions waits for its deliveries, while the whole group waits for it. Deltas that
 have not arrived by then are made again by the next owner."""
 SLEPT_SECONDS = 2.0
-"""If a poll took so much longer than it should, the process was frozen, and may own nothing any more."""
+"""If a poll took so much longer than it should, the process was frozen, and may no longer own anything."""
 BYTES_AT_ONCE = 2 * 2**20
-"""Bytes that are taken from the log at once, approximately: more would only make deltas later, and take memory."""
+"""Bytes that are taken from the log at once, approximately; more would only delay deltas and take memory."""
 
 
 class Worker(ServiceLoop):
     """One worker process: ``step`` is one turn of its loop.
 
     A partition that the group has assigned is either worked on, or waits to be claimed; if it cannot be served, it
-    waits set aside. The state of a partition that was taken away is kept until the group has assigned it again. After
-    a failure every source is claimed again; failures are waited out for about ten minutes.
+    waits set aside. The state of a partition that was taken away is kept until the group has assigned it again. After a
+    failure every source is claimed again; failures in a row are waited out for four minutes or more (see Recoveries).
     """
 
     going_on = "claiming again"
