@@ -1,4 +1,4 @@
-"""The decision which refused records get dead letters of their own, and the letter that all others share.
+"""The choice of refused records that get dead letters of their own, and the one letter that all others share.
 
 A batch of some kilobytes may unpack to millions of bad records, and a letter for each would take a thousand times as
 much. So the letters for a source's log are limited: a thousand at once, then one a second. All other refused records

@@ -149,7 +149,7 @@ class MergerProcessor:
         return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
 
     def deviations(self) -> Floats:
-        """Those of the features over the live rows, float64[d] in raw units, from the statistics of now."""
+        """Standard deviations float64[d] of the features over the live rows, in raw units, at this moment."""
         nested_windows, live = (
             self.definition.nested_windows,
             of_modelled_classes(self.merger.statistics, self.definition),

@@ -4,11 +4,11 @@ A sample goes to the partition of its id. All versions of an id were in one part
 
 Only admitted rows are passed on. A refused row would be judged by another clock, a label beyond the limit could be
 among the first ones there, and a row from a wrong partition has no place among the versions of its id. If the new
-stream admits other rows (its grid, classes or times differ), rows that the *new* stream admits are passed on, even if
-the old one had refused them; their times are judged by when they came to the old stream.
+stream admits other rows (its grid, classes or times differ), all rows that the *new* stream admits are passed on, even
+rows that the old one had refused. Their times are judged by when they came to the old stream.
 
-Statistics do not depend on the rest of the order. But a window of a *count* of rows is shared out among partitions, so
-that with another number of partitions, or another partitioner, it holds other rows.
+Statistics do not depend on the rest of the order. But a window of a *count* of rows is divided among partitions, so
+with another number of partitions, or another partitioner, it holds other rows.
 """
 
 from __future__ import annotations

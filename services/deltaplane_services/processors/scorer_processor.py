@@ -60,7 +60,7 @@ class _Refused:
 
 @dataclass(frozen=True)
 class _Answer:
-    """The answer at a place of several, what it is to have beside the class, and why it is what it is, if known."""
+    """The answer at position ``at`` of ``answers``, the extras that it is to have, and its reasons, if known."""
 
     answers: Answers
     at: int
@@ -99,7 +99,7 @@ class ScorerProcessor:
         rows, unread = self._rows(good)
         answers, place = answer(model.plane, self.definition, rows, unread), 0
         wanted = [_extras(record) for record, one in zip(queries, asked, strict=True) if not isinstance(one, _Refused)]
-        # Nobody pays for what nobody asked for.
+        # Probabilities and reasons are computed only if a query asks for them.
         answers = answers.of_model(model) if any("probabilities" in extras for extras in wanted) else answers
         why = None
         if any("reasons" in extras for extras in wanted):
@@ -155,7 +155,7 @@ class ScorerProcessor:
             return _Refused(query.id, BAD_HEADER, reason)
         size = len(query.id.encode())
         if size > limits.ID_BYTES:
-            # It comes back in the prediction, which must fit its topic.
+            # The answer repeats the id, and must fit its topic.
             reason = (
                 f"query {query.id[:_SHOWN]!r}...: expected an id of at most {limits.ID_BYTES} bytes, got {size};"
                 " shorten it"
