@@ -56,7 +56,7 @@ class ReaderError(DeltaplaneError):
 
 
 class Looked(Exception):
-    """What was to be seen of a file has been seen."""
+    """Ends the reading of a file that is only looked at, once ``look`` has been called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,8 @@ def by_line(refused: tuple[RefusedRow, ...]) -> tuple[RefusedRow, ...]:
 
 
 Look: TypeAlias = Callable[[Mapping[str, Cells], int], None]
-"""Is given the first cells of every column of a file, and how many rows had other cells; the reading ends with it."""
+"""A function that gets the first cells of every column of a file, and the number of rows with a different number of
+cells; the reading ends with it."""
 
 Decide: TypeAlias = Callable[[Mapping[str, Cells], Sequence[str]], Encoder]
 """(column to the cells of the first rows, the labels of these rows) to an encoder with rules for the columns."""

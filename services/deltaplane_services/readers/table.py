@@ -129,7 +129,7 @@ class TableReader:
         return first_cells(layout, [row for row in rows if len(row) == len(layout.names)], fill_in=fill_in)
 
     def _look(self, layout: Layout, look: Look) -> None:
-        """Show the first rows. Raises ReaderError where there are none, and :class:`Looked` once it is done."""
+        """Show the first rows. Raises ReaderError if there are none, and :class:`Looked` once it is done."""
         rows = first_rows(self._dialect, self._cutter, limits.GRID_FIT_ROWS)
         whole = [row for row in rows if len(row) == len(layout.names)]
         if not whole:

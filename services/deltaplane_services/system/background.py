@@ -16,7 +16,8 @@ __all__ = ["LEAVE_SECONDS", "repeat_in_background"]
 logger = logging.getLogger(__name__)
 
 LEAVE_SECONDS = 2.0
-"""How long the end waits for a running job, which is then abandoned; no job writes anything that could be half done."""
+"""How long the end waits for a running job, which is then abandoned; no job writes anything that could be left half
+done."""
 
 
 @contextlib.contextmanager

@@ -10,19 +10,19 @@ from deltaplane.errors import DefinitionError
 __all__ = ["KINDS_OF_FILE", "check_kind", "table_writer"]
 
 KINDS_OF_FILE = (".csv", ".parquet")
-"""What a file of predictions may end in."""
+"""The endings that the name of a file of predictions may have."""
 
 
 def check_kind(path: Path | None, what: str) -> None:
-    """Raise :class:`DefinitionError` for a name that does not say which kind of file it is; ``what`` is the option."""
+    """Raise :class:`DefinitionError` for a name without one of these endings; ``what`` is the option that gave it."""
     if path is not None and path.suffix not in KINDS_OF_FILE:
         raise DefinitionError(f"{what}: expected a file that ends in .csv or .parquet, got {str(path)!r}")
 
 
 def table_writer(kind: str, file: IO[bytes], schema: Any) -> Any:
-    """What writes Arrow tables of a schema to a file of this kind, one after the other; to be closed at the end.
+    """A writer of Arrow tables with a schema to a file of this kind; the caller must close it.
 
-    A CSV file has its header at once, with names as they are.
+    A CSV file has its header at once, with names as they are. The tables are written one after the other.
     """
     if kind == ".csv":
         from pyarrow import csv
