@@ -179,8 +179,7 @@ def _plane(run: Run) -> str:
 
 
 def best(runs: Runs) -> set[tuple[str, str]]:
-    """(measure, run) for each measure in :data:`BEST_IS_LARGEST`, with the run that has its largest value, or all of
-    these.
+    """(measure, run) for each measure in :data:`BEST_IS_LARGEST` and each run that has its largest value.
 
     Empty if the runs are over different rows, or if their numbers of scored rows differ too much. If the positive class
     differs, only measures that concern no single class have a best run.
