@@ -80,7 +80,10 @@ class Indicators:
         self._of_name |= {attribute.name: (position, -1) for position, attribute in enumerate(attributes)}
 
     def attributes_of(self, wanted: Sequence[str], where: str) -> tuple[str, ...]:
-        """The attributes from which the wanted features are made; raises ReaderError for a nominal one's own name."""
+        """The attributes from which the wanted features are made.
+
+        Raises ReaderError for the name of a nominal attribute itself, unless features are ``by_place``.
+        """
         names: dict[str, None] = {}
         for name in wanted:
             position, place = self._of_name.get(name, (None, -1))

@@ -1,8 +1,8 @@
 """CSV: a delimiter between cells, RFC 4180 quotes, a header of names.
 
-A cell that begins with a quote ends at the next single quote, and two quotes inside it stand for one. A quote anywhere
-else is an ordinary character. The first record holds the names of the columns. A file that differs from this is
-declared to, or recognised from its beginning (:mod:`.csv_head`).
+A cell that begins with a quote ends at the next quote that is not doubled; a doubled quote inside it stands for one. A
+quote anywhere else is an ordinary character. The first record holds the names of the columns. If a file is written
+otherwise, that is declared, or recognised from its beginning (:mod:`.csv_head`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The encoding of a text file, named or recognised from its first bytes, and its conversion to UTF-8.
 
-UTF-8 and UTF-16 are recognised by a byte-order mark. If the first bytes are not UTF-8, and none of the characters
-beyond ASCII among them is UTF-8, the file is taken for Windows-1252, and a note says so.
+UTF-16 is recognised by a byte-order mark. If the first bytes are not UTF-8, hold no zero byte, and none of the
+characters beyond ASCII among them is UTF-8, the file is taken for Windows-1252, and a note says so. All other files are
+read as UTF-8.
 """
 
 from __future__ import annotations

@@ -186,5 +186,5 @@ class _TextFault(ValueError):
 
 
 def wrong_count(came: int, expected: int) -> str:
-    """The reason of a row with another number of cells than there are columns."""
+    """The reason to refuse a row that has a different number of cells than there are columns."""
     return f"the row has {came} cell{'' if came == 1 else 's'} and the file {expected} columns"

@@ -1,7 +1,7 @@
 """Event times in ISO 8601, and the rules that all forms of times share: whole milliseconds since the epoch, UTC.
 
 Whatever the format of the file, a time is rounded to the nearest millisecond, and a tie to the even one. Times that are
-numbers are the business of :mod:`.time_rule`.
+numbers are read by :mod:`.time_units`, as :mod:`.time_rule` decides.
 """
 
 from __future__ import annotations
