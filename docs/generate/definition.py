@@ -156,6 +156,8 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "intake": {
         "topic": ("text", "Your topic of events ([how](../how-to/your-topics.md))."),
         "format": (", ".join(FORMATS), "The form of its records; `json` by default."),
+        "schema": ("path", "File with the schema of Avro (.avsc), or with the descriptors of Protobuf."),
+        "message": ("text", "Message type of Protobuf, with its package: `shop.Payment`."),
         "id": ("path", "Where the id of an event lies: `tx.id` is the member `id` of the member `tx`."),
         "time": ("path", "Where its time lies. Without it, the time of the log is the event time."),
         "time_unit": ("s, ms, us, ns", "What times that are numbers count; seconds by default."),
@@ -173,6 +175,8 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "intake.labels": {
         "topic": ("text", "Your topic of labels."),
         "format": (", ".join(FORMATS), "The form of its records; that of the events by default."),
+        "schema": ("path", "As in `[intake]`."),
+        "message": ("text", "As in `[intake]`."),
         "id": ("path", "Where the id of the event lies that a label is for."),
         "label": ("path", "Where the label lies."),
         "value": ("text", "The label that every record of the topic means, instead of `label`."),

@@ -89,7 +89,7 @@ def prepare() -> Distribution:
     missing or cannot fetch them.
     """
     java, java_version = find_java()
-    home = _cache() / f"kafka-{kafka_version()}" / _digest(POM.read_bytes())
+    home = cache() / f"kafka-{kafka_version()}" / _digest(POM.read_bytes())
     jars = home / "jars"
     if not jars.is_dir():
         _fetch(jars)
@@ -119,7 +119,8 @@ def find_java() -> tuple[str, str]:
     return java, version
 
 
-def _cache() -> Path:
+def cache() -> Path:
+    """The directory in which what is fetched is kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deltaplane"
 
 
@@ -151,7 +152,7 @@ def _fetch(jars: Path) -> None:
         if done.returncode != 0 or not any((work / "jars").glob("kafka_*.jar")):
             said = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
             raise KafkaUnavailable(f"Maven could not fetch Kafka {kafka_version()}; it said:\n{said}")
-        _place(work / "jars", jars)
+        place(work / "jars", jars)
 
 
 def _format(distribution: Distribution) -> None:
@@ -167,10 +168,10 @@ def _format(distribution: Distribution) -> None:
         if done.returncode != 0:
             said = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
             raise KafkaNotStarted(f"Kafka's StorageTool could not format a data directory; it said:\n{said}")
-        _place(work / "data", distribution.formatted)
+        place(work / "data", distribution.formatted)
 
 
-def _place(made: Path, place: Path) -> None:
+def place(made: Path, place: Path) -> None:
     """Rename ``made`` to ``place``, unless another run has been quicker."""
     try:
         made.rename(place)

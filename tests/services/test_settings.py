@@ -28,6 +28,8 @@ OTHER_VALUES: dict[str, list[Any]] = {
     "site": ["Paris", "Oslo", "Rome-2"],
     "instance": ["w1", "w2", "w3"],
     "state_directory": ["a", "b/c", "/d"],
+    "registry": ["http://a:1", "https://b.example/c/d", "http://e:2,http://f:3"],
+    "registry_properties": ["a.toml", "b/c.toml", "/d"],
     "metrics_address": ["0.0.0.0:1", "[::]:2", "host:0"],
     "log_level": ["debug", "warning", "error"],
     "blas_threads": [2, 3, 0],

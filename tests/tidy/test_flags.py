@@ -18,8 +18,9 @@ OF_OTHERS = {
     *("--help", "--bootstrap-server", "--add", "--allow-principal", "--command-config", "--operation", "--alter"),
     *("--entity-type", "--entity-name", "--add-config", "--topic", "--delete", "--replication-factor", "--create"),
     *("--principal", "--partitions"),
+    *("--include_imports", "--descriptor_set_out"),
 }
-"""Flags that every command has, and those of Kafka's own tools."""
+"""Flags that every command has, and those of Kafka's own tools and of protoc."""
 
 
 def flags_of(command: Any) -> Iterator[str]:

@@ -31,23 +31,53 @@ from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import canonical_json, check_keys, check_text, label, list_of, span, text
 
-__all__ = ["FORMATS", "INTAKE_KEYS", "IntakeDefinition", "LabelsDefinition", "Path", "check_intake", "intake_of"]
+__all__ = [
+    "FORMATS",
+    "INTAKE_KEYS",
+    "FormDefinition",
+    "IntakeDefinition",
+    "LabelsDefinition",
+    "Path",
+    "check_intake",
+    "intake_of",
+]
 
-FORMATS = ("json", "debezium-json")
-"""Forms of records: objects of JSON, and such objects in the envelopes of Debezium."""
+FORMATS = (
+    *("json", "avro", "confluent-avro", "protobuf", "confluent-protobuf"),
+    *("debezium-json", "debezium-confluent-avro"),
+)
+"""Forms of records: JSON, Avro and Protobuf, bare or as a schema registry frames them, and envelopes of Debezium."""
+
+_WITH_SCHEMA = ("avro", "protobuf", "confluent-protobuf")
+_WITH_MESSAGE = ("protobuf", "confluent-protobuf")
 
 INTAKE_KEYS: Mapping[str, frozenset[str]] = {
     "intake": frozenset(
         {"topic", "format", "id", "time", "time_unit", "time_format", "time_zone", "label", "row", "fields", "labels"}
-        | {"keep"}
+        | {"keep", "schema", "message"}
     ),
-    "intake.labels": frozenset({"topic", "format", "id", "label", "value", "after", "otherwise"}),
+    "intake.labels": frozenset({"topic", "format", "schema", "message", "id", "label", "value", "after", "otherwise"}),
 }
 
 Path = tuple[str, ...]
 """The way to a part of a record: names of members, and numbers of items of lists."""
 
 _UNITS = ("s", "ms", "us", "ns")
+
+
+@dataclass(frozen=True)
+class FormDefinition:
+    """The form of the records of a topic: one of :data:`FORMATS`.
+
+    - ``schema``: the file with the schema of Avro, or the descriptors of Protobuf; empty where the form needs none.
+    - ``message``: the name of the message type of Protobuf, with its package.
+    - ``where``: the table that says so, for messages.
+    """
+
+    name: str
+    schema: str = ""
+    message: str = ""
+    where: str = "intake"
 
 
 @dataclass(frozen=True)
@@ -60,7 +90,7 @@ class LabelsDefinition:
     """
 
     topic: str
-    format: str
+    form: FormDefinition
     id: Path
     label: Path | None
     value: str | None = None
@@ -80,7 +110,7 @@ class IntakeDefinition:
     """
 
     topic: str
-    format: str
+    form: FormDefinition
     id: Path
     time: Path | None
     label: Path | None
@@ -123,8 +153,8 @@ def intake_of(tables: Mapping[str, Any], definition: StreamDefinition) -> Intake
         raise DefinitionError("intake.time_format: numbers have a unit, texts a format; leave time_unit or this out")
     if "time" not in table and {"time_unit", "time_format", "time_zone"} & table.keys():
         raise DefinitionError("intake.time: expected the path of the event time, since its form is given; got none")
-    form = _format(table, "intake", "json")
-    labels = _labels_of(table, definition) if "labels" in table else None
+    form = _form(table, "intake", FormDefinition("json"))
+    labels = _labels_of(table, form, definition) if "labels" in table else None
     if ("label" in table) == (labels is not None):
         said = "both" if labels is not None else "neither"
         raise DefinitionError(
@@ -136,7 +166,7 @@ def intake_of(tables: Mapping[str, Any], definition: StreamDefinition) -> Intake
         raise DefinitionError("intake.keep: expected longer than intake.labels.after, or silence would never be judged")
     return IntakeDefinition(
         topic=_topic(table, "intake"),
-        format=form,
+        form=form,
         id=_needed(table, "intake", "id"),
         time=_path(table["time"], "intake.time") if "time" in table else None,
         label=_path(table["label"], "intake.label") if "label" in table else None,
@@ -159,7 +189,7 @@ def _fitting_keep(definition: StreamDefinition, labels: LabelsDefinition | None)
     return longest + (0 if labels is None else labels.after_milliseconds or 0)
 
 
-def _labels_of(table: Mapping[str, Any], definition: StreamDefinition) -> LabelsDefinition:
+def _labels_of(table: Mapping[str, Any], events: FormDefinition, definition: StreamDefinition) -> LabelsDefinition:
     labels = table["labels"]
     if ("label" in labels) == ("value" in labels):
         raise DefinitionError(
@@ -175,7 +205,7 @@ def _labels_of(table: Mapping[str, Any], definition: StreamDefinition) -> Labels
     value = _class(labels["value"], "intake.labels.value", definition) if "value" in labels else None
     return LabelsDefinition(
         topic=_topic(labels, "intake.labels"),
-        format=_format(labels, "intake.labels", table.get("format", "json")),
+        form=_form(labels, "intake.labels", events),
         id=_needed(labels, "intake.labels", "id"),
         label=_path(labels["label"], "intake.labels.label") if "label" in labels else None,
         value=value,
@@ -211,11 +241,21 @@ def _topic(table: Mapping[str, Any], where: str) -> str:
     return name
 
 
-def _format(table: Mapping[str, Any], where: str, default: str) -> str:
-    name = table.get("format", default)
+def _form(table: Mapping[str, Any], where: str, default: FormDefinition) -> FormDefinition:
+    if not {"format", "schema", "message"} & table.keys():
+        return default
+    name = table.get("format", default.name)
     if name not in FORMATS:
         raise DefinitionError(f"{where}.format: expected one of {', '.join(FORMATS)}, got {name!r}")
-    return str(name)
+    given = {key: text(table[key], f"{where}.{key}") for key in ("schema", "message") if key in table}
+    for key, forms, what in (
+        ("schema", _WITH_SCHEMA, "the path of the file with its schema (.avsc) or descriptors"),
+        ("message", _WITH_MESSAGE, "the name of the message type, with its package"),
+    ):
+        if (name in forms) != bool(given.get(key)):
+            wanted = what if name in forms else f"none: the format {name} needs none"
+            raise DefinitionError(f"{where}.{key}: expected {wanted}, got {given.get(key, 'none')!r}")
+    return FormDefinition(str(name), given.get("schema", ""), given.get("message", ""), where)
 
 
 def _needed(table: Mapping[str, Any], where: str, key: str) -> Path:

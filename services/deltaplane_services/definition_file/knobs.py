@@ -21,6 +21,9 @@ SERVICES = ("worker", "merger", "scorer", "intake")
 MEMBERS = ("worker", "scorer", "intake")
 TOPICS = ("topics create", "topics check")
 
+_ADDRESS = re.compile(
+    r"https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?(,https?://[A-Za-z0-9.:_\[\]-]+(/[A-Za-z0-9._~/-]*)?)*"
+)
 _INSTANCE = re.compile(r"[A-Za-z0-9._-]{1,249}")
 HOST_AND_PORT = re.compile(r"(?:[A-Z_]+://)?(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+):([0-9]{1,5})")
 
@@ -115,6 +118,17 @@ class Knobs:
         ("intake",),
         "Directory of the events that wait for their labels. It may be lost: it is rebuilt from the topics.",
     )
+    registry: str = _knob(
+        "",
+        ("intake",),
+        "Address of the schema registry, http://HOST:PORT with its path, for the formats that need one.",
+    )
+    registry_properties: str = _knob(
+        "",
+        ("intake",),
+        "File of more properties of the registry's client, in TOML: those of confluent-kafka, such as"
+        " 'basic.auth.user.info' = 'USER:PASSWORD'. Secrets belong there.",
+    )
     replication_factor: int = _knob(
         -1,
         TOPICS,
@@ -132,6 +146,11 @@ class Knobs:
                 f"instance: expected at most 249 letters, digits, '.', '_' and '-', got {self.instance[:50]!r}"
             )
         self.metrics_host_and_port()
+        if self.registry and not _ADDRESS.fullmatch(self.registry):
+            raise DefinitionError(
+                "registry: expected http://HOST:PORT or https://…, without user and password, which belong into the"
+                f" file of registry_properties; got {len(self.registry)} characters that are none"
+            )
 
     def metrics_host_and_port(self) -> tuple[str, int]:
         """Where /metrics listens."""

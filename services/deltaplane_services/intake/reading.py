@@ -19,7 +19,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane_services.definition_file.intake_table import IntakeDefinition, LabelsDefinition, Path
-from deltaplane_services.intake.formats import DECODERS
+from deltaplane_services.intake.formats import decoders_of
 from deltaplane_services.intake.formats.change import BadRecord, Change
 from deltaplane_services.processors.letters import Refused
 from deltaplane_services.processors.messages import Record, dead_letter
@@ -82,9 +82,14 @@ class _Fault(Exception):
 
 
 class RecordReader:
-    """Reads the records of an intake. Raises :class:`DefinitionError` for a form of times that cannot be used."""
+    """Reads the records of an intake; ``registry`` has properties of the client of a schema registry, if there is one.
 
-    def __init__(self, definition: StreamDefinition, intake: IntakeDefinition) -> None:
+    Raises :class:`DefinitionError` for a form of times or of records that cannot be used.
+    """
+
+    def __init__(
+        self, definition: StreamDefinition, intake: IntakeDefinition, registry: Mapping[str, Any] | None = None
+    ) -> None:
         self._definition = definition
         self._intake = intake
         try:
@@ -97,14 +102,13 @@ class RecordReader:
         self._bounded = definition.nested_windows.timed or (
             intake.labels is not None and intake.labels.after_milliseconds is not None
         )
-        self._decode = {intake.topic: DECODERS[intake.format]}
-        if intake.labels is not None:
-            self._decode[intake.labels.topic] = DECODERS[intake.labels.format]
+        self._decode = decoders_of(intake, registry or {})
 
     def read(self, records: Sequence[Record], now: int) -> ReadRecords:
         """The items of some records, of any of the topics; ``now`` is the clock, in milliseconds since the epoch.
 
-        A record that claims to be appended later than ``now`` is taken to be appended now.
+        A record that claims to be appended later than ``now`` is taken to be appended now. Raises
+        :class:`RegistryUnavailable`: then all of them are to be read again.
         """
         items: list[Item] = []
         faults: list[tuple[Record, _Fault]] = []

@@ -9,6 +9,7 @@ import logging
 import math
 import re
 import time
+import tomllib
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.mismatch import announcement
 from deltaplane_services.definition_file.kafka_properties import ClusterName, client_refused, without_secrets
+from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.intake.waiting_rows import WaitingRows, opened
 from deltaplane_services.kafka.access import INTAKES, MERGERS, ROLES, SCORERS, WORKERS, group_name
@@ -42,6 +44,7 @@ __all__ = [
     "merger_clients",
     "publisher",
     "reader",
+    "registry_properties",
     "sample_publisher",
     "scorer_clients",
     "topic_watch",
@@ -164,8 +167,25 @@ def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
         reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
         watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
         rows=rows,
+        registry=registry_properties(settings.knobs),
         party=_party(settings, "site", INTAKES),
     )
+
+
+def registry_properties(knobs: Knobs) -> dict[str, Any]:
+    """The properties of a schema registry's client: the address, and what the file of ``registry_properties`` has.
+
+    Raises :class:`DefinitionError` for a file that cannot be read. What it holds is not repeated: it may be a secret.
+    """
+    given: dict[str, Any] = {}
+    if knobs.registry_properties:
+        path = Path(knobs.registry_properties)
+        try:
+            given = tomllib.loads(path.read_text("utf-8"))
+        except (OSError, ValueError) as fault:
+            why = fault.strerror if isinstance(fault, OSError) else "it is no TOML, such as 'KEY' = 'VALUE'"
+            raise DefinitionError(f"registry_properties: {str(path)!r} cannot be read: {why}") from None
+    return {**given, **({"url": knobs.registry} if knobs.registry else {})}
 
 
 def _member(

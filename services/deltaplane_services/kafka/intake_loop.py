@@ -15,12 +15,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 
 from deltaplane.errors import DeltaplaneError, LogReplaced
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
+from deltaplane_services.intake.formats.change import RegistryUnavailable
 from deltaplane_services.intake.joining import IntakeProcessor
 from deltaplane_services.intake.positions import last_position, sent_by
 from deltaplane_services.intake.reading import Place, RecordReader
@@ -38,12 +40,15 @@ from deltaplane_services.kafka.unpacking import does_not_unpack
 from deltaplane_services.observe.metrics import IntakeMetrics
 from deltaplane_services.processors.messages import SAMPLES, Record
 
-__all__ = ["COMMIT_SECONDS", "IntakeClients", "IntakeService", "RecordsGone"]
+__all__ = ["ASK_SECONDS", "COMMIT_SECONDS", "IntakeClients", "IntakeService", "RecordsGone"]
 
 logger = logging.getLogger(__name__)
 
 COMMIT_SECONDS = 1.0
 """Seconds between two commits of the stores. What was read since is read again after a crash, and not sent again."""
+
+ASK_SECONDS = 0.5
+"""Seconds between two questions to a schema registry that does not answer."""
 
 _LOOK_BACK = 100
 """Records of samples that are looked through for the last one of an intake, ten times as many each time."""
@@ -58,7 +63,8 @@ class IntakeClients:
     """Functions that make the clients of an intake, all on the site's cluster.
 
     ``users_reader`` reads topics by their whole names, ``reader`` those of the stream, with headers. ``watch`` looks
-    after the users' topics. ``rows`` opens the store of a partition.
+    after the users' topics. ``rows`` opens the store of a partition. ``registry``: properties of the client of a schema
+    registry.
     """
 
     consumer: Callable[[], Consumer]
@@ -67,6 +73,7 @@ class IntakeClients:
     reader: Callable[[], LogReader]
     watch: Callable[[], TopicWatch]
     rows: Callable[[int], WaitingRows]
+    registry: Mapping[str, Any] = field(default_factory=dict)
     party: Principal = ANYBODY
 
 
@@ -107,7 +114,9 @@ class IntakeService(ServiceLoop):
         self._definition, self._intake, self._name, self._clients = definition, intake, name, clients
         self._accept_gaps = accept_gaps
         self._lives = 0
-        self._reader = RecordReader(definition, intake)
+        self._reader = RecordReader(definition, intake, clients.registry)
+        # Records that came while a registry did not answer.
+        self._unread: list[Record] = []
         self._topics = clients.watch()
         self._topics.ask_now(ANSWER_SECONDS)
         self._places = self._known_places()
@@ -239,13 +248,25 @@ class IntakeService(ServiceLoop):
         if not self._at_work or self._waiting:
             time.sleep(min(timeout_seconds, 0.05))
             return
-        records = self._records(most, timeout_seconds)
+        records = self._unread or self._records(most, timeout_seconds)
         try:
             self._work(records)
         except StoreFault as fault:
             raise LogUnavailable(str(fault)) from fault
+        except RegistryUnavailable as fault:
+            self._wait_for_registry(records, fault, timeout_seconds)
+        else:
+            self._unread = []
+            self._watch.registry_answers()
         if time.monotonic() - self._committed >= COMMIT_SECONDS:
             self._commit()
+
+    def _wait_for_registry(self, records: list[Record], fault: RegistryUnavailable, timeout_seconds: float) -> None:
+        """Keep records that cannot be read yet; nothing else is read until they can be."""
+        self._unread = records
+        if self._watch.registry_is_silent():
+            logger.warning("%s", fault)
+        time.sleep(max(timeout_seconds, ASK_SECONDS))
 
     def _work(self, records: Sequence[Record]) -> None:
         """Process what came for each partition, and answer records of others once a partition is rebuilt."""
@@ -302,6 +323,8 @@ class IntakeService(ServiceLoop):
     def _follow(self) -> None:
         """Read each log from where the partition that is farthest behind needs it."""
         self._must_follow = False
+        # They come again: reading begins anew.
+        self._unread = []
         starts = [
             (topic, at, min(one.processor.position((topic, at)) for one in self._at_work.values()))
             for topic, at in self._places
@@ -335,6 +358,7 @@ class IntakeService(ServiceLoop):
     def _go_on(self, pause_seconds: float) -> None:
         """Take every partition over again, with new readers, after a pause."""
         del pause_seconds
+        self._unread = []
         self._waiting = sorted({*self._waiting, *self._at_work})
         self._drop()
         self._close_readers()

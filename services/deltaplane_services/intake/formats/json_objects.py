@@ -9,12 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, NoReturn
 
-from deltaplane_services.intake.formats.change import BadRecord, Change
+from deltaplane_services.intake.formats.change import BadRecord, check_size
 
-__all__ = ["MOST_BYTES", "MOST_DEPTH", "MOST_DIGITS", "parsed", "read_change"]
-
-MOST_BYTES = 2**20
-"""Bytes of a record: Kafka's own bound for one, unless a topic says otherwise."""
+__all__ = ["MOST_DEPTH", "MOST_DIGITS", "parsed"]
 
 MOST_DEPTH = 64
 """Objects and lists within each other. Records of business are less than ten deep."""
@@ -23,23 +20,9 @@ MOST_DIGITS = 1000
 """Digits of a whole number: one of 309 is beyond every float64 already, and reading digits takes their square."""
 
 
-def read_change(key: bytes | None, value: bytes | None) -> Change:
-    """The row that a record has as its value. Raises :class:`BadRecord`."""
-    del key
-    if value is None:
-        raise BadRecord(
-            "the record has no value; where a database deletes rows so, its records are of the form debezium-json"
-        )
-    row = parsed(value)
-    if not isinstance(row, dict):
-        raise BadRecord(f"expected an object of JSON, got {_kind(row)}")
-    return Change(row)
-
-
 def parsed(data: bytes) -> Any:
     """The value of a text in JSON. Raises :class:`BadRecord`."""
-    if len(data) > MOST_BYTES:
-        raise BadRecord(f"expected at most {MOST_BYTES:,} bytes of JSON, got {len(data):,}")
+    check_size(data, "JSON")
     try:
         value = _read(data.decode())
     except UnicodeDecodeError as fault:
@@ -83,11 +66,3 @@ def _depth(value: Any) -> int:
         depth += 1
         level = [inner for one in level for inner in (one.values() if isinstance(one, dict) else one)]
     return depth
-
-
-def _kind(value: Any) -> str:
-    if value is None or isinstance(value, bool):
-        return json.dumps(value)
-    if isinstance(value, str):
-        return "a text"
-    return "a list" if isinstance(value, list) else "a number"

@@ -31,6 +31,18 @@ class IntakeMetrics(ServiceMetrics):
         super().__init__(definition, "intake", site, clock=clock)
         self._counts: Counter[str] = Counter()
         self._held: Mapping[int, Mapping[str, int]] = {}
+        self._silent_since: float | None = None
+
+    def registry_is_silent(self) -> bool:
+        """Note that the schema registry does not answer; whether that is new."""
+        if self._silent_since is not None:
+            return False
+        self._silent_since = self._clock()
+        return True
+
+    def registry_answers(self) -> None:
+        """Note that the schema registry answers, or is not needed."""
+        self._silent_since = None
 
     def turn(self, processors: Sequence[IntakeProcessor], *, joined: bool, waiting: int) -> None:
         """One turn is over: the processors at work, and how many partitions wait to be taken over."""
@@ -42,7 +54,10 @@ class IntakeMetrics(ServiceMetrics):
         self._counts = counts
         self._held = {one.partition: dict(one.held) for one in processors}
         rebuilding = sum(one.rebuilding for one in processors)
-        self.turned(_readiness(len(processors), rebuilding, joined=joined, waiting=waiting))
+        state = _readiness(len(processors), rebuilding, joined=joined, waiting=waiting)
+        if state.good and self._silent_since is not None:
+            state = State(good=False, why="intake: the schema registry does not answer; waiting for it")
+        self.turned(state)
 
     def collect(self) -> Iterator[Family]:
         """The metrics, for the registry."""
@@ -52,6 +67,9 @@ class IntakeMetrics(ServiceMetrics):
         yield family(metric_names.INTAKE_SENT, stream, [((what,), float(counts[what])) for what in _SENT])
         forgotten = [((what,), float(counts[f"{what} forgotten"])) for what in _FORGOTTEN]
         yield family(metric_names.INTAKE_FORGOTTEN, stream, forgotten)
+        silent = self._silent_since
+        seconds = 0.0 if silent is None else self._clock() - silent
+        yield family(metric_names.INTAKE_REGISTRY_SILENT, stream, [((), seconds)])
         for metric, name in (
             (metric_names.INTAKE_WAITING, "waiting"),
             (metric_names.INTAKE_LABELS, "labels"),

@@ -357,6 +357,12 @@ INTAKE_FORGOTTEN = Metric(
     ("what",),
 )
 
+INTAKE_REGISTRY_SILENT = Metric(
+    "deltaplane_intake_registry_silent_seconds",
+    "gauge",
+    "How long the schema registry has not answered whom this intake asks, and the intake has waited; 0 if it answers.",
+)
+
 # Of every process. ---------------------------------------------------------------------------------------------------
 
 BUILD = Metric("deltaplane_build_info", "gauge", "Always 1; what runs here.", ("role", "version"))

@@ -1,4 +1,4 @@
-"""Changes of a database as Debezium publishes them in JSON, with schemas beside them or without.
+"""Changes of a database as Debezium publishes them: in JSON, with schemas beside them or without, or in Avro.
 
 ``c``, ``r`` and ``u`` say how a row is now, ``d`` says that it is gone. So does a tombstone, a record without a value,
 which follows each ``d``: the row is named by the record's key then.
@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from deltaplane_services.intake.formats.change import BadRecord, Change
-from deltaplane_services.intake.formats.json_objects import parsed
+from deltaplane_services.intake.formats.change import BadRecord, Change, Decoder, Parser
 
-__all__ = ["read_change"]
+__all__ = ["change_reader"]
 
 _NOW, _GONE = ("c", "r", "u"), "d"
 
 
-def read_change(key: bytes | None, value: bytes | None) -> Change | None:
-    """The change in an envelope; None for a message that is of no row (``m``). Raises :class:`BadRecord`."""
+def change_reader(parse: Parser) -> Decoder:
+    """The reader of envelopes; of a message that is of no row (``m``) it returns None."""
+    return lambda key, value: _change(parse, key, value)
+
+
+def _change(parse: Parser, key: bytes | None, value: bytes | None) -> Change | None:
     if value is None:
-        return Change(_named(key), gone=True, of_key=True)
-    envelope = _unwrapped(parsed(value))
+        return Change(_named(parse, key), gone=True, of_key=True)
+    envelope = _unwrapped(parse(value))
     if not isinstance(envelope, dict) or "op" not in envelope:
-        raise BadRecord('expected an envelope of Debezium, with "op", "before" and "after", got other JSON')
+        raise BadRecord('expected an envelope of Debezium, with "op", "before" and "after", got something else')
     operation = envelope["op"]
     if operation == "m":
         return None
@@ -32,7 +35,7 @@ def read_change(key: bytes | None, value: bytes | None) -> Change | None:
         before = envelope.get("before")
         if isinstance(before, dict):
             return Change(before, gone=True)
-        return Change(_named(key), gone=True, of_key=True)
+        return Change(_named(parse, key), gone=True, of_key=True)
     if operation not in _NOW:
         raise BadRecord(f"expected the operation c, r, u, d, t or m, got {str(operation)[:20]!r}")
     after = envelope.get("after")
@@ -48,10 +51,10 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
-def _named(key: bytes | None) -> dict[str, Any]:
+def _named(parse: Parser, key: bytes | None) -> dict[str, Any]:
     if key is None:
         raise BadRecord("a row is gone, and the record has no key that names it; the table needs a primary key")
-    row = _unwrapped(parsed(key))
+    row = _unwrapped(parse(key))
     if not isinstance(row, dict):
-        raise BadRecord("a row is gone, and the record's key is no object of JSON that names it")
+        raise BadRecord("a row is gone, and the record's key is no object that names it")
     return row
