@@ -237,6 +237,9 @@ RETIREMENTS_OF_BEFORE = 4 * RETIRED_IDS
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
 
+LETTER_HEADER_BYTES = 2**16
+"""Bytes of a rejected record's headers that its dead letter repeats; where there are more, it repeats none."""
+
 LETTER_ROWS = 1_000
 """Rows of one batch that have a dead letter each when they are refused; one more letter counts the others."""
 

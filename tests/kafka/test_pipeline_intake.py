@@ -66,7 +66,7 @@ class MadeShop:
     def send(self, topic: str, ref: str, value: bytes | None, at: int) -> None:
         """Send a record; the labels of one payment have one partition, as contradictions are decided by their order."""
         key = f"customer {len(ref) % 7}{ref[-1]}" if topic == self.payments else f"cb-{ref}"
-        self._out.produce(topic, value, key=key, timestamp=at)
+        self._out.produce(topic, value, key=key, timestamp=at, headers=[("trace", ref.encode()), ("empty", None)])
         self._last = max(self._last, at)
 
     def let_pass(self, days: int) -> None:
@@ -263,7 +263,7 @@ def digest_of(definition: StreamDefinition, row: dict[str, Any], fraud: range, o
 
 
 def test_refused_records_come_back_once_the_definition_is_mended_as_if_nothing_had_been_refused(
-    stream: Stream, shop: MadeShop
+    kafka: RunningKafka, stream: Stream, shop: MadeShop
 ) -> None:
     good = stream.definition_file.read_text()
     bad = good.replace('"tx.sum.value"', '"tx.sum"')
@@ -290,3 +290,9 @@ def test_refused_records_come_back_once_the_definition_is_mended_as_if_nothing_h
     stream.start("intake")
     shop.let_pass(31)
     stream.wait_for_digest(replayed(stream, shop), "all that had been refused")
+    letter = read_topic(kafka.bootstrap, f"{stream.definition.name}.dead-letters")[0]
+    assert dict(letter.headers() or ())["__connect.errors.topic"] == shop.payments.encode()
+    sent = [one for one in read_topic(kafka.bootstrap, shop.payments) if one.value() != b"no json"]
+    assert len(sent) > len(shop.rows), "once by the shop, and once from their letters"
+    refs = [json.loads(one.value() or b"")["tx"]["ref"].encode() for one in sent]
+    assert [one.headers() for one in sent] == [[("trace", ref), ("empty", None)] for ref in refs]

@@ -19,8 +19,8 @@ from deltaplane.solve.score_histograms import BINS
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_answer, read_dead_letter, write_query
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
-from deltaplane_services.kafka.scorer_loop import UNREADABLE, headers_of
-from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, Headers, Outgoing, Record
+from deltaplane_services.kafka.scorer_loop import headers_of
+from deltaplane_services.processors.messages import PREDICTIONS, QUERIES, UNREADABLE, Headers, Outgoing, Record
 from deltaplane_services.processors.scorer_processor import WITH, ScorerProcessor
 from golden.wire_examples import MODEL, PLANE
 from strategies_streams import definition_of

@@ -30,8 +30,9 @@ from deltaplane_services.readers.time_zone import LocalZone
 
 __all__ = ["LETTER_BYTES", "Item", "Place", "ReadRecords", "RecordReader"]
 
-LETTER_BYTES = 2**19
-"""Bytes of a refused record that its dead letter repeats: half of what fits, so that most come back whole."""
+LETTER_BYTES = 900_000
+"""Bytes of a refused record that its dead letter repeats. A topic has a megabyte for a record if nothing else is said,
+and key, headers and reason need the rest."""
 
 Place = tuple[str, int]
 """A log of a user's: topic and partition."""

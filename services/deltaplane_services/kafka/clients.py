@@ -90,11 +90,14 @@ def sample_publisher(settings: ServiceSettings) -> Publisher:
     return _made(lambda given: Publisher(given, name, ignore_delivery, most, announced), properties, "site")
 
 
-def reader(settings: ServiceSettings, cluster: ClusterName) -> LogReader:
-    """A reader by offset on one cluster. Raises :class:`DefinitionError` if librdkafka refuses its properties."""
+def reader(settings: ServiceSettings, cluster: ClusterName, *, headers: bool = False) -> LogReader:
+    """A reader by offset on one cluster, with the headers of records if they are asked for.
+
+    Raises :class:`DefinitionError` if librdkafka refuses its properties.
+    """
     name = settings.definition.name
     properties = settings.consumer_properties(cluster, f"{name}.readers")
-    return _made(lambda given: LogReader(given, name), properties, cluster)
+    return _made(lambda given: LogReader(given, name, headers_of if headers else None), properties, cluster)
 
 
 def topic_watch(settings: ServiceSettings, cluster: ClusterName, topics: Sequence[str]) -> TopicWatch:
@@ -163,7 +166,7 @@ def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
     return IntakeClients(
         consumer=lambda: _member(settings, "site", INTAKES, settings.knobs.instance, {"enable.partition.eof": True}),
         publisher=lambda: _made(lambda given: Publisher(given, name, on_delivered, most, announced), out, "site"),
-        users_reader=lambda: _made(lambda given: LogReader(given, ""), properties, "site"),
+        users_reader=lambda: _made(lambda given: LogReader(given, "", headers_of), properties, "site"),
         reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
         watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
         rows=rows,

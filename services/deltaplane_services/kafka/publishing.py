@@ -15,6 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane_services.kafka.announcing import Announcements
+from deltaplane_services.kafka.letter_headers import headers_beside
 from deltaplane_services.kafka.log_errors import (
     REQUEST_TIMEOUT_SECONDS,
 )
@@ -109,7 +110,11 @@ class Publisher:
                     key=record.key,
                     partition=record.partition,
                     on_delivery=on_delivery,
-                    headers=[*record.headers, *self._announcements.beside(record.topic, record.partition)],
+                    headers=[
+                        *record.headers,
+                        *headers_beside(record, self._before),
+                        *self._announcements.beside(record.topic, record.partition),
+                    ],
                 )
             except BufferError:
                 # The local queue is full, since the network is slower: wait for it.

@@ -28,16 +28,12 @@ from deltaplane_services.kafka.silence import Found, Listening, Silence
 from deltaplane_services.kafka.topic_watch import TopicWatch
 from deltaplane_services.kafka.unpacking import does_not_unpack, not_read, once, stand_in
 from deltaplane_services.observe.metrics import ScorerMetrics
-from deltaplane_services.processors.messages import QUERIES, Headers, Record
+from deltaplane_services.processors.messages import QUERIES, UNREADABLE, Headers, Record
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 
-__all__ = ["UNREADABLE", "ScorerClients", "ScorerService", "headers_of"]
+__all__ = ["ScorerClients", "ScorerService", "headers_of"]
 
 logger = logging.getLogger(__name__)
-
-
-UNREADABLE = "deltaplane-headers-unreadable"
-"""The header of an answer to a query whose own headers cannot be read."""
 
 
 @dataclass(frozen=True)

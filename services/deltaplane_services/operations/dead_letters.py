@@ -17,9 +17,10 @@ from deltaplane.wire import read_dead_letter
 from deltaplane_services.definition_file.kafka_properties import ClusterName
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader, whole_name_publisher
+from deltaplane_services.kafka.letter_headers import original_headers
 from deltaplane_services.kafka.topic_plans import topic_name
 from deltaplane_services.kafka.unpacking import NOT_READ, STAND_IN
-from deltaplane_services.processors.messages import DEAD_LETTERS, Outgoing
+from deltaplane_services.processors.messages import DEAD_LETTERS, UNREADABLE, Headers, Outgoing
 from deltaplane_services.processors.topics import TOPICS
 
 __all__ = ["KeptLetter", "Replayed", "kept_letters", "letter_named", "replay_letters"]
@@ -27,18 +28,23 @@ __all__ = ["KeptLetter", "Replayed", "kept_letters", "letter_named", "replay_let
 
 @dataclass(frozen=True)
 class KeptLetter:
-    """A dead letter of a cluster: its key, by which it is named, and when it was written, in milliseconds."""
+    """A dead letter of a cluster: its key, by which it is named, and when it was written, in milliseconds.
+
+    ``headers`` are those of the record that it stands for, as far as they are known.
+    """
 
     cluster: ClusterName
     key: str
     log_time: int
     letter: DeadLetter
+    headers: Headers = ()
 
     @property
     def is_whole(self) -> bool:
         """Whether the record that it stands for can be sent again as it was."""
         letter = self.letter
-        whole = letter.value is not None and len(letter.value) == letter.size and letter.row is None
+        whole = len(letter.value or b"") == letter.size and letter.row is None
+        whole = whole and not any(name == UNREADABLE for name, _ in self.headers)
         # Of a batch that no client reads, a letter has words of ours.
         words = letter.value in (STAND_IN, NOT_READ)
         return whole and not words and not letter.rest and len(letter.key or b"") < limits.DEAD_LETTER_BYTES
@@ -59,6 +65,7 @@ class KeptLetter:
             "stands_for": letter.rows,
             "whole": self.is_whole,
             "size": letter.size,
+            "headers": [[name, _text(value)] for name, value in self.headers],
             "key": _text(letter.key),
             "value": _text(letter.value),
         }
@@ -78,7 +85,7 @@ def kept_letters(
     """The newest letter of each key, in the order of their logs: of one kind (``reason``), or since a time in ms."""
     for cluster in settings.clusters:
         newest: dict[str, KeptLetter] = {}
-        log = reader(settings, cluster.name)
+        log = reader(settings, cluster.name, headers=True)
         try:
             for partition in range(settings.definition.partitions):
                 for record in log.read(DEAD_LETTERS, partition, 0, 2**62):
@@ -88,7 +95,8 @@ def kept_letters(
                         continue
                     key = (record.key or b"").decode("utf-8", "replace")
                     newest.pop(key, None)
-                    newest[key] = KeptLetter(cluster.name, key, record.log_time, letter)
+                    headers = original_headers(record.headers) or ()
+                    newest[key] = KeptLetter(cluster.name, key, record.log_time, letter, headers)
         finally:
             log.close()
         for one in newest.values():
@@ -116,7 +124,7 @@ def replay_letters(settings: ServiceSettings, letters: Iterable[KeptLetter]) -> 
             continue
         out = publishers.setdefault(one.cluster, None) or whole_name_publisher(settings, one.cluster)
         publishers[one.cluster] = out
-        out.publish([Outgoing(topic, letter.partition, letter.key, letter.value)])
+        out.publish([Outgoing(topic, letter.partition, letter.key, letter.value, headers=one.headers)])
         sent += 1
     for out in publishers.values():
         out.flush()

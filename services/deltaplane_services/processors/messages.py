@@ -42,6 +42,7 @@ __all__ = [
     "SAMPLES",
     "SHOWN_ID",
     "TOPICS",
+    "UNREADABLE",
     "Content",
     "Encoding",
     "Headers",
@@ -67,6 +68,9 @@ SHOWN_ID = 40
 MORE_ROWS = "more rows"
 """The kind of a dead letter for several rows of a batch."""
 
+
+UNREADABLE = "deltaplane-headers-unreadable"
+"""The header of an answer, or a dead letter, instead of those of its record: they cannot be read, or are too large."""
 
 MORE_RECORDS = "more records"
 """The kind of the dead letter for all that has none of its own; it is written again whenever its count grows."""
@@ -112,7 +116,7 @@ class Record(NamedTuple):
     - ``topic``: without the stream's prefix.
     - ``log_time``: when it was appended, in milliseconds since the epoch.
     - ``decoded``: what decoding ``value`` would give, if a broker in the same process has passed it on; else None.
-    - ``headers``: those of a query; they are not read from other records.
+    - ``headers``: those of a query, and of a record of a user's topic; they are not read from other records.
     - ``announced``: the announcement of its writer's definition beside the record; None if there is none.
     """
 
@@ -211,7 +215,14 @@ def dead_letter(record: Record, kind: str, reason: str, limit_bytes: int, row: i
     """The dead letter of a record, or of one ``row`` of it; it repeats ``limit_bytes`` of key and value at most."""
     letter = _letter(record, kind, shortened(reason), limit_bytes, row)
     key = origin_key(record.topic, record.partition, record.offset, row)
-    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter)
+    headers = () if row is not None else record.headers
+    if _size(headers) > limits.LETTER_HEADER_BYTES:
+        headers = ((UNREADABLE, None),)
+    return Outgoing(DEAD_LETTERS, record.partition, key, write_dead_letter(letter), letter, headers)
+
+
+def _size(headers: Headers) -> int:
+    return sum(len(name.encode()) + len(value or b"") for name, value in headers)
 
 
 def _letter(record: Record, kind: str, reason: str, limit_bytes: int, row: int | None = None) -> DeadLetter:
@@ -277,4 +288,4 @@ def shared_letter(last: Record, where: str, kinds: Mapping[str, int]) -> Outgoin
     )
     letter = replace(_letter(last, MORE_RECORDS, reason, limits.ROW_BYTES), rest=dict(kinds))
     key = f"{where.replace(' ', '-')}-{last.partition}-more".encode()
-    return Outgoing(DEAD_LETTERS, last.partition, key, write_dead_letter(letter))
+    return Outgoing(DEAD_LETTERS, last.partition, key, write_dead_letter(letter), letter)
