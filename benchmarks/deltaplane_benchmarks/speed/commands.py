@@ -6,6 +6,7 @@ import itertools
 import time
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from deltaplane_benchmarks.exhibit import Chart, Series
@@ -17,7 +18,7 @@ from deltaplane_benchmarks.speed.figures import Figures
 from deltaplane_benchmarks.speed.finishing import finish
 from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
-from deltaplane_benchmarks.speed.throughput_command import throughput_command
+from deltaplane_benchmarks.speed.throughput_command import MICROSECONDS, throughput_command
 from deltaplane_services.cli.option_groups import with_groups
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "ROWS_OF_STATISTICS",
     "WEIGHTINGS",
     "drift_command",
+    "intake_command",
     "latency_command",
     "register",
     "serve_command",
@@ -51,6 +53,7 @@ def register(app: typer.Typer) -> None:
     app.command("threads")(threads_command)
     app.command("serve")(serve_command)
     app.command("drift")(drift_command)
+    app.command("intake")(intake_command)
 
 
 @with_groups
@@ -244,3 +247,45 @@ def serve_command(
     for question, found in time_requests(features, rounds, seed).items():
         table.add(question, found.requests, found.median, found.p99, found.worst)
     finish([table], began, outputs)
+
+
+@with_groups
+def intake_command(
+    outputs: Outputs,
+    broker: Annotated[str, typer.Option(help=KAFKA)],
+    rows: Annotated[int, typer.Option(min=1000, help="Events of the race with produce.")] = 200_000,
+    rate: Annotated[float, typer.Option(min=1.0, help="Labels a second, from label to model.")] = 2_000.0,
+    waiting: Annotated[int, typer.Option(min=1000, help="Events that wait in the end.")] = 1_000_000,
+    seed: Seed = 0,
+) -> None:
+    """JSON events through one intake beside produce, labels to the model, and memory over events that wait."""
+    from deltaplane_benchmarks.speed import intake_speed
+
+    began = time.perf_counter()
+    raced = Figures(
+        "intake: events in JSON, each with its label, against produce from a CSV file; each alone with the broker",
+        {"way": "", "rows": ",", "rows/s": ",.0f", "cpu µs a row": ".1f", "rows a cpu second": ",.0f", "digest": ""},
+    )
+    found = intake_speed.speed(broker, rows, seed, lambda _: None)
+    same = "same digest as replay" if found.same_digest else "OTHER DIGEST"
+    for way, seconds, cpu, digest in (
+        ("intake", found.intake_seconds, found.intake_cpu_seconds, same),
+        ("produce", found.produce_seconds, found.produce_cpu_seconds, ""),
+    ):
+        raced.add(way, rows, rows / seconds, cpu / rows * MICROSECONDS, rows / cpu, digest)
+    raced.notes.append(f"intake / produce, rows a second: {found.produce_seconds / found.intake_seconds:.2f}")
+    raced.notes.append("processor time of produce has its start in it; both have the client's own threads")
+    fresh = Figures(
+        f"intake: from a label to the model that contains its row, {rate:,.0f} labels/s",
+        {"labels": ",", "p50 ms": ".0f", "p90 ms": ".0f", "p99 ms": ".0f", "most ms": ".0f"},
+    )
+    ages = intake_speed.label_to_model(broker, rate, 15.0, seed, lambda _: None).milliseconds
+    fresh.add(len(ages), *(float(np.percentile(ages, percent)) for percent in (50, 90, 99, 100)))
+    memory = Figures(
+        "intake: memory over events that wait",
+        {"events": ",", "resident MB": ",.0f", "store MB": ",.0f", "seconds": ",.0f"},
+    )
+    looks = sorted({max(1000, waiting // 10), max(1000, waiting // 2), waiting})
+    for look in intake_speed.waiting(broker, looks, seed, lambda _: None):
+        memory.add(look.events, look.megabytes, look.store_megabytes, look.seconds)
+    finish([raced, fresh, memory], began, outputs)

@@ -260,6 +260,8 @@ class _Strange:
 
 
 def _told_apart(cell: Any) -> tuple[type, Any, str]:
+    if (kind := type(cell)) is bool or kind is int or cell is None:
+        return (kind, cell, "")
     if is_nothing(cell):
         return (type(None), None, "")
     if not isinstance(cell, _KNOWN):

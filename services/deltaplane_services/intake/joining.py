@@ -17,10 +17,9 @@ its writer had come. Whoever goes on from there first reads to these positions w
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,6 +32,7 @@ from deltaplane.wire import most_named_rows, write_named_sample_batch, write_ret
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.intake.positions import Sent, sent_by
 from deltaplane_services.intake.reading import Item, Place, ReadRecords
+from deltaplane_services.intake.row_cells import RowColumns, from_texts
 from deltaplane_services.intake.waiting_rows import Version, WaitingRow, WaitingRows, counted
 from deltaplane_services.processors.letters import LetterBudget
 from deltaplane_services.processors.messages import (
@@ -56,14 +56,17 @@ REASON = "deleted at its source"
 """The reason of retirements."""
 
 
-@dataclass(frozen=True)
-class _Sample:
+class _Sample(NamedTuple):
     """A sample to be sent; two are the same if they say the same."""
 
     id: str
     time: int
     label: str
     cells: str
+
+
+_Changed: TypeAlias = tuple[WaitingRow, _Sample | str | None]
+"""A row, and what is to be sent of it."""
 
 
 class IntakeProcessor:
@@ -82,6 +85,7 @@ class IntakeProcessor:
         self._definition = definition
         self._intake = intake
         self._rows = rows
+        self._columns = RowColumns(definition, [name for name, _ in intake.fields])
         self._sent: Mapping[Place, int] = {}
         self._letters = LetterBudget()
         self._after = None if intake.labels is None else intake.labels.after_milliseconds
@@ -146,23 +150,26 @@ class IntakeProcessor:
             return
         items, versions = self._taken(read, bounds)
         letters = self._refused(read, bounds)
-        before: dict[str, object] = {}
         touched = self._rows.get({item.id for item in items})
-        for item, version in zip(items, versions, strict=True):
-            row = touched.get(item.id)
-            if row is None:
-                row = touched[item.id] = WaitingRow(item.id)
-            before.setdefault(item.id, None if row.event is None and row.label is None else self._wanted(row))
+        before = {}
+        for row in touched.values():
+            before[row.id] = self._wanted(row)
             self._count(row, -1)
-            self._apply(row, item, version)
-            self._count(row, 1)
+        for item, version in zip(items, versions, strict=True):
+            found = touched.get(item.id)
+            if found is None:
+                found = touched[item.id] = WaitingRow(item.id)
+            self._apply(found, item, version)
+        changed: list[_Changed] = []
         for row in touched.values():
             self._judge(row)
-        changed = [row for row in touched.values() if self._wanted(row) not in (None, before[row.id])]
+            self._count(row, 1)
+            if (wanted := self._wanted(row)) not in (None, before.get(row.id)):
+                changed.append((row, wanted))
         self._rows.put(touched.values())
         yield from self._published(changed, letters)
 
-    def _published(self, changed: Sequence[WaitingRow], letters: list[Outgoing]) -> Iterator[Output]:
+    def _published(self, changed: Sequence[_Changed], letters: list[Outgoing]) -> Iterator[Output]:
         """The output of a step: what has changed, and all events whose silence has lasted; the last says how far."""
         while True:
             woken = self._rows.waking(self.clock, MESSAGE_ROWS)
@@ -171,7 +178,7 @@ class IntakeProcessor:
                 yield from self._messages(changed, letters, last=last)
             if last:
                 return
-            changed, letters = self._woken(woken), []
+            changed, letters = [(row, self._wanted(row)) for row in self._woken(woken)], []
 
     def commit(self) -> None:
         """Write the state for good, once all of the output was acknowledged."""
@@ -194,8 +201,8 @@ class IntakeProcessor:
             ids = read_published_samples(record, self._definition).ids
         except (WireError, DefinitionMismatch):
             return
-        rows = [row for row in self._rows.get(ids).values() if self._wanted(row) is not None]
-        yield from self._messages(rows, [], last=True)
+        rows = [(row, self._wanted(row)) for row in self._rows.get(ids).values()]
+        yield from self._messages([(row, one) for row, one in rows if one is not None], [], last=True)
 
     # What came -------------------------------------------------------------------------------------------------------
 
@@ -268,10 +275,8 @@ class IntakeProcessor:
 
     def _judge(self, row: WaitingRow) -> None:
         """Set whether silence is the row's label by now, and when to look at it again."""
-        if row.waits and row.due is not None and row.due <= self.clock:
-            self._count(row, -1)
+        if row.due is not None and row.waits and row.due <= self.clock:
             row.silent = True
-            self._count(row, 1)
         keep = self._intake.keep_milliseconds
         if row.waits and row.due is not None:
             row.wake = row.due
@@ -288,7 +293,9 @@ class IntakeProcessor:
         known = {row.id for row in silent}
         forgotten = [row for row in woken if row.id not in known]
         for row in silent:
+            self._count(row, -1)
             self._judge(row)
+            self._count(row, 1)
         for row in forgotten:
             self._count(row, -1)
             self.counts["labels forgotten" if row.is_label else "events forgotten"] += 1
@@ -316,9 +323,8 @@ class IntakeProcessor:
         label = row.label if row.label is not None else self._otherwise if row.silent else None
         return None if label is None else _Sample(row.id, row.time, label, row.cells)
 
-    def _messages(self, rows: Sequence[WaitingRow], letters: list[Outgoing], *, last: bool) -> Iterator[Output]:
-        definition, wanted = self._definition, [(row, self._wanted(row)) for row in rows]
-        first = list(letters)
+    def _messages(self, wanted: Sequence[_Changed], letters: list[Outgoing], *, last: bool) -> Iterator[Output]:
+        definition, first = self._definition, list(letters)
         for row, one in wanted:
             if one == REASON:
                 asked = Retirement(row.id, REASON, 0, time=None if row.event is None else row.event.log_time)
@@ -340,8 +346,7 @@ class IntakeProcessor:
 
     def _encoded(self, samples: Sequence[_Sample]) -> bytes:
         definition = self._definition
-        columns = zip(*(json.loads(one.cells) for one in samples), strict=True)
-        table = {name: list(cells) for (name, _), cells in zip(self._intake.fields, columns, strict=True)}
+        table = self._columns.table(from_texts([one.cells for one in samples]))
         place = {label: code for code, label in enumerate(dict.fromkeys(one.label for one in samples))}
         codes = np.array([place[one.label] for one in samples], dtype=np.int32)
         times = np.array([one.time for one in samples], dtype=np.int64)

@@ -5,7 +5,6 @@ What cannot be read, or is nothing that the stream admits, is refused with the r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,6 +20,7 @@ from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane_services.definition_file.intake_table import IntakeDefinition, LabelsDefinition, Path
 from deltaplane_services.intake.formats import decoders_of
 from deltaplane_services.intake.formats.change import BadRecord, Change
+from deltaplane_services.intake.row_cells import RowColumns, as_texts
 from deltaplane_services.processors.letters import Refused
 from deltaplane_services.processors.messages import Record, dead_letter
 from deltaplane_services.readers import ReaderError, ReaderOptions
@@ -38,6 +38,7 @@ Place = tuple[str, int]
 """A log of a user's: topic and partition."""
 
 _BAD_ID, _BAD_LABEL, _BAD_RECORD, _BAD_VALUE = "bad id", "bad label", "bad record", "bad value"
+_MOST_LABELS = 10_000
 _BOGUS_TIME, _UNKNOWN_CLASS = "bogus time", "unknown class"
 
 
@@ -74,6 +75,18 @@ class ReadRecords:
     refused: Sequence[Refused] = ()
 
 
+class _Event(NamedTuple):
+    """An event of which all but the cells is known to be good; ``at``: the place of its item."""
+
+    at: int
+    place: Place
+    record: Record
+    id: str
+    time: int
+    label: str | None
+    cells: list[Any]
+
+
 class _Fault(Exception):
     """Why a record is refused: the kind, and the reason."""
 
@@ -99,11 +112,14 @@ class RecordReader:
             raise DefinitionError(f"intake.time: {fault}") from None
         numbers_are = "s" if intake.time_unit is None else intake.time_unit
         self._unit = None if intake.time_format else {"s": 1000, "ms": 1}.get(numbers_are)
-        self._cells = [_getter(path) for _, path in intake.fields]
+        self._parents = _by_parent([path for _, path in intake.fields])
+        self._columns = RowColumns(definition, [name for name, _ in intake.fields])
         self._bounded = definition.nested_windows.timed or (
             intake.labels is not None and intake.labels.after_milliseconds is not None
         )
         self._decode = decoders_of(intake, registry or {})
+        # Labels that were found to be known, as they are written.
+        self._labels: dict[str, str] = {}
 
     def read(self, records: Sequence[Record], now: int) -> ReadRecords:
         """The items of some records, of any of the topics; ``now`` is the clock, in milliseconds since the epoch.
@@ -111,73 +127,84 @@ class RecordReader:
         A record that claims to be appended later than ``now`` is taken to be appended now. Raises
         :class:`RegistryUnavailable`: then all of them are to be read again.
         """
-        items: list[Item] = []
+        items: list[Item | None] = []
         faults: list[tuple[Record, _Fault]] = []
-        places: dict[Place, list[tuple[int, int]]] = {}
-        events: list[tuple[int, Record, list[Any]]] = []
+        logs: dict[Place, tuple[Place, list[int], list[int]]] = {}
+        events: list[_Event] = []
+        labels = self._intake.labels
         for record in records:
             log_time = min(record.log_time, now)
-            places.setdefault((record.topic, record.partition), []).append((record.offset, log_time))
+            place = record.topic, record.partition
+            if (log := logs.get(place)) is None:
+                log = logs[place] = (place, [], [])
+            log[1].append(record.offset)
+            log[2].append(log_time)
             try:
                 change = self._decode[record.topic](record.key, record.value)
                 if change is None:
                     continue
-                item, cells = self._item(record, change, log_time)
+                if labels is not None and record.topic == labels.topic:
+                    items.append(self._label_item(labels, log[0], record.offset, change, log_time))
+                elif change.gone:
+                    gone = _id_of(change, self._intake.id)
+                    items.append(Item(log[0], record.offset, gone, None, log_time, None, gone=True))
+                else:
+                    events.append(self._event(len(items), log[0], record, change, log_time))
+                    items.append(None)
             except BadRecord as fault:
                 faults.append((record, _Fault(_BAD_RECORD, str(fault))))
             except _Fault as fault:
                 faults.append((record, fault))
-            else:
-                if cells is not None:
-                    events.append((len(items), record, cells))
-                items.append(item)
-        faults += self._unread(events, items)
-        kept = [item for item in items if item.id]
-        by_log = {place: np.array(found, dtype=np.int64).T for place, found in places.items()}
+        faults += self._put_cells(events, items)
+        kept = [item for item in items if item is not None]
         return ReadRecords(
             kept,
             self._definition.partitions_of([item.id for item in kept]),
-            {place: offsets for place, (offsets, _) in by_log.items()},
-            {place: times for place, (_, times) in by_log.items()},
+            {place: np.array(offsets, dtype=np.int64) for place, offsets, _ in logs.values()},
+            {place: np.array(times, dtype=np.int64) for place, _, times in logs.values()},
             [_refused(record, fault) for record, fault in faults],
         )
 
-    def _unread(
-        self, events: Sequence[tuple[int, Record, list[Any]]], items: list[Item]
-    ) -> list[tuple[Record, _Fault]]:
-        """Put the cells into the items of events, together; the faults of those whose cells cannot be read.
+    def _put_cells(self, events: Sequence[_Event], items: list[Item | None]) -> list[tuple[Record, _Fault]]:
+        """Put the items of events into their places, and return the faults of those whose cells cannot be read.
 
-        Items that are refused lose their ids.
+        All are looked at together, column by column.
         """
         if not events:
             return []
-        columns = zip(*(cells for _, _, cells in events), strict=True)
-        table = {name: _column(cells) for (name, _), cells in zip(self._intake.fields, columns, strict=True)}
+        table = self._columns.table([one.cells for one in events])
         _, reasons = features_by_name(self._definition, table)
-        for row, (at, _, cells) in enumerate(events):
-            if row in reasons:
-                items[at] = items[at]._replace(id="")
-            else:
-                items[at] = items[at]._replace(cells=_as_text(cells))
-        return [(events[row][1], _Fault(_BAD_VALUE, reason)) for row, reason in reasons.items()]
+        read = [one for row, one in enumerate(events) if row not in reasons] if reasons else events
+        for one, text in zip(read, as_texts([one.cells for one in read]), strict=True):
+            items[one.at] = Item(one.place, one.record.offset, one.id, text, one.time, one.label)
+        return [(events[row].record, _Fault(_BAD_VALUE, reason)) for row, reason in reasons.items()]
 
-    def _item(self, record: Record, change: Change, log_time: int) -> tuple[Item, list[Any] | None]:
-        intake, place = self._intake, (record.topic, record.partition)
-        labels = intake.labels
-        if labels is not None and record.topic == labels.topic:
-            return self._label_item(labels, place, record.offset, change, log_time), None
+    def _event(self, at: int, place: Place, record: Record, change: Change, log_time: int) -> _Event:
+        intake, row = self._intake, change.row
         sample_id = _id_of(change, intake.id)
-        if change.gone:
-            return Item(place, record.offset, sample_id, None, log_time, None, gone=True), None
-        time = log_time if intake.time is None else self._time_of(_at(change.row, intake.time), log_time)
-        label = None if intake.label is None else self._label_of(_at(change.row, intake.label), intake.label)
-        row = change.row
-        cells = [cell_of(row) for cell_of in self._cells]
-        for at, cell in enumerate(cells):
-            if type(cell) is str and len(cell) > limits.TEXT_BYTES:
-                many = f"{len(cell):,} characters, and may have {limits.TEXT_BYTES:,}"
-                raise _Fault(_BAD_VALUE, f"column {intake.fields[at][0]!r} has a text of {many}")
-        return Item(place, record.offset, sample_id, "", time, label), cells
+        time = log_time if intake.time is None else self._time_of(_at(row, intake.time), log_time)
+        label = None if intake.label is None else self._label_of(_at(row, intake.label), intake.label)
+        cells = self._cells_of(row)
+        # A text is not longer than the record that it is in.
+        if len(record.value or b"") > limits.TEXT_BYTES:
+            for column, cell in enumerate(cells):
+                if type(cell) is str and len(cell) > limits.TEXT_BYTES:
+                    many = f"{len(cell):,} characters, and may have {limits.TEXT_BYTES:,}"
+                    raise _Fault(_BAD_VALUE, f"column {intake.fields[column][0]!r} has a text of {many}")
+        return _Event(at, place, record, sample_id, time, label, cells)
+
+    def _cells_of(self, row: Any) -> list[Any]:
+        """What lies at the paths of the columns, in order; None where nothing does."""
+        cells: list[Any] = [None] * len(self._intake.fields)
+        for path, members in self._parents:
+            parent = _at(row, path)
+            if type(parent) is dict:
+                for column, name in members:
+                    cells[column] = parent.get(name)
+            elif parent is not None:
+                for column, name in members:
+                    cells[column] = _at(parent, (name,))
+        return cells
 
     def _label_item(self, labels: LabelsDefinition, place: Place, offset: int, change: Change, log_time: int) -> Item:
         sample_id = _id_of(change, labels.id)
@@ -191,6 +218,8 @@ class RecordReader:
         return Item(place, offset, sample_id, None, log_time, label, of_label=True)
 
     def _label_of(self, cell: Any, path: Path) -> str:
+        if type(cell) is str and (known := self._labels.get(cell)) is not None:
+            return known
         if cell is None:
             raise _Fault(_BAD_LABEL, f"expected a label at {_dotted(path)}, got none")
         try:
@@ -202,15 +231,17 @@ class RecordReader:
         if self._definition.classes.class_of(label) is None:
             known = ", ".join(self._definition.classes.names)
             raise _Fault(_UNKNOWN_CLASS, f"expected the label {shown(label)} to be one of {known}")
+        if type(cell) is str and len(self._labels) < _MOST_LABELS:
+            self._labels[cell] = label
         return label
 
     def _time_of(self, cell: Any, log_time: int) -> int:
-        path = _dotted(self._intake.time or ())
-        if isinstance(cell, bool) or not isinstance(cell, str | int | float):
-            raise _Fault(_BAD_VALUE, f"expected the event time at {path}, got {shown(cell)}")
         if type(cell) is int and self._unit is not None:
             # Whole numbers of these units need no rounding, and are what most records have.
             return self._bound(cell * self._unit, cell, log_time)
+        path = _dotted(self._intake.time or ())
+        if isinstance(cell, bool) or not isinstance(cell, str | int | float):
+            raise _Fault(_BAD_VALUE, f"expected the event time at {path}, got {shown(cell)}")
         try:
             time = self._times.read(cell if isinstance(cell, str) else repr(cell))
         except ValueError as fault:
@@ -243,29 +274,19 @@ def _time_rule(intake: IntakeDefinition) -> TimeRule:
     return SECONDS_OR_ISO if intake.time_zone is None else TimeRule(TimeUnit("s"), None, LocalZone(intake.time_zone))
 
 
-def _column(cells: Sequence[Any]) -> Any:
-    """The cells of a column; as an array where all are numbers with a point, which is read faster."""
-    return np.array(cells) if all(type(cell) is float for cell in cells) else list(cells)
-
-
-def _getter(path: Path) -> Callable[[Any], Any]:
-    """A function that gives what lies at a path; None if nothing does."""
-    if len(path) == 2:
-        outer, inner = path
-
-        def of_two(row: Any) -> Any:
-            within = row.get(outer) if type(row) is dict else None
-            return within.get(inner) if type(within) is dict else _at(row, path)
-
-        return of_two
-    return lambda row: _at(row, path)
-
-
-_as_text = json.JSONEncoder(separators=(",", ":")).encode
+def _by_parent(paths: Sequence[Path]) -> list[tuple[Path, list[tuple[int, str]]]]:
+    """(where several things lie, the place of each among the paths and its name there)."""
+    parents: dict[Path, list[tuple[int, str]]] = {}
+    for column, path in enumerate(paths):
+        parents.setdefault(path[:-1], []).append((column, path[-1]))
+    return list(parents.items())
 
 
 def _at(row: Any, path: Path) -> Any:
     """What lies at a path; None if nothing does."""
+    if len(path) == 2 and type(row) is dict and type(within := row.get(path[0])) is dict:
+        # As most paths are, which is a third faster.
+        return within.get(path[1])
     for name in path:
         if type(row) is dict:
             row = row.get(name)
@@ -279,6 +300,8 @@ def _at(row: Any, path: Path) -> Any:
 def _id_of(change: Change, path: Path) -> str:
     """The id of a change; a key that names a row has the members of the row's primary key alone, side by side."""
     cell = _at(change.row, path)
+    if type(cell) is str and 0 < len(cell) <= limits.ID_BYTES and cell.isascii():
+        return cell
     if cell is None and change.of_key:
         cell = _at(change.row, path[-1:])
     if isinstance(cell, bool) or not isinstance(cell, str | int) or cell == "":

@@ -11,6 +11,7 @@ of samples, and sends again what such a record names.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -285,7 +286,7 @@ class IntakeService(ServiceLoop):
                     for output in one.processor.again(record):
                         self._publish(output)
                 one.of_others = []
-        self._publishers.then.flush()
+        self._publishers.then.check()
 
     def _records(self, most: int, timeout_seconds: float) -> list[Record]:
         """The next records; labels first, so that events seldom wait for a label that is there already."""
@@ -351,6 +352,8 @@ class IntakeService(ServiceLoop):
             self._must_follow = True
 
     def _commit(self) -> None:
+        """Write the stores for good, once all that was sent is acknowledged. Raises :class:`DeliveryFailed`."""
+        self._publishers.then.flush()
         self._committed = time.monotonic()
         for one in self._at_work.values():
             one.processor.commit()
@@ -380,11 +383,9 @@ class IntakeService(ServiceLoop):
         self._watch.lags(lags)
 
     def _finish(self) -> None:
-        try:
-            self._publishers.then.flush()
-        except DeliveryFailed:
-            return
-        self._commit()
+        # Without an acknowledgement the stores stay behind, and what is missing is sent again.
+        with contextlib.suppress(DeliveryFailed):
+            self._commit()
 
     def _leave(self) -> None:
         self._member.close()

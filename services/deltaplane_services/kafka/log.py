@@ -244,12 +244,23 @@ class LogReader:
         messages = self._consumer.consume(most, timeout=timeout_seconds)
         if any(message.error() is None or is_end(message) for message in messages):
             self._alone_since = None
+        if not any(map(Message.error, messages)):
+            # Almost always: records alone, which need no looking at.
+            yield from messages
+            return
         for message in once(messages):
             if is_end(message) or does_not_unpack(message):
                 yield message
             elif not is_passing(message) and not is_of_group(message):
                 raise_if_error(message, self._party)
                 yield message
+
+    def _records(self, messages: Sequence[Message]) -> list[Record]:
+        """The records of messages without an error."""
+        if self._headers is None:
+            return [record_of(message, self._prefix) for message in messages]
+        headers = self._headers
+        return [record_of(message, self._prefix)._replace(headers=headers(message)) for message in messages]
 
     def _record(self, message: Message, go_on: Callable[[list[TopicPartition]], object]) -> Record:
         """The record of a message; the stand-in record if it says that a batch does not unpack.
@@ -281,8 +292,18 @@ class LogReader:
             logger.info("nothing has come since all brokers were away; going on with a new client")
             self._renew()
         messages, now = list(self._heard(most, timeout_seconds)), time.monotonic()
-        self._listening.hear(messages, now)
-        records = [self._record(message, self._seek) for message in messages if not is_end(message)]
+        clean = not any(map(Message.error, messages))
+        if clean:
+            for topic, partition in set(
+                zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
+            ):
+                assert topic is not None, "a record has a topic"
+                assert partition is not None, "and a partition"
+                self._listening.heard((topic, partition), now)
+            records = self._records(messages)
+        else:
+            self._listening.hear(messages, now)
+            records = [self._record(message, self._seek) for message in messages if not is_end(message)]
         # After a batch that does not unpack, the client's position is not known until something has come behind it.
         if now - self._looked_at >= LOOK_SECONDS and not any(does_not_unpack(message) for message in messages):
             records += self._passed_silence(now)

@@ -31,8 +31,8 @@ def parsed(data: bytes) -> Any:
         raise BadRecord(_TOO_DEEP) from None
     except json.JSONDecodeError as fault:
         raise BadRecord(f"expected JSON, got what is none at character {fault.pos:,}: {fault.msg}") from None
-    # Few records have so many brackets, and of these most are wide and not deep.
-    if data.count(b"{") + data.count(b"[") > MOST_DEPTH and _depth(value) > MOST_DEPTH:
+    # Few records have so many brackets, and of these most are wide and not deep. None has more brackets than bytes.
+    if len(data) > 2 * MOST_DEPTH and data.count(b"{") + data.count(b"[") > MOST_DEPTH and _depth(value) > MOST_DEPTH:
         raise BadRecord(_TOO_DEEP)
     return value
 
@@ -56,7 +56,13 @@ _bounded_decoder = json.JSONDecoder(parse_constant=_no_number, parse_int=_whole)
 
 def _read(text: str) -> Any:
     # A text that is too short for a number so long is read without looking at each number, which is faster.
-    return (_decoder if len(text) <= MOST_DIGITS else _bounded_decoder).decode(text)
+    decoder = _decoder if len(text) <= MOST_DIGITS else _bounded_decoder
+    try:
+        # Most records have no blanks around them.
+        value, end = decoder.raw_decode(text)
+    except json.JSONDecodeError:
+        return decoder.decode(text)
+    return value if end == len(text) else decoder.decode(text)
 
 
 def _depth(value: Any) -> int:
