@@ -21,11 +21,15 @@ Thing = TypeVar("Thing")
 
 @dataclass(frozen=True)
 class Settings:
-    """``rounds``: independent draws to average over. ``quick``: smaller everywhere. ``seed``: of everything random."""
+    """``rounds``: independent draws to average over. ``quick``: smaller everywhere. ``seed``: of everything random.
+
+    ``label_delay``: rows by which labels of streams come late.
+    """
 
     rounds: int = 50
     quick: bool = False
     seed: int = 0
+    label_delay: int = 0
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from deltaplane.errors import DefinitionError, DeltaplaneError
-from deltaplane_benchmarks.shared_options import Experimenting, Outputs
+from deltaplane_benchmarks.shared_options import Experimenting, LabelDelay, Outputs
 from deltaplane_benchmarks.speed.commands import register
 from deltaplane_services.cli.option_groups import with_groups
 
@@ -64,12 +64,13 @@ def papers(
 def streams(
     outputs: Outputs,
     how: Experimenting,
+    label_delay: LabelDelay = 0,
 ) -> None:
     """Run real streams, test-then-train: the automatic mode against every fixed window and C, and unweighted."""
     _require_extra()
     from deltaplane_benchmarks.experiments.all import STREAMS
 
-    _run(STREAMS, 2, how, outputs)
+    _run(STREAMS, 2, how, outputs, label_delay)
 
 
 @app.command()
@@ -118,6 +119,7 @@ def peers(
     outputs: Outputs,
     how: Experimenting,
     moa: Annotated[Path | None, typer.Option(help="A directory with MOA's jars, to run it too; it needs Java.")] = None,
+    label_delay: LabelDelay = 0,
 ) -> None:
     r"""Run other stream learners and ours on the same rows: rows a second beside the G-mean.
 
@@ -126,10 +128,12 @@ def peers(
     _require_extra()
     from deltaplane_benchmarks.experiments.peers import experiment
 
-    _run([experiment(moa)], 2, how, outputs)
+    _run([experiment(moa)], 2, how, outputs, label_delay)
 
 
-def _run(experiments: Sequence[Experiment], rounds: int, how: Experimenting, outputs: Outputs) -> None:
+def _run(
+    experiments: Sequence[Experiment], rounds: int, how: Experimenting, outputs: Outputs, label_delay: int = 0
+) -> None:
     from rich.console import Console
 
     from deltaplane_benchmarks import show
@@ -142,7 +146,7 @@ def _run(experiments: Sequence[Experiment], rounds: int, how: Experimenting, out
         console.print("quick: a fifth of the rounds and fewer rows; the figures are a look, not a result")
     store = Cache(how.cache or default_directory(), None if how.offline else fetch)
     with show.progress(console) as say:
-        report = run(experiments, Settings(rounds, how.quick, how.seed), store, say)
+        report = run(experiments, Settings(rounds, how.quick, how.seed, label_delay), store, say)
     show.show(report, console)
     if outputs.json_to is not None:
         show.write_json(report, outputs.json_to)

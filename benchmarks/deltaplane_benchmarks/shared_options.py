@@ -8,9 +8,15 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["KAFKA", "Check", "Experimenting", "Outputs", "Seed"]
+__all__ = ["KAFKA", "Check", "Experimenting", "LabelDelay", "Outputs", "Seed"]
 
 Seed = Annotated[int, typer.Option(help="Seed of everything random.")]
+LabelDelay = Annotated[
+    int,
+    typer.Option(
+        min=0, max=10**9, help="Rows by which labels come late: a row is predicted, and learned so much later."
+    ),
+]
 Check = Annotated[bool, typer.Option("--check", help="Exit with 1 where a target is not met or data is missing.")]
 KAFKA = "HOST:PORT of Kafka; the stream's topics are made and deleted."
 

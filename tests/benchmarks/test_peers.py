@@ -17,6 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from benchmarks.made import bench_without_data, clouds
+from deltaplane.arrays import Flags
 from deltaplane.log import confusion
 from deltaplane.solve.solver import solve
 from deltaplane.stream.sample import admit
@@ -69,12 +70,63 @@ def test_no_change_guesses_the_last_label_whose_row_came_before_the_chunk(step: 
 
 
 def test_no_change_is_above_most_learners_on_elec2_if_labels_come_at_once_and_worth_nothing_if_they_are_late() -> None:
-    rows = csv.DictReader(io.StringIO(gzip.decompress(ELECTRICITY.read_bytes()).decode()))
+    rows = csv.DictReader(io.StringIO(_electricity()))
     flags = np.array([row["target"] == "1" for row in rows])
     task = Task(np.zeros((len(flags), 1)), flags, 100, len(flags))
     at_once, late = (measure(learner, task, 1).gmean for learner in (NO_CHANGE_BY_ROW, NO_CHANGE))
     assert round(at_once, 3) == 0.850
     assert late < 0.55
+
+
+def test_no_change_says_little_once_labels_come_a_hundred_rows_late() -> None:
+    flags = np.array([row["target"] == "1" for row in csv.DictReader(io.StringIO(_electricity()))])
+    task = Task(np.zeros((len(flags), 1)), flags, 100, len(flags), label_delay=100)
+    assert round(measure(NO_CHANGE_BY_ROW, task, 1).gmean, 3) == 0.544
+
+
+def _electricity() -> str:
+    return gzip.decompress(ELECTRICITY.read_bytes()).decode()
+
+
+WAITING = [learner for learner in INSTALLED if learner.waits]
+
+
+@pytest.mark.parametrize("learner", WAITING, ids=lambda learner: f"{learner.name}, {learner.by}")
+def test_learners_that_wait_for_labels_predict_by_no_label_that_has_not_come(learner: Learner) -> None:
+    """Labels that come behind the last row change no prediction; without a delay they do, but for the last ones."""
+    seen: list[list[bool]] = []
+
+    class Recording(Task):
+        def gmean_of(self, predicted: Flags, rows: int) -> float:
+            seen.append(predicted.tolist())
+            return super().gmean_of(predicted, rows)
+
+    base, random = task_of(400, apart=0.5, part=400), np.random.default_rng(SEED)
+    others = np.concatenate([base.flags[:250], random.random(150) < 0.9])
+    for flags, delay in ((base.flags, 151), (others, 151), (base.flags, 2), (others, 2)):
+        with learner.prepare(Recording(base.features, flags, 100, 400, delay)) as run:
+            run().judge(400)
+    late, late_too, soon, soon_too = seen
+    assert late == late_too
+    assert any(late)
+    assert soon != soon_too
+
+
+@pytest.mark.parametrize("step", [100, 1])
+def test_ours_with_late_labels_predicts_by_the_rows_whose_labels_have_come(step: int) -> None:
+    task = replace(task_of(300, apart=1.0, part=300), label_delay=31)
+    definition = ours.definition_of(task, "150", 1.0)
+    predicted = np.zeros(300, dtype=np.bool_)
+    for chunk in task.chunks(step):
+        known = max(0, chunk.start - 30)
+        codes = task.flags[max(0, known - 150) : known]
+        if codes.any() and not codes.all():
+            partition = Partition(definition, 0)
+            partition.step(admit(ours._samples(task, slice(max(0, known - 150), known)), definition)[0], [])
+            plane = solve(partition.statistics.grams(), definition.grid, definition.solver, LABELS[1])
+            predicted[chunk] = plane.predict(task.features[chunk]) == plane.classes.index(LABELS[1])
+    with ours._pipeline(task, window="150", choice_of_c=1.0, by_row=step == 1) as run:
+        assert run().judge(300) == task.gmean_of(predicted, 300)
 
 
 @pytest.mark.parametrize("step", [100, 1])

@@ -12,7 +12,7 @@ from scipy.stats import fisher_exact
 from deltaplane.log.confusion import Confusion
 from deltaplane.log.falls import _chance, falls
 from deltaplane.log.feature_sums import ClassSums, FeatureSums, joined, shift_between
-from deltaplane.log.prequential import Point
+from deltaplane.log.prequential import Gathered, Point
 
 
 def point(at: int, hits: tuple[int, int], rows: tuple[int, int] = (20, 80), sums: ClassSums | None = None) -> Point:
@@ -24,7 +24,7 @@ def point(at: int, hits: tuple[int, int], rows: tuple[int, int] = (20, 80), sums
         ("no", "yes"): rows[1] - hits[1],
     }
     live = {"no": 800, "yes": 200}
-    return Point(100 * at, 100 * at + 100, Confusion(counts), live, 0, at, None, None, sums=sums)
+    return Point(100 * at, 100 * at + 100, Confusion(counts), live, 0, at, None, None, gathered=Gathered(sums))
 
 
 def stream(seed: int, fall: range, to: float = 0.3, spans: int = 200) -> list[Point]:

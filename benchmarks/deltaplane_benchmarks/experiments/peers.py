@@ -63,6 +63,7 @@ def run(moa_jars: Path | None, bench: Bench) -> list[Exhibit]:
             data.flags(stream.positive)[:rows],
             CHUNK_ROWS,
             QUICK_PART_ROWS if quick else PART_ROWS,
+            bench.settings.label_delay,
         )
         found.append(exhibit(bench, data, stream, task, moa_jars))
     return found
@@ -75,7 +76,7 @@ def exhibit(bench: Bench, data: DataSet, stream: PeerStream, task: Task, moa_jar
     measured: list[tuple[str, Measured]] = []
     hows: list[str] = []
     for learner in (*BASELINES, *LEARNERS, *moa.learners(moa_jars)):
-        reason = absent(learner, moa_jars)
+        reason = absent(learner, moa_jars) or (_TELLS_ITSELF if task.late and not learner.waits else None)
         if reason is not None:
             rows.append((learner.name, reason, None, None, None, None, None))
             continue
@@ -89,13 +90,16 @@ def exhibit(bench: Bench, data: DataSet, stream: PeerStream, task: Task, moa_jar
     return Exhibit(
         paper=0,
         name=name,
-        title=f"Test, then train, class {stream.positive} against the rest: rows a second and G-mean",
+        title=f"Test, then train{_late(task)}, class {stream.positive} against the rest: rows a second and G-mean",
         columns=_columns(task),
         rows=tuple(rows),
         charts=(_chart(name, measured, task),),
         data=(f"{data.name}: {data.source} {data.note}, {len(task):,} rows of {task.features.shape[1]} features",),
         notes=(*NOTES, *hows),
     )
+
+
+_TELLS_ITSELF = "cannot wait for labels: it learns a row before it takes the next"
 
 
 def absent(learner: Learner, moa_jars: Path | None) -> str | None:
@@ -109,12 +113,17 @@ NOTES = (
     "Every row is predicted, then learned. By chunks, labels come 1 to 1,000 rows late, after the whole chunk.",
     "By rows, a label comes before the next row: where neighbours are alike, as in Elec2, that alone helps to guess.",
     "NoChange guesses the last label that it knows, and looks at no row: compare others with it at the same delay.",
+    "With --label-delay N a label is known when the row N behind its own is predicted; by chunks, N - 1 rows later.",
     "The first 1,000 rows are learned and not counted. Slow learners get a part of the rows: see the last column.",
     "Rows are in memory, in each learner's own form, before the clock starts; BLAS has one thread.",
     "The best of three runs, or the only one where that took over 5 seconds.",
     "MOA reads its file while it learns; its seconds are the processor seconds that it states itself.",
     "Ours hold every row exactly, so that each can leave again; the others do not.",
 )
+
+
+def _late(task: Task) -> str:
+    return f" {task.label_delay:,} rows later" if task.late else ""
 
 
 def _columns(task: Task) -> tuple[Column, ...]:

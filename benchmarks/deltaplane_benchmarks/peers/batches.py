@@ -28,12 +28,17 @@ def _sgd(task: Task) -> Iterator[Run]:
     def run() -> Ran:
         scaler, model = preprocessing.StandardScaler(), linear.SGDClassifier(loss="hinge", random_state=0)
         predicted = no_predictions(task)
+        learned = False
         for rows in task.chunks():
             # A row's features, not its label, are known when it is predicted: they may scale it.
             scaled = scaler.partial_fit(task.features[rows]).transform(task.features[rows])
-            if rows.start:
+            if learned:
                 predicted[rows] = model.predict(scaled)
-            model.partial_fit(scaled, task.flags[rows], classes=[False, True])
+            known = task.labelled(rows)
+            if known.stop > known.start:
+                told = scaled if known == rows else scaler.transform(task.features[known])
+                model.partial_fit(told, task.flags[known], classes=[False, True])
+                learned = True
         return Ran(partial(task.gmean_of, predicted))
 
     yield run
@@ -49,7 +54,8 @@ def _anew(train: Train, task: Task) -> Iterator[Run]:
         for rows in task.chunks():
             if predict is not None:
                 predicted[rows] = predict(task.features[rows])
-            window = slice(max(0, rows.stop - WINDOW_ROWS), rows.stop)
+            known = task.labelled(rows).stop
+            window = slice(max(0, known - WINDOW_ROWS), known)
             flags = task.flags[window]
             if flags.any() and not flags.all():
                 predict = train(task.features[window], flags)

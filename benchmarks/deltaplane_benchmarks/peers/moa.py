@@ -40,7 +40,14 @@ def learners(jars: Path | None) -> tuple[Learner, ...]:
         ("HoeffdingTree", "trees.HoeffdingTree", "rows as they are; reads its file"),
     )
     return tuple(
-        Learner(f"MOA {name}", ROWS, how, None, partial(_moa, jars=jars, learner=learner, scaled=name == "SGD"))
+        Learner(
+            f"MOA {name}",
+            ROWS,
+            how,
+            None,
+            partial(_moa, jars=jars, learner=learner, scaled=name == "SGD"),
+            waits=False,
+        )
         for name, learner, how in ways
     )
 

@@ -16,6 +16,7 @@ from deltaplane.estimators import SlidingProximalSVM
 from deltaplane.exact.grid import fit_grid
 from deltaplane.limits import GRID_FIT_ROWS
 from deltaplane.log import confusion
+from deltaplane.log.answers import answer
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
@@ -47,6 +48,9 @@ def definition_of(task: Task, window: str, choice_of_c: float | str) -> StreamDe
 @contextmanager
 def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool) -> Iterator[Run]:
     definition = definition_of(task, window, choice_of_c)
+    if task.late:
+        yield partial(_served, task, definition, 1 if by_row else task.chunk)
+        return
     # The automatic mode has no planes made many at a time: there each row is a record.
     together = by_row and not definition.automatic
     step = ROWS_AT_ONCE if together else 1 if by_row else task.chunk
@@ -72,6 +76,25 @@ def _pipeline(task: Task, *, window: str, choice_of_c: float | str, by_row: bool
         return Ran(gmeans.__getitem__)
 
     yield run
+
+
+def _served(task: Task, definition: StreamDefinition, step: int) -> Ran:
+    """With labels that come late: rows are predicted by the newest model when they come, and learned later."""
+    pipeline, predicted = EmbeddedPipeline(definition, 0), no_predictions(task)
+    for rows in task.chunks(step):
+        plane = None if pipeline.model is None else pipeline.model.plane
+        if plane is not None:
+            told = answer(plane, definition, task.features[rows]).classes
+            predicted[rows] = [one == LABELS[1] for one in told]
+        known = task.labelled(rows)
+        if known.stop > known.start:
+            samples = _samples(task, known)
+            write = partial(write_sample_batch, samples, definition.data_fingerprint)
+            content = Encoding(write, samples.features.nbytes)
+            pipeline.publish([Outgoing(SAMPLES, 0, None, content, samples)], 0)
+            pipeline.advance(0)
+    pipeline.close()
+    return Ran(partial(task.gmean_of, predicted))
 
 
 @contextmanager
@@ -122,6 +145,7 @@ PLAIN_BY_ROW = Learner(
     "the same; a plane after every row, made many at a time, and a model on the log after every hundred",
     None,
     partial(_pipeline, window=WINDOW, choice_of_c=1.0, by_row=True),
+    waits=False,
 )
 ESTIMATOR_BY_ROW = Learner(
     "Deltaplane, SlidingProximalSVM",
@@ -129,6 +153,7 @@ ESTIMATOR_BY_ROW = Learner(
     "predict_then_fit, window 20,000, C 1, weighted; the plane after every row, no log and no broker",
     None,
     _estimator,
+    waits=False,
 )
 AUTOMATIC_BY_ROW = Learner(
     "Deltaplane, automatic",

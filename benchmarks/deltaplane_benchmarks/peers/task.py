@@ -47,13 +47,15 @@ class Task:
     """Rows float64[n, d] in order, and which are of the positive class, bool[n].
 
     ``chunk`` rows are predicted, then learned. ``part``: so many rows, whole chunks, are all that slow learners get,
-    and those on which all can be compared.
+    and those on which all can be compared. ``label_delay``: the label of a row is known when the row that comes so many
+    rows later is predicted; by chunks they come so much later than otherwise.
     """
 
     features: Floats
     flags: Flags
     chunk: int
     part: int
+    label_delay: int = 0
 
     def __post_init__(self) -> None:
         assert self.part % self.chunk == 0 or self.part >= len(self.flags), "a part that ends within a chunk"
@@ -69,6 +71,15 @@ class Task:
         """The chunks in order; of another number of rows where one is given."""
         step = rows or self.chunk
         return (slice(start, min(start + step, len(self))) for start in range(0, len(self), step))
+
+    @property
+    def late(self) -> int:
+        """How many rows later labels come than they must at least."""
+        return max(0, self.label_delay - 1)
+
+    def labelled(self, rows: slice) -> slice:
+        """The rows whose labels come once ``rows`` have been predicted."""
+        return slice(max(0, rows.start - self.late), max(0, rows.stop - self.late))
 
     def scaled(self) -> Task:
         """The same rows with the means and deviations of the first of them taken out: those that our grid is fitted on.
@@ -107,6 +118,8 @@ Run = Callable[[], Ran]
 class Learner:
     """A learner, what it learns at a time (``by``), ``how`` it is used, and the ``package`` it needs, None for ours.
 
+    ``waits``: whether it can be told labels late; what reads and learns by itself cannot.
+
     ``prepare`` puts the rows into the form that the learner wants, off the clock. ``slow`` learners get a part of them.
     """
 
@@ -116,6 +129,7 @@ class Learner:
     package: str | None
     prepare: Callable[[Task], AbstractContextManager[Run]]
     slow: bool = False
+    waits: bool = True
 
     @property
     def installed(self) -> bool:

@@ -25,9 +25,10 @@ def _river(make: Callable[[], Any], task: Task) -> Iterator[Run]:
 
     def run() -> Ran:
         model, predicted = make(), no_predictions(task)
-        for at, (row, label) in enumerate(zip(rows, labels, strict=True)):
+        for at, row in enumerate(rows):
             predicted[at] = model.predict_one(row) is True
-            model.learn_one(row, label)
+            if at >= task.late:
+                model.learn_one(rows[at - task.late], labels[at - task.late])
         return Ran(partial(task.gmean_of, predicted))
 
     yield run
@@ -40,17 +41,25 @@ def _river_many(make: Callable[[], Any], task: Task) -> Iterator[Run]:
     River's own scaler fails on many rows of a constant column, whose variance it finds a little below zero.
     """
     arrow, features = library("pyarrow"), task.scaled().features
+
+    def table(rows: slice) -> Any:
+        return arrow.table({f"x{at}": np.ascontiguousarray(one) for at, one in enumerate(features[rows].T)})
+
     chunks = []
     for rows in task.chunks():
-        columns = {f"x{at}": np.ascontiguousarray(column) for at, column in enumerate(features[rows].T)}
-        chunks.append((rows, arrow.table(columns), arrow.chunked_array([arrow.array(task.flags[rows])])))
+        come, known = table(rows), task.labelled(rows)
+        learned = come if known == rows else table(known)
+        chunks.append((rows, come, learned, arrow.chunked_array([arrow.array(task.flags[known])])))
 
     def run() -> Ran:
         model, predicted = make(), no_predictions(task)
-        for rows, table, labels in chunks:
-            if rows.start:
-                predicted[rows] = model.predict_many(table).to_numpy(zero_copy_only=False)
-            model.learn_many(table, labels)
+        knows = False
+        for rows, come, learned, labels in chunks:
+            if knows:
+                predicted[rows] = model.predict_many(come).to_numpy(zero_copy_only=False)
+            if len(labels):
+                model.learn_many(learned, labels)
+                knows = True
         return Ran(partial(task.gmean_of, predicted))
 
     yield run
@@ -118,6 +127,7 @@ VOWPAL_WABBIT = Learner(
     "hinge, from its own cache of rows as they are, with its own scaling; a thread more reads it",
     "vowpalwabbit",
     partial(_vowpal_wabbit, scaled=False),
+    waits=False,
 )
 VOWPAL_WABBIT_SCALED = Learner(
     "Vowpal Wabbit, standardized",
@@ -125,4 +135,5 @@ VOWPAL_WABBIT_SCALED = Learner(
     f"the same, {SCALED}",
     "vowpalwabbit",
     partial(_vowpal_wabbit, scaled=True),
+    waits=False,
 )

@@ -16,9 +16,26 @@ from deltaplane.log.model import Model
 from deltaplane.solve.candidates import Leaning
 from deltaplane.solve.solver import Plane
 
-__all__ = ["MOST_POINTS", "Point", "PrequentialSeries"]
+__all__ = ["MOST_POINTS", "Gathered", "Point", "PrequentialSeries"]
 
 MOST_POINTS = 400
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What is gathered of some samples beside the scores of the model that has learned them.
+
+    ``sums`` are those of their features by class, ``served`` the scores of what was predicted of them when they came,
+    if their labels came late; None where nobody gathers them.
+    """
+
+    sums: ClassSums | None = None
+    served: Confusion | None = None
+
+    def __add__(self, other: Gathered) -> Gathered:
+        """That of the samples of both."""
+        sums = None if self.sums is None or other.sums is None else joined((self.sums, other.sums))
+        return Gathered(sums, None if self.served is None or other.served is None else self.served + other.served)
 
 
 @dataclass(frozen=True)
@@ -27,8 +44,8 @@ class Point:
 
     ``scores`` are of those samples alone; ``counts`` are live rows by class; ``version``, ``plane`` and ``leaning`` are
     the model's. ``deviations`` float64[d] are those of the features over the live rows, in raw units, and None where
-    they are not known. ``sums`` are those of the features of the samples themselves by class, None where nobody has
-    summed them up. The model itself is not held: the statistics behind it are many times as large as all of this.
+    they are not known. ``gathered`` is of the samples themselves. The model itself is not held: the statistics behind
+    it are many times as large as all of this.
     """
 
     rows_from: int
@@ -40,7 +57,12 @@ class Point:
     plane: Plane | None
     leaning: Leaning | None
     deviations: Floats | None = None
-    sums: ClassSums | None = None
+    gathered: Gathered = Gathered()
+
+    @property
+    def sums(self) -> ClassSums | None:
+        """Those of the features of the samples themselves by class, None where nobody has summed them up."""
+        return self.gathered.sums
 
 
 def _unknown() -> Floats | None:
@@ -48,9 +70,9 @@ def _unknown() -> Floats | None:
     return None
 
 
-def _no_sums() -> ClassSums | None:
-    """No sums of features: whoever sees the samples gives a function that has those since it was last called."""
-    return None
+def _nothing() -> Gathered:
+    """Nothing: whoever sees the samples gives a function that has what was gathered since it was last called."""
+    return Gathered()
 
 
 class PrequentialSeries:
@@ -68,16 +90,16 @@ class PrequentialSeries:
         rows: int,
         model: Model,
         deviations: Callable[[], Floats | None] = _unknown,
-        sums: Callable[[], ClassSums | None] = _no_sums,
+        gather: Callable[[], Gathered] = _nothing,
     ) -> None:
         """Note that ``rows`` samples have gone by, and the model that contains them.
 
-        ``deviations`` works out those of the live rows behind that model, ``sums`` has those of the features of the
-        samples since it was last called; both are called where a span ends.
+        ``deviations`` works out those of the live rows behind that model, ``gather`` has what was gathered
+        of the samples since it was last called; both are called where a span ends.
         """
         if rows - self._rows < self._span:
             return
-        self._points.append(self._point(rows, model, deviations, sums))
+        self._points.append(self._point(rows, model, deviations, gather))
         self._rows, self._scores = rows, model.scores
         if len(self._points) > self._most_points:
             self._halve()
@@ -87,7 +109,7 @@ class PrequentialSeries:
         rows: int,
         model: Model | None,
         deviations: Callable[[], Floats | None] = _unknown,
-        sums: Callable[[], ClassSums | None] = _no_sums,
+        gather: Callable[[], Gathered] = _nothing,
     ) -> list[Point]:
         """Every point, with what is still open as the last one.
 
@@ -97,7 +119,7 @@ class PrequentialSeries:
             if model is not None and self._points and self._points[-1].deviations is None:
                 return [*self._points[:-1], replace(self._points[-1], deviations=deviations())]
             return list(self._points)
-        return [*self._points, self._point(rows, model, deviations, sums)]
+        return [*self._points, self._point(rows, model, deviations, gather)]
 
     @property
     def recent(self) -> Confusion:
@@ -112,7 +134,7 @@ class PrequentialSeries:
         rows: int,
         model: Model,
         deviations: Callable[[], Floats | None],
-        sums: Callable[[], ClassSums | None],
+        gather: Callable[[], Gathered],
     ) -> Point:
         before = self._scores.counts
         scores = {cell: count - before.get(cell, 0) for cell, count in model.scores.counts.items()}
@@ -127,7 +149,7 @@ class PrequentialSeries:
             plane=model.plane,
             leaning=model.leaning,
             deviations=deviations(),
-            sums=sums(),
+            gathered=gather(),
         )
 
     def _halve(self) -> None:
@@ -137,7 +159,7 @@ class PrequentialSeries:
                 b,
                 rows_from=a.rows_from,
                 scores=a.scores + b.scores,
-                sums=None if a.sums is None or b.sums is None else joined((a.sums, b.sums)),
+                gathered=a.gathered + b.gathered,
             )
             for a, b in pairs
         ]

@@ -152,9 +152,17 @@ class RunOptions:
             callback=within(1, 2**31),
             help="Rows between two models: test, then train. 1: row by row, fast only for one window of rows or all,"
             " one C and weighting, two classes, one partition, here and not on Kafka, without --id, --retire-fraction,"
-            " --speed, --feature-map, --prior and weights by class; else each row takes a millisecond and more.",
+            " --label-delay, --speed, --feature-map, --prior and weights by class; else each row takes a millisecond"
+            " and more.",
         ),
     ] = 100
+    label_delay: Annotated[
+        str | None,
+        typer.Option(
+            help="How late labels come: rows (500) or a span of event time (7d). A row is predicted when it comes, and"
+            " learned when its label does; both scores are shown."
+        ),
+    ] = None
     speed: RowsPerSecond = None
     imbalance: Annotated[
         str | None, typer.Option(help="Thin out rows to negatives:positives by row, e.g. '0:1,20000:20'.")

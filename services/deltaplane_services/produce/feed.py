@@ -28,11 +28,15 @@ LATEST_RETIREMENT_ROWS = 10_000
 
 @dataclass(frozen=True)
 class PublishedBatch:
-    """One record of samples, as the worker gets it, and the lines of its rows in the file, int64[n]."""
+    """One record of samples, as the worker gets it; of its n rows the lines in the file, and the places in the block.
+
+    Both are int64[n].
+    """
 
     partition: int
     samples: Samples
     line_numbers: Int64s
+    places: Int64s
 
 
 @dataclass(frozen=True)
@@ -66,18 +70,31 @@ class Feed:
         self.line_offset = 0
         """The lines of earlier files, added to line numbers that serve as ids."""
         self._due: list[tuple[int, int, str]] = []
+        self._chosen = 0
         longest = definition.nested_windows.windows[definition.nested_windows.longest]
         latest = longest.length if longest.counted else LATEST_RETIREMENT_ROWS
         self._latest = latest if len(definition.nested_windows.windows) == 1 else min(latest, LATEST_RETIREMENT_ROWS)
 
     def publish(self, block: RowBlock) -> tuple[list[Outgoing], Published]:
         """(records of one chunk, what was published); retirements that are due come first."""
+        return self.publish_chosen(self.choose(block))
+
+    def choose(self, block: RowBlock) -> RowBlock:
+        """The rows of a chunk that are to be published, all at once or one after another, in order.
+
+        What is left to chance is decided here, so that it does not hang on when they are.
+        """
         if self._thinning is not None:
             kept = self._thinning.keep(block.labels, self._random)
             self.thinned += len(block) - int(np.count_nonzero(kept))
             block = select(block, np.flatnonzero(kept))
-        records, retired = self._retire(self.rows)
         self._schedule(block)
+        self._chosen += len(block)
+        return block
+
+    def publish_chosen(self, block: RowBlock) -> tuple[list[Outgoing], Published]:
+        """The same as :meth:`publish`, of rows that have been chosen."""
+        records, retired = self._retire(self.rows)
         self.rows += len(block)
         batches = list(self._partitioned(block))
         for batch in batches:
@@ -100,7 +117,7 @@ class Feed:
         delays = self._random.integers(1, self._latest + 1, size=len(chosen))
         ids = self._ids(block)
         for row, delay in zip(chosen.tolist(), delays.tolist(), strict=True):
-            heapq.heappush(self._due, (self.rows + row + delay, self.rows + row, ids[row]))
+            heapq.heappush(self._due, (self._chosen + row + delay, self._chosen + row, ids[row]))
 
     def _retire(self, rows: int) -> tuple[list[Outgoing], list[str]]:
         records, retired = [], []
@@ -128,14 +145,14 @@ class Feed:
         ids = self._ids(block)
         if self.definition.partitions == 1:
             samples = Samples.of_record(ids, times, table, codes, block.features, self.now)
-            yield PublishedBatch(0, samples, block.line_numbers)
+            yield PublishedBatch(0, samples, block.line_numbers, np.arange(len(block)))
             return
         home = self.definition.partitions_of(ids)
         for partition in np.unique(home).tolist():
             rows = np.flatnonzero(home == partition)
             mine = [ids[row] for row in rows.tolist()]
             samples = Samples.of_record(mine, times[rows], table, codes[rows], block.features[rows], self.now)
-            yield PublishedBatch(partition, samples, block.line_numbers[rows])
+            yield PublishedBatch(partition, samples, block.line_numbers[rows], rows)
 
     def _ids(self, block: RowBlock) -> list[str]:
         """The ids of a block: the file's own, or the line numbers."""

@@ -12,6 +12,7 @@ from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
 from deltaplane.log.headline import METRICS
+from deltaplane.log.label_delay import LabelDelay
 from deltaplane.stream.column_tables import encoder_of
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, nested_windows_of
 from deltaplane.stream.definition import StreamDefinition
@@ -65,6 +66,7 @@ class ReplayOptions:
       filled in.
     - ``keep_predictions``: whether to keep the prediction of each row.
     - ``predictions``: a file to write them to as they are made.
+    - ``label_delay``: how late labels come; None if they come with their rows.
     - ``metric``: the figure that is to be read first, of :data:`METRICS`; by default what planes are weighed for.
 
     Raises :class:`DefinitionError` for options that are out of range, or do not go together.
@@ -90,6 +92,7 @@ class ReplayOptions:
     keep_predictions: bool = False
     predictions: Path | None = None
     metric: str | None = None
+    label_delay: LabelDelay | None = None
 
     def __post_init__(self) -> None:
         if self.chunk < 1:
@@ -102,6 +105,11 @@ class ReplayOptions:
             raise DefinitionError(f"metric: expected one of {', '.join(METRICS)}, got {self.metric!r}")
         if not 0 <= self.seed < 2**64:
             raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
+        if self.label_delay is not None and self.label_delay.timed and not self.input.get("time"):
+            raise DefinitionError(
+                f"label-delay: {self.label_delay} is a span of event time; say which column holds it with --time, or"
+                " give a number of rows"
+            )
         if self.save is not None or self.continues:
             self._refuse_what_cannot_go_on()
         if self.shuffle is not None and self.input.get("time"):
@@ -116,6 +124,7 @@ class ReplayOptions:
             "--chunk 1 (use another one)": self.chunk == 1,
             "--retire-fraction": bool(self.retire_fraction),
             "--imbalance": self.imbalance is not None,
+            "--label-delay": self.label_delay is not None,
             "--shuffle": self.shuffle is not None,
             "--verify (audit the whole run instead)": self.verify and self.continues,
         }

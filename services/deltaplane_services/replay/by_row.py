@@ -49,6 +49,7 @@ def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str
     found = {
         "ids of the file's own (leave out --id: line numbers are taken)": bool(options.input.get("id")),
         "retirements (leave out --retire-fraction)": bool(options.retire_fraction),
+        "labels that come late (leave out --label-delay)": options.label_delay is not None,
         "a speed (leave out --speed)": options.rows_per_second is not None,
         f"{definition.partitions} partitions (--partitions 1)": definition.partitions > 1,
         f"{len(windows)} windows (one, as in --window 20000 --C 1)": len(windows) > 1,

@@ -208,6 +208,8 @@ def _quality(table: Table, result: ReplayResult) -> None:
     first = found["headline"]
     figure = number(first["value"])
     table.add_row(plain(first["name"]), Text(figure, "bold") + _interval(found, _measure_of(first["metric"])))
+    if found["served"] is not None:
+        table.add_row("as served", Text(_as_served(found["served"], str(result.options.label_delay))))
     if model.unmet is not None:
         table.add_row("not within bounds", Text(plain(model.unmet), "bold yellow"))
     if first["metric"] != "gmean":
@@ -233,6 +235,12 @@ def _quality(table: Table, result: ReplayResult) -> None:
     if found["baselines"] is not None:
         shown = (f"{name.replace('_', ' ')} {number(one['gmean'])}" for name, one in found["baselines"].items())
         table.add_row("G-mean without", ", ".join(shown))
+
+
+def _as_served(served: Mapping[str, Any], delay: str) -> str:
+    """The G-mean of what was predicted when rows came, of which the labels came late."""
+    late = f"{int(delay):,} rows" if delay.isdigit() else delay
+    return f"G-mean {number(served['gmean'])} of {served['rows']:,} rows predicted as they came, labels {late} late"
 
 
 def _measure_of(metric: str) -> str:

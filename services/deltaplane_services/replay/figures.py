@@ -12,7 +12,7 @@ from deltaplane.log.intervals import measure_intervals
 from deltaplane.log.score_curve import ScoreCurve
 from deltaplane_services.replay.result import ReplayResult
 
-__all__ = ["BASELINES", "SHARES_AT_THE_TOP", "figures", "measures", "said_of"]
+__all__ = ["BASELINES", "SHARES_AT_THE_TOP", "cells_of", "figures", "measures", "said_of"]
 
 SHARES_AT_THE_TOP = (0.001, 0.01, 0.05, 0.1)
 """Of the scored rows, those with the highest scores: what is found among them."""
@@ -54,6 +54,7 @@ def figures(result: ReplayResult) -> dict[str, Any]:
         "cautions": said_of(result),
         **_curves(result),
         "baselines": _baselines(result),
+        "served": _served(result),
     }
     return found | {"headline": _headline(result, found)}
 
@@ -112,8 +113,25 @@ def _top(curve: ScoreCurve) -> list[dict[str, Any]]:
 
 def said_of(result: ReplayResult) -> list[str]:
     """What whoever reads the first figure alone would miss, in words."""
-    named = {BASELINES[name]: one for name, one in _scores_of_baselines(result).items()}
+    names = BASELINES | ({} if result.options.label_delay is None else {"last_label": "the last label that had come"})
+    named = {names[name]: one for name, one in _scores_of_baselines(result).items()}
     return cautions(result.model.scores, result.positive, named)
+
+
+def cells_of(scores: Confusion) -> list[dict[str, Any]]:
+    """The counts of a confusion, one by one."""
+    return [
+        {"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())
+    ]
+
+
+def _served(result: ReplayResult) -> dict[str, Any] | None:
+    """What was predicted of rows when they came, if their labels came late; None where they came with them."""
+    served = result.yardsticks.served
+    if served is None:
+        return None
+    recalls = dict(confusion.recalls(served))
+    return {"rows": served.rows, **measures(served, result.positive), "recalls": recalls, "confusion": cells_of(served)}
 
 
 def _scores_of_baselines(result: ReplayResult) -> dict[str, Confusion]:

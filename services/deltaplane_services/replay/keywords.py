@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from deltaplane.errors import DefinitionError
+from deltaplane.log.label_delay import LabelDelay
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import flag, number, whole
 from deltaplane_services.definition_file.definition_tables import (
@@ -81,6 +82,7 @@ class Keywords(TypedDict, total=False):
     shuffle: int | None
     verify: bool | None
     metric: str | None
+    label_delay: str | int | None
     blas_threads: int | None
 
 
@@ -159,7 +161,7 @@ def replay_options(
     Raises DefinitionError for a wrong value.
     """
     say = {name: value for name, value in given.items() if value is not None}
-    imbalance, shuffle = say.get("imbalance"), say.get("shuffle")
+    imbalance, shuffle, delay = (say.get(name) for name in ("imbalance", "shuffle", "label_delay"))
     return ReplayOptions(
         source=source,
         tables=tables,
@@ -173,6 +175,7 @@ def replay_options(
         number=names_of(say.get("number")),
         fill_in=say.get("missing") == FILL_IN,
         metric=say.get("metric"),
+        label_delay=None if delay is None else LabelDelay.parse(str(delay)),
         blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
         **others,
     )

@@ -10,9 +10,8 @@ import typer
 from deltaplane.log.confusion import imbalance_ratio
 from deltaplane.log.headline import METRICS
 from deltaplane_services.replay.console import number
-from deltaplane_services.replay.figures import measures
+from deltaplane_services.replay.figures import cells_of, measures
 from deltaplane_services.replay.in_pieces import ReplayedInPieces
-from deltaplane_services.replay.summary import confusion_table
 from deltaplane_services.system.printable import echo, json_value
 
 __all__ = ["plain_summary_of_pieces", "show_pieces"]
@@ -41,7 +40,7 @@ def plain_summary_of_pieces(result: ReplayedInPieces, engine: str) -> dict[str, 
         "scored": result.scores.rows,
         "rejected": sum(result.refusals.values()),
         "rejections": {"counts": dict(result.refusals), "examples": dict(result.examples)},
-        "confusion": confusion_table(result.scores),
+        "confusion": cells_of(result.scores),
         "model": {
             "kind": solver.kind,
             "weighting": solver.weighting if isinstance(solver.weighting, str) else dict(solver.weighting),

@@ -38,6 +38,7 @@ from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
 from deltaplane_services.replay.first_rows import first_blocks, marks, rows_to_fit_on, with_positive
+from deltaplane_services.replay.held_rows import HeldRows, Labelled
 from deltaplane_services.replay.label_order import LabelOrder
 from deltaplane_services.replay.labels_seen import LabelsSeen
 from deltaplane_services.replay.oracle import Oracle
@@ -186,7 +187,10 @@ class _Run:
         self._predictions: Predictions | None = None
         if options.keep_predictions:
             self._predictions = Predictions(feed.definition, with_ids=bool(options.input.get("id")))
-        self._yardsticks = Yardsticks(feed.definition)
+        self._yardsticks = Yardsticks(feed.definition, delayed=options.label_delay is not None)
+        delay = options.label_delay
+        self._held = None if delay is None else HeldRows(feed.definition, delay)
+        self._arrived = 0
         self._refusals = Refusals()
         self._labels = LabelsSeen()
         self._order = LabelOrder(feed.definition.classes.positive)
@@ -209,7 +213,7 @@ class _Run:
             with interrupts.held():
                 self._take(chunk)
             if self.options.rows_per_second is not None:
-                due = self._started + self._feed.rows / self.options.rows_per_second
+                due = self._started + self._arrived / self.options.rows_per_second
                 time.sleep(max(0.0, due - time.monotonic()))
 
     def _take(self, chunk: RowBlock) -> None:
@@ -222,8 +226,22 @@ class _Run:
             earliest = int(chunk.event_times_milliseconds.min())
             before = self._first_event_time
             self._first_event_time = earliest if before is None else min(before, earliest)
-        self._round(*self._feed.publish(chunk))
+        self._arrived += len(chunk)
+        chosen = self._feed.choose(chunk)
+        if self._held is None:
+            self._round(*self._feed.publish_chosen(chosen))
+        else:
+            # What comes is predicted before anything is learned of the labels that come with it.
+            self._held.arrive(chosen, self._pipeline.model, self._yardsticks.baselines.most_frequent)
+            if labelled := self._held.come():
+                self._round(*self._feed.publish_chosen(labelled.block), labelled)
         self._on_progress(self._snapshot)
+
+    def _learn_the_rest(self) -> None:
+        """Learn what still waits for labels: behind the end of a file they all come."""
+        while self._held is not None and (labelled := self._held.rest(self.options.chunk)):
+            self._round(*self._feed.publish_chosen(labelled.block), labelled)
+            self._on_progress(self._snapshot)
 
     def _number_on(self, chunk: RowBlock) -> None:
         """Have line numbers go on where those of the files before this one ended."""
@@ -250,6 +268,8 @@ class _Run:
 
     def finish(self) -> ReplayResult:
         """Retire what is still to be retired, drain the pipeline, verify, and sum up."""
+        if self.ended_early != "interrupted":
+            self._learn_the_rest()
         records, published = self._feed.finish()
         self._round(records, published)
         self._pipeline.drain(published.now)
@@ -266,7 +286,7 @@ class _Run:
             model=model,
             rows=self._feed.rows,
             seconds=seconds,
-            points=self._series.points(self._feed.rows, model, self._pipeline.deviations, self._yardsticks.take_sums),
+            points=self._series.points(self._feed.rows, model, self._pipeline.deviations, self._yardsticks.take),
             deviations=self._pipeline.deviations(),
             first_event_time_milliseconds=self._first_event_time,
             refusals=self._refusals,
@@ -307,13 +327,15 @@ class _Run:
             against = " against all others," if classes.positive is not None else ""
             fewest = f"the positive class is {rare!r},{against} of which the first rows have fewest"
             notes.append(f"{fewest}; --positive names another")
+        if self._held is not None and self._held.rows:
+            notes.append(f"{self._held.rows:,} rows that were read wait for their labels, and are not learned")
         return tuple(notes)
 
     def _verdict(self, model: Model, positive: str | None) -> Verdict:
         letters = self._refusals.total - self._refusals.counts["unreadable"]
         return verdict_of(model, self._feed.rows, letters, self._order, self.options, positive)
 
-    def _round(self, records: list[Outgoing], published: Published) -> None:
+    def _round(self, records: list[Outgoing], published: Published, labelled: Labelled | None = None) -> None:
         # What comes now is scored by the model that there is before it comes.
         model = self._pipeline.model
         self._pipeline.publish(records, published.now)
@@ -326,12 +348,10 @@ class _Run:
         for sink in (self._predictions, self.file):
             if sink is not None:
                 sink.add(scored_batches(published.batches, scored, model, sink.names))
-        self._yardsticks.add(published.batches, scored)
+        self._yardsticks.add(published.batches, scored, labelled)
         if self._pipeline.model is not None:
             self._yardsticks.learned(self._feed.rows, self._pipeline.model)
-            self._series.add(
-                self._feed.rows, self._pipeline.model, self._pipeline.deviations, self._yardsticks.take_sums
-            )
+            self._series.add(self._feed.rows, self._pipeline.model, self._pipeline.deviations, self._yardsticks.take)
         self._harvest(published)
 
     def _harvest(self, published: Published) -> None:

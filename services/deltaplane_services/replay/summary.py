@@ -10,14 +10,14 @@ from typing import Any
 from deltaplane.arrays import Floats
 from deltaplane.log import confusion
 from deltaplane.log.confusion import Confusion
-from deltaplane.log.prequential import Point
+from deltaplane.log.prequential import Gathered, Point
 from deltaplane.solve.solver import Plane
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.replay.changes import changes, shift_of
-from deltaplane_services.replay.figures import figures, measures
+from deltaplane_services.replay.figures import cells_of, figures, measures
 from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.system.output_files import write_text
 from deltaplane_services.system.printable import json_text, json_value
@@ -26,7 +26,6 @@ __all__ = [
     "LABELS_TOLD",
     "SPANS_LATELY",
     "as_json",
-    "confusion_table",
     "definition_text",
     "plain_summary",
     "write_json",
@@ -85,7 +84,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "likely_marks_of_missing": [
             {"feature": mark.feature, "value": mark.value, "rows": mark.rows} for mark in result.marks
         ],
-        "confusion": confusion_table(model.scores),
+        "confusion": cells_of(model.scores),
         "series": [
             {**_point(point, positive, definition), "lately": _lately(result.points, at, positive)}
             for at, point in enumerate(result.points)
@@ -105,6 +104,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
             "chunk": result.options.chunk,
             "seed": result.options.seed,
             "shuffle": result.options.shuffle,
+            "label_delay": None if result.options.label_delay is None else str(result.options.label_delay),
             "retire_fraction": result.options.retire_fraction,
             "definition": definition.to_tables(),
             "data_fingerprint": definition.data_fingerprint.hex(),
@@ -170,13 +170,6 @@ def _plain(values: Floats | None) -> list[float] | None:
     return None if values is None else values.tolist()
 
 
-def confusion_table(scores: Confusion) -> list[dict[str, Any]]:
-    """Counts of rows by truth and prediction, in plain values."""
-    return [
-        {"truth": truth, "predicted": guess, "count": count} for (truth, guess), count in sorted(scores.counts.items())
-    ]
-
-
 def _point(point: Point, positive: str | None, definition: StreamDefinition) -> dict[str, Any]:
     plane = point.plane
     return {
@@ -209,9 +202,16 @@ def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str,
     return {
         "rows_from": points[first].rows_from,
         **{name: getattr(scores, name) for name in names},
+        "served_gmean": _served_lately(points[first : at + 1]),
         "recalls": dict(scores.recalls),
         "shift": shift_of(points, at, spans),
     }
+
+
+def _served_lately(points: Sequence[Point]) -> float | None:
+    served = sum((point.gathered for point in points), Gathered(served=Confusion())).served
+    # With one class in the truth there is nothing between classes to measure.
+    return None if served is None or len(served.truths()) < 2 else confusion.gmean(served)
 
 
 def _spans_lately(points: Sequence[Point]) -> int:

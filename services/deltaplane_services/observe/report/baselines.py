@@ -35,9 +35,16 @@ def ends(run: Run, measure: str) -> str:
 def baselines_table(run: Run) -> Table:
     """The model and each baseline, a row each; what is undefined everywhere has no column."""
     shown: dict[str, Mapping[str, float]] = {"the model": run.measures}
-    shown |= {_NAMES.get(name, name): one for name, one in run.baselines.items()}
-    columns = {key: name for key, name in _COLUMNS.items() if any(math.isfinite(one[key]) for one in shown.values())}
-    body = [(name, *(cell(one[key]) for key in columns)) for name, one in shown.items()]
+    if run.served:
+        shown["the model, as served"] = run.served
+    names = _NAMES | ({"last_label": "the last label that had come"} if run.served else {})
+    shown |= {names.get(name, name): one for name, one in run.baselines.items()}
+    columns = {
+        key: name
+        for key, name in _COLUMNS.items()
+        if any(math.isfinite(one.get(key, math.nan)) for one in shown.values())
+    }
+    body = [(name, *(cell(one.get(key, math.nan)) for key in columns)) for name, one in shown.items()]
     body.insert(1, ("with 95 % between", *(ends(run, key) or "–" for key in columns)))
     return Table(("", *columns.values()), tuple(body))
 

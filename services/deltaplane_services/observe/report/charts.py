@@ -101,6 +101,9 @@ def _gmean(run: Run) -> Chart:
     one, lately, overall = gmeans(run, lately=False), gmeans(run, lately=True), run.measures["gmean"]
     lines = [Line("each span of rows", one, Ink("line1"), width=0.9, opacity=0.5)]
     lines += [Line("lately", lately, Ink("line1"), width=2.2)]
+    served = class_column([span.lately for span in run.spans], "served_gmean")
+    if np.isfinite(served).any():
+        lines += [Line("lately, as served", served, Ink("line3"), width=1.8)]
     if math.isfinite(overall):
         whole = np.full(len(run.spans), overall)
         lines += [Line(f"all rows: {overall:.4f}", whole, Ink("line2", (5.0, 3.0)), width=1.4)]
@@ -108,8 +111,11 @@ def _gmean(run: Run) -> Chart:
         "Test, then train: every row is scored by the model that existed before it. 'Lately' is over the last fortieth"
         " of the spans. The line breaks where a class has no rows to be scored; shaded: a class has no live rows."
     )
-    panels = [Panel(tuple(lines), "share", 230)]
-    return _along(run, "gmean", "G-mean", note, panels, {"lately": lately, "this span": one})
+    values = {"lately": lately, "this span": one}
+    if run.served:
+        values["lately, as served"] = served
+        note += " As served: what was predicted when rows came, before their labels did."
+    return _along(run, "gmean", "G-mean", note, [Panel(tuple(lines), "share", 230)], values)
 
 
 def _precision(run: Run) -> list[Chart]:

@@ -176,7 +176,7 @@ def _against(run: Run) -> Element | None:
     if not run.baselines:
         return None
     note = (
-        "On the same rows: the most frequent class so far; the class of the row before; and the plane of the first"
+        f"On the same rows: the most frequent class so far; {_last_label(run)}; and the plane of the first"
         f" {_frozen_rows(run)} rows, never learned on since. A model is worth what it is better by. Below its figures"
         " stand the ends between which they lie with 95 %, from the rows of each class (Wilson) as if each were alone."
     )
@@ -189,6 +189,10 @@ def _against(run: Run) -> Element | None:
         class_="card",
         id="against",
     )
+
+
+def _last_label(run: Run) -> str:
+    return "the last label that had come when the row did" if run.served else "the class of the row before"
 
 
 def _frozen_rows(run: Run) -> str:

@@ -54,7 +54,7 @@ class Span:
     blend: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     deviations: tuple[float, ...] | None = None
     lately: Mapping[str, float] = field(default_factory=dict)
-    """Precision, sensitivity, kappa and false alarms per 1,000 rows, lately; none in summaries of versions before."""
+    """Precision, sensitivity, kappa false alarms per 1,000 rows, and the G-mean as served, lately; NaN if unknown."""
     shift: tuple[float, ...] = ()
     """Of the features lately from as many rows before, in deviations; NaN where unknown, none where nobody has it."""
 
@@ -111,6 +111,8 @@ class Run:
     baselines: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     top: tuple[Mapping[str, float], ...] = ()
     headline: tuple[str, float] | None = None
+    served: Mapping[str, float] = field(default_factory=dict)
+    """Rows and measures of what was predicted when rows came whose labels came late; none where they came with them."""
     data: str | None = None
     falls: tuple[FallTold, ...] = ()
     drifts: tuple[DriftTold, ...] | None = None
@@ -219,6 +221,7 @@ def run_of(value: Any, name: str) -> Run:
         if "top" in top.value
         else (),
         headline=_headline(top),
+        served=_served(top),
         data=top.text_or_none("data"),
         falls=tuple(fall_told(part) for part in top.parts("falls")) if "falls" in top.value else (),
         drifts=tuple(drift_told(part) for part in top.parts("drifts")) if "drifts" in top.value else None,
@@ -243,6 +246,13 @@ def _headline(top: Fields) -> tuple[str, float] | None:
         return None
     part = top.part("headline")
     return part.text("name"), part.number("value")
+
+
+def _served(top: Fields) -> dict[str, float]:
+    if top.value.get("served") is None:
+        return {}
+    part = top.part("served")
+    return {name: part.number(name) for name in ("rows", *MEASURES)} | {"precision": part.later("precision")}
 
 
 def _rejection(item: Fields) -> Rejection:
@@ -291,7 +301,7 @@ def _shift(lately: Fields) -> tuple[float, ...]:
     return tuple(map(float, values))
 
 
-_LATELY = ("precision", "sensitivity", "kappa", "false_alarms_per_1000_rows")
+_LATELY = ("precision", "sensitivity", "kappa", "false_alarms_per_1000_rows", "served_gmean")
 
 
 def _time(milliseconds: int) -> int | None:

@@ -43,6 +43,10 @@ def _quality(run: Run) -> Iterator[_Tile]:
     if name != "G-mean":
         yield _Tile(name, cell(value), "what is read first")
     yield _of(run, "G-mean", "gmean", "root of the product of the recalls of all classes: both sides count alike")
+    if run.served:
+        delay = run.settings.get("label_delay")
+        what = f"of {run.served['rows']:,.0f} rows, predicted when they came; labels came {delay} later"
+        yield _Tile("G-mean as served", cell(run.served["gmean"]), what)
     if run.positive is None:
         yield _of(run, "accuracy", "accuracy", "share of rows predicted right")
         return
