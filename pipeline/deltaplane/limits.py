@@ -234,6 +234,9 @@ RETIREMENTS_OF_BEFORE = 4 * RETIRED_IDS
 """Retirements, repeats included, beyond which earlier versions forgot: what they did so cannot be held against a delta.
 """
 
+SERVED_ANSWERS = 2**19
+"""Answers that wait for labels at a judge, the newest: about 90 MB with ids of twenty characters."""
+
 DEAD_LETTER_BYTES = 4096
 """Bytes of a rejected record that its dead letter repeats."""
 

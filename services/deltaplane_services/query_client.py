@@ -71,9 +71,12 @@ class QueryClient:
         rows: Sequence[Mapping[str, Any] | Sequence[float]],
         timeout_seconds: float = 10.0,
         extras: Sequence[str] = ("probabilities",),
+        ids: Sequence[str] | None = None,
     ) -> list[Prediction | Unanswered]:
         """The answers to n rows, in their order; an :class:`Unanswered` has the reason why a row has no class.
 
+        ``ids``: n different ids of the rows, by default some that nobody has. Under the id of its sample an answer can
+        be held against the label that comes later (``deltaplane judge``); nobody else should ask by it meanwhile.
         ``extras``: what answers are to have beside the class and decision values, of ``probabilities`` and ``reasons``.
         Raises :class:`NoAnswer` where not all have come in time, and :class:`deltaplane.errors.WireError` or
         :class:`deltaplane.errors.RowsRefused` for a row that cannot be asked about.
@@ -81,7 +84,9 @@ class QueryClient:
         if unknown := set(extras) - EXTRAS:
             raise DeltaplaneError(f"extras: expected some of {', '.join(sorted(EXTRAS))}, got {sorted(unknown)}")
         headers: Headers = ((WITH, ",".join(extras).encode()),) if extras else ()
-        records = [self._record(row, headers) for row in rows]
+        if ids is not None and not len(set(ids)) == len(ids) == len(rows):
+            raise DeltaplaneError(f"ids: expected {len(rows)} different ones, one for each row, got {len(set(ids))}")
+        records = [self._record(row, headers, None if ids is None else ids[at]) for at, row in enumerate(rows)]
         waited = {str((record.key or b"").decode()): at for at, record in enumerate(records)}
         answers: dict[int, Prediction | Unanswered] = {}
         self._publisher.publish(records)
@@ -102,10 +107,10 @@ class QueryClient:
                 )
         return [answers[at] for at in range(len(records))]
 
-    def _record(self, row: Mapping[str, Any] | Sequence[float], headers: Headers) -> Outgoing:
+    def _record(self, row: Mapping[str, Any] | Sequence[float], headers: Headers, name: str | None) -> Outgoing:
         definition = self._definition
         self._asked += 1
-        name = f"{self._name}-{self._asked}"
+        name = f"{self._name}-{self._asked}" if name is None else name
         if isinstance(row, Mapping) and definition.columns is not None:
             value = write_named_query(NamedQuery(name, row, definition.data_fingerprint), definition.columns)
         else:

@@ -23,14 +23,17 @@ from deltaplane_services.intake.reading import RecordReader
 from deltaplane_services.intake.waiting_rows import WaitingRows
 from deltaplane_services.observe.metrics import (
     IntakeMetrics,
+    JudgeMetrics,
     MergerMetrics,
     ScorerMetrics,
     ServiceMetrics,
     WorkerMetrics,
 )
+from deltaplane_services.processors.judge_processor import JudgeProcessor
 from deltaplane_services.processors.messages import (
     DELTAS,
     MODELS,
+    PREDICTIONS,
     QUERIES,
     RETIREMENTS,
     SAMPLES,
@@ -70,7 +73,7 @@ class _Newest:
 
 
 class ObservedRunner(CrashingRunner):
-    """Two workers, a merger, a scorer and an intake, each with its metrics.
+    """Two workers, a merger, a scorer, a judge and an intake, each with its metrics.
 
     The intake reads a topic of its own, in which each record is an event that waits.
     """
@@ -81,6 +84,8 @@ class ObservedRunner(CrashingRunner):
         self.merging = MergerMetrics(definition)
         self.scoring = ScorerMetrics(definition)
         self.serving = ServeMetrics(FollowedSource(definition, _Newest(self)))
+        self.judging, self._judge = JudgeMetrics(definition, options.site), JudgeProcessor(definition)
+        self._judged = dict.fromkeys(range(definition.partitions), (0, 0))
         self.taking_in = IntakeMetrics(definition, options.site)
         labels = {"topic": "labels", "id": "id", "label": "label"}
         intake = intake_of({"intake": {"topic": "events", "id": "id", "labels": labels}}, definition)
@@ -94,7 +99,7 @@ class ObservedRunner(CrashingRunner):
     @property
     def services(self) -> list[ServiceMetrics]:
         """The metrics of every process there would be."""
-        return [*self.workers, self.merging, self.scoring, self.taking_in]
+        return [*self.workers, self.merging, self.scoring, self.taking_in, self.judging]
 
     def turn(self) -> None:
         """What every service tells at the end of a turn of its loop."""
@@ -111,6 +116,7 @@ class ObservedRunner(CrashingRunner):
         self.serving.answered("/predict", 200, 0.001)
         self.serving.rows(1, 1)
         self._take_in()
+        self._judge_all()
         for service in self.services:
             service.unsafe_topics({SAMPLES: 0})
         self.merging.trimmed({(SAMPLES, 0): 1}, {(SAMPLES, 0): int(self.broker.begin(SAMPLES, 0))})
@@ -121,6 +127,15 @@ class ObservedRunner(CrashingRunner):
         assert not list(self._waiting_in.process(self._reader.read([record], self._read)))
         self._read += 1
         self.taking_in.turn([self._waiting_in], joined=True, waiting=0)
+
+    def _judge_all(self) -> None:
+        """A turn of the judge: all predictions, then all samples."""
+        ends = {p: (self.broker.end(PREDICTIONS, p), self.broker.end(SAMPLES, p)) for p in self._judged}
+        for topic, at, take in ((PREDICTIONS, 0, self._judge.hear), (SAMPLES, 1, self._judge.see)):
+            for partition, position in self._judged.items():
+                take(self.broker.fetch(topic, partition, max(position[at], self.broker.begin(topic, partition))))
+        self._judged = ends
+        self.judging.turn(self._judge, caught_up=True)
 
     def crash_worker(self, index: int, now: int) -> None:
         """Lose a worker's memory; its partitions wait for their rebuild."""
@@ -207,7 +222,7 @@ class ObservedReplay:
                 self.guess += [plane.classes[at] for at in plane.predict(chunk.features).tolist()]
                 self.truth += chunk.labels
             records, _ = self._feed.publish(chunk)
-            query = Query("any", chunk.features[0], self.definition.data_fingerprint)
+            query = Query(str(chunk.line_numbers[0]), chunk.features[0], self.definition.data_fingerprint)
             records += [Outgoing(QUERIES, 0, None, write_query(query)), Outgoing(SAMPLES, 0, None, b"no record")]
             self.runner.broker.append_all(records, now)
             self.runner.round(now)

@@ -55,8 +55,8 @@ def test_every_topic_is_written_by_those_who_answer_for_it_and_nobody_else() -> 
     }
 
 
-def test_raw_rows_are_read_by_workers_and_auditors_and_by_the_intake_that_publishes_them() -> None:
-    assert who_may("Read", "samples") == {"worker", "auditor", "intake"}
+def test_raw_rows_are_read_by_workers_auditors_judges_and_by_the_intake_that_publishes_them() -> None:
+    assert who_may("Read", "samples") == {"worker", "auditor", "intake", "judge"}
     assert who_may("Read", "retirements") == {"worker", "auditor"}
     assert who_may("Read", "queries") == {"scorer"}
     assert who_may("Read", "dead-letters") == {"inspector"}
@@ -76,7 +76,7 @@ def test_topics_that_come_from_outside_are_those_that_no_service_writes() -> Non
         assert topic.from_outside == (not who_may("Write", name) & services), name
 
 
-@pytest.mark.parametrize("role", ["worker", "merger", "scorer", "intake"])
+@pytest.mark.parametrize("role", ["worker", "merger", "scorer", "intake", "judge"])
 def test_a_service_may_see_the_settings_of_every_topic_that_it_works_on_and_does_without(role: str) -> None:
     for cluster in ("site", "central"):
         seen = [

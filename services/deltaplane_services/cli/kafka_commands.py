@@ -41,6 +41,7 @@ __all__ = [
     "ExportFormat",
     "audit",
     "intake",
+    "judge",
     "merger",
     "model_app",
     "model_export",
@@ -65,7 +66,7 @@ model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=T
 
 def register(app: typer.Typer) -> None:
     """Put the commands on the command line."""
-    for command in (worker, merger, scorer, intake, produce, audit):
+    for command in (worker, merger, scorer, intake, judge, produce, audit):
         app.command()(command)
     app.add_typer(topics_app, name="topics")
     app.add_typer(model_app, name="model")
@@ -187,6 +188,27 @@ def intake(
     with serving(settings.knobs, watch.answers()), topics_watched(settings, "intake", watch.unsafe_topics):
         clients, name = intake_clients(settings, watch.delivered), writer_name(settings, "intake")
         service = IntakeService(settings.definition, settings.intake, name, clients, watch, accept_gaps=accept_gaps)
+        run(service, settings.knobs, service.tell)
+
+
+@with_settings("judge")
+def judge(
+    stream: SiteOptions,
+    *,
+    flags: Flags,
+) -> None:
+    """Hold predictions against labels that come later: quality as it was served, for metrics. Run one a site."""
+    from deltaplane_services.kafka.clients import judge_clients
+    from deltaplane_services.kafka.judge_loop import JudgeService
+    from deltaplane_services.kafka.service_life import run
+    from deltaplane_services.observe.health import serving
+    from deltaplane_services.observe.metrics import JudgeMetrics
+    from deltaplane_services.operations.unsafe_topics import topics_watched
+
+    settings = _service_settings(stream, flags, "judge")
+    watch = JudgeMetrics(settings.definition, settings.site)
+    with serving(settings.knobs, watch.answers()), topics_watched(settings, "judge", watch.unsafe_topics):
+        service = JudgeService(settings.definition, judge_clients(settings), watch)
         run(service, settings.knobs, service.tell)
 
 

@@ -17,7 +17,7 @@ from deltaplane.errors import DefinitionError
 __all__ = ["ANYTHING", "HOST_AND_PORT", "LOG_LEVELS", "MEMBERS", "SERVICES", "TOPICS", "Bounds", "Knobs", "check_range"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
-SERVICES = ("worker", "merger", "scorer", "intake")
+SERVICES = ("worker", "merger", "scorer", "intake", "judge")
 MEMBERS = ("worker", "scorer", "intake")
 TOPICS = ("topics create", "topics check")
 

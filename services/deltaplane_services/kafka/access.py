@@ -170,6 +170,10 @@ ROLES: Mapping[str, Role] = {
             *_group("site", INTAKES),
         ),
     ),
+    "judge": Role(
+        "holds predictions against labels that come later (deltaplane judge); reads raw samples, and writes nothing",
+        _service(*_topics("site", READ, SAMPLES), *_topics("central", READ, PREDICTIONS)),
+    ),
     "client": Role(
         "asks queries and reads the predictions",
         (*_topics("central", WRITE, QUERIES), *_topics("central", READ, PREDICTIONS)),

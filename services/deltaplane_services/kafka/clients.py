@@ -27,6 +27,7 @@ from deltaplane_services.intake.waiting_rows import WaitingRows, opened
 from deltaplane_services.kafka.access import INTAKES, MERGERS, ROLES, SCORERS, WORKERS, group_name
 from deltaplane_services.kafka.certificates import with_cause
 from deltaplane_services.kafka.intake_loop import IntakeClients
+from deltaplane_services.kafka.judge_loop import JudgeClients
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.kafka.membership import Principal
 from deltaplane_services.kafka.merger_loop import MergerClients
@@ -41,6 +42,7 @@ __all__ = [
     "MOST_REMEMBERED",
     "SILENT_SECONDS",
     "intake_clients",
+    "judge_clients",
     "merger_clients",
     "publisher",
     "reader",
@@ -147,6 +149,15 @@ def scorer_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
         reader=lambda: reader(settings, "central"),
         watch=lambda: topic_watch(settings, "central", tuple(ROLES["scorer"].topics("central"))),
         party=_party(settings, "central", SCORERS),
+    )
+
+
+def judge_clients(settings: ServiceSettings) -> JudgeClients:
+    """The clients of a judge: predictions come from the central cluster, labels from the site's."""
+    return JudgeClients(
+        predictions=lambda: reader(settings, "central"),
+        samples=lambda: reader(settings, "site"),
+        party=Principal.of(settings.admin_properties("site")),
     )
 
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from deltaplane_services.observe.metrics.central import MergerMetrics, ScorerMetrics
 from deltaplane_services.observe.metrics.intake_metrics import IntakeMetrics
+from deltaplane_services.observe.metrics.judge_metrics import JudgeMetrics
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 from deltaplane_services.observe.metrics.stream_metrics import StreamView
 from deltaplane_services.observe.metrics.worker_metrics import WorkerMetrics
 
-__all__ = ["IntakeMetrics", "MergerMetrics", "ScorerMetrics", "ServiceMetrics", "StreamView", "WorkerMetrics"]
+__all__ = [
+    "IntakeMetrics",
+    "JudgeMetrics",
+    "MergerMetrics",
+    "ScorerMetrics",
+    "ServiceMetrics",
+    "StreamView",
+    "WorkerMetrics",
+]

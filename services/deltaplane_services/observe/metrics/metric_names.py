@@ -342,10 +342,7 @@ INTAKE_WAITING = Metric(
     "deltaplane_intake_waiting_events", "gauge", "Events that wait for their label.", ("site", "partition")
 )
 INTAKE_LABELS = Metric(
-    "deltaplane_intake_labels_without_event",
-    "gauge",
-    "Labels whose event has not come.",
-    ("site", "partition"),
+    "deltaplane_intake_labels_without_event", "gauge", "Labels whose event has not come.", ("site", "partition")
 )
 INTAKE_ROWS = Metric(
     "deltaplane_intake_stored_ids", "gauge", "Ids in the store of an intake, sent or waiting.", ("site", "partition")
@@ -361,6 +358,22 @@ INTAKE_REGISTRY_SILENT = Metric(
     "deltaplane_intake_registry_silent_seconds",
     "gauge",
     "How long the schema registry has not answered whom this intake asks, and the intake has waited; 0 if it answers.",
+)
+
+# Of a judge process. -------------------------------------------------------------------------------------------------
+
+SERVED = Metric(
+    "deltaplane_served_predictions_total", "counter", "Predictions whose label came.", ("site", "truth", "predicted")
+)
+SERVED_GMEAN = Metric(
+    "deltaplane_served_gmean_ratio",
+    "gauge",
+    "Geometric mean of the recalls of the classes, of predictions whose label came; no series while undefined.",
+    ("site", "span"),
+)
+SERVED_WAITING = Metric("deltaplane_served_waiting", "gauge", "Predictions that wait for a label.", ("site",))
+SERVED_FORGOTTEN = Metric(
+    "deltaplane_served_forgotten_total", "counter", "Predictions let go of before a label came.", ("site",)
 )
 
 # Of every process. ---------------------------------------------------------------------------------------------------

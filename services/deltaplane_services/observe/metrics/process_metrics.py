@@ -27,6 +27,7 @@ from deltaplane_services.processors.messages import (
     DEAD_LETTERS,
     DELTAS,
     MODELS,
+    PREDICTIONS,
     QUERIES,
     RETIREMENTS,
     SAMPLES,
@@ -46,6 +47,7 @@ READS = {
     "merger": (DELTAS, MODELS),
     "scorer": (MODELS, QUERIES),
     "intake": (SAMPLES,),
+    "judge": (PREDICTIONS, SAMPLES),
 }
 """The topics that a service of each role reads."""
 
