@@ -13,7 +13,15 @@ import pytest
 
 from column_rows import ENCODER, GOOD
 from deltaplane.columns.encoder import Encoder
-from deltaplane.columns.rules import BooleanRule, CategoryRule, ColumnRule, HashedRule, NumberRule, TimeRule
+from deltaplane.columns.rules import (
+    BooleanRule,
+    CategoryRule,
+    ColumnRule,
+    HashedRule,
+    NumberRule,
+    SubjectRule,
+    TimeRule,
+)
 from deltaplane.errors import DefinitionError, TableMismatch
 
 
@@ -213,3 +221,18 @@ def test_a_column_without_a_rule_is_compared_with_few_others() -> None:
         assert not compared.called
         Encoder(rules).without_rule("columm number 0008")
         assert len(compared.call_args.args[1]) <= 32
+
+
+def test_a_subject_is_no_feature_and_changes_none() -> None:
+    rules = (NumberRule("a", "fill"), SubjectRule("customer"), BooleanRule("b", "fill"))
+    table: dict[str, Any] = {"a": [1, 2, 3], "customer": ["c1", 17, None], "b": [True, False, True]}
+    found, without = Encoder(rules).encode(table), Encoder((rules[0], rules[2])).encode(table)
+    assert Encoder(rules).features == ("a", "b")
+    assert not found.refused
+    assert found.features.tolist() == without.features.tolist()
+
+
+def test_a_subject_may_be_asked_for_and_has_no_indicator() -> None:
+    assert "is missing" in reason(SubjectRule("customer", "refuse"), None)
+    with pytest.raises(DefinitionError, match="missing: expected fill or refuse, since a subject has no feature"):
+        SubjectRule("customer", "indicator")

@@ -32,6 +32,7 @@ __all__ = [
     "HashedRule",
     "Missing",
     "NumberRule",
+    "SubjectRule",
     "TimeRule",
     "utf8_bytes",
 ]
@@ -335,8 +336,52 @@ class TimeRule(ColumnRule):
         return "write it as 2026-11-29 or 2026-11-29T18:00:00Z, or count it among columns.missing"
 
 
+@dataclass(frozen=True)
+class SubjectRule(ColumnRule):
+    """No feature at all: who or what a row is of (a customer, a device), so that all its rows can be retired at once.
+
+    It is sent and kept in the log, and nothing is learned of it. Rows without one are taken unless ``missing`` refuses
+    them, and no one can retire them by it.
+    """
+
+    KIND: ClassVar[str] = "subject"
+    missing: Missing = "fill"
+
+    def check(self) -> None:
+        """Raise :class:`DefinitionError` for an indicator of what is missing, which would be a feature."""
+        if self.missing == "indicator":
+            raise DefinitionError(f"{self.where}.missing: expected fill or refuse, since a subject has no feature")
+
+    @property
+    def own_features(self) -> tuple[str, ...]:
+        """None."""
+        return ()
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        """None."""
+        return {}
+
+    @property
+    def filled(self) -> float:
+        """Nothing is made of it."""
+        return 0.0
+
+    def read(self, cell: Any) -> float:
+        """Nothing is made of it; a cell that no text can be refuses its row."""
+        text_of(cell, limits.ID_BYTES)
+        return 0.0
+
+    def write(self, numbers: Floats, out: Floats) -> None:
+        """Write no feature."""
+
+    def cure(self) -> str:
+        """What to do about cells that cannot be read."""
+        return "write it as a text or a number"
+
+
 RULES: Mapping[str, type[ColumnRule]] = {
-    rule.KIND: rule for rule in (NumberRule, BooleanRule, CategoryRule, HashedRule, TimeRule)
+    rule.KIND: rule for rule in (NumberRule, BooleanRule, CategoryRule, HashedRule, TimeRule, SubjectRule)
 }
 
 

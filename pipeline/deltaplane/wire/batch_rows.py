@@ -16,7 +16,16 @@ from deltaplane.stream.sample import Samples
 from deltaplane.wire.frame import Fields, header
 from deltaplane.wire.singles import encoded_bytes, encoded_long
 
-__all__ = ["FINGERPRINT_BYTES", "array_of", "batch_message", "head_parts", "rows_of", "samples_of", "texts_of"]
+__all__ = [
+    "FINGERPRINT_BYTES",
+    "array_of",
+    "batch_message",
+    "head_parts",
+    "ids_of",
+    "rows_of",
+    "samples_of",
+    "texts_of",
+]
 
 FINGERPRINT_BYTES = 16
 _LARGEST_UINT16 = 2**16 - 1
@@ -89,7 +98,7 @@ def samples_of(
     if len(table) > rows + limits.CLASSES:
         table, codes = _used_labels(table, codes)
     return Samples(
-        ids=_ids(name, fields, rows),
+        ids=ids_of(name, fields, rows),
         event_times=array_of(name, fields, "event_times", "<i8", rows).astype(np.int64),
         label_table=table,
         label_codes=codes,
@@ -157,7 +166,8 @@ def array_of(name: str, fields: Fields, column: str, kind: str, items: int) -> n
     return np.frombuffer(data, dtype=kind)
 
 
-def _ids(name: str, fields: Fields, rows: int) -> list[str]:
+def ids_of(name: str, fields: Fields, rows: int) -> list[str]:
+    """The ids of the n = ``rows`` rows of a decoded batch. Raises :class:`WireError` if they do not fit each other."""
     lengths = array_of(name, fields, "id_lengths", "<u2", rows)
     return texts_of(name, "id", lengths, fields["ids"])
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Flags
+from deltaplane.columns.cells import is_nothing, text_of
 from deltaplane.columns.encoder import Cells, CodedCells, Encoder, RefusedCell
 from deltaplane.columns.sent_cells import FIRST_NUMBER, SentCell, SentColumn, sent_column, sent_row
 from deltaplane.errors import LimitExceeded, WireError
@@ -25,6 +26,7 @@ from deltaplane.wire.batch_rows import (
     array_of,
     batch_message,
     head_parts,
+    ids_of,
     rows_of,
     samples_of,
     texts_of,
@@ -38,6 +40,7 @@ __all__ = [
     "named_batch",
     "named_features",
     "one_named_sample",
+    "subjects_of",
     "write_named_query",
     "write_named_sample",
     "write_named_sample_batch",
@@ -273,6 +276,37 @@ def _cells(column: Fields, rows: int) -> Cells:
     if int(codes.max()) >= len(cells):
         raise WireError(f"{name}: code {int(codes.max())} points beyond the {len(cells) - FIRST_NUMBER} cells sent")
     return CodedCells(cells, codes)
+
+
+def subjects_of(data: bytes | None, column: str, data_fingerprint: bytes) -> list[tuple[str, str | None]]:
+    """The id of each row by name of a message, and what it has in a column as text; None where it has nothing there.
+
+    Empty for a message of another kind, whose rows have no such column. Raises :class:`WireError` if it does not
+    decode, and :class:`DefinitionMismatch` if it was made under another definition.
+    """
+    if data is None or not data.startswith((header("named_sample"), header(_BATCH))):
+        return []
+    name, fields = read_record(data, ("named_sample", _BATCH))
+    check_fingerprint(name, fields["fingerprint"], data_fingerprint)
+    if name == "named_sample":
+        return [(fields["id"], _as_text(fields["cells"].get(column)))]
+    rows = rows_of(_BATCH, fields["rows"])
+    found = next((_cells(one, rows) for one in fields["columns"] if one["name"] == column), None)
+    ids = ids_of(_BATCH, fields, rows)
+    if found is None:
+        return [(sample_id, None) for sample_id in ids]
+    if isinstance(found, CodedCells):
+        texts = [_as_text(cell) for cell in found.cells]
+        return [(sample_id, texts[code]) for sample_id, code in zip(ids, found.codes.tolist(), strict=True)]
+    return [(sample_id, _as_text(cell)) for sample_id, cell in zip(ids, np.asarray(found).tolist(), strict=True)]
+
+
+def _as_text(cell: SentCell) -> str | None:
+    """The cell as the rule of a subject reads it; None where it is missing or no text."""
+    try:
+        return None if is_nothing(cell) else text_of(cell, limits.ID_BYTES)
+    except ValueError:
+        return None
 
 
 def _there(cells: Cells) -> Flags:

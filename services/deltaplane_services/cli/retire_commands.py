@@ -23,6 +23,7 @@ from deltaplane_services.system.printable import echo, json_text
 
 if TYPE_CHECKING:
     from deltaplane.stream.definition import StreamDefinition
+    from deltaplane_services.definition_file.settings import ServiceSettings
     from deltaplane_services.operations.verify_receipt import Verified
 
 __all__ = ["register", "retire", "verify_receipt"]
@@ -38,8 +39,15 @@ def register(app: typer.Typer) -> None:
 
 @with_groups
 def retire(
-    ids: Annotated[list[str], typer.Argument(help="Ids of the samples to unlearn.")],
     stream: SiteOptions,
+    ids: Annotated[list[str] | None, typer.Argument(help="Ids of the samples to unlearn.")] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            help="COLUMN=VALUE instead of ids: all rows of this subject. The definition declares the column"
+            ' (kind = "subject"). Reads the samples.'
+        ),
+    ] = None,
     reason: Reason = "asked for",
     wait: Annotated[
         float, typer.Option(help="Seconds to wait for receipts and for a model without the samples.")
@@ -50,11 +58,17 @@ def retire(
 
     Only rows of the site are found; retire at each site that may have the id.
     """
+    from deltaplane.errors import DefinitionError
     from deltaplane_services.operations.retire import retire as run_retire
 
     settings = stream.settings()
+    if bool(ids) == (where is not None):
+        raise DefinitionError("retire: expected ids, or --where COLUMN=VALUE")
+    if where is not None:
+        _retire_subject(settings, where, reason, wait, as_json=as_json)
+        return
     check(settings, "retirer")
-    answers = run_retire(settings, ids, reason, wait)
+    answers = run_retire(settings, ids or [], reason, wait)
     for answer in () if as_json else answers:
         done = answer.exit_code is ExitCode.OUT
         echo(answer.line(settings.definition, wait), None if done else typer.colors.YELLOW, err=answer.receipt is None)
@@ -65,6 +79,27 @@ def retire(
     if as_json:
         typer.echo(json_text([answer.as_json(settings.definition) for answer in answers]))
     _end(answer.exit_code for answer in answers)
+
+
+def _retire_subject(settings: ServiceSettings, where: str, reason: str, wait: float, *, as_json: bool) -> None:
+    from deltaplane_services.kafka.access import READ
+    from deltaplane_services.kafka.start import check_topics
+    from deltaplane_services.operations.retire_subject import Subject, retire_subject
+    from deltaplane_services.processors.messages import SAMPLES
+
+    subject = Subject.parse(where, settings.definition)
+    check(settings, "retirer")
+    check_topics(settings, "site", {SAMPLES: READ}, "auditor")
+    found = retire_subject(settings, subject, reason, wait)
+    if as_json:
+        typer.echo(json_text([answer.as_json(settings.definition) for answer in found.answers]))
+    else:
+        done = found.exit_code is ExitCode.OUT
+        echo(found.line(subject), typer.colors.GREEN if done else typer.colors.YELLOW)
+    if found.without_names:
+        records = f"{found.without_names:,} records of samples have no rows by name: nobody knows whose they are"
+        echo(f"deltaplane: {records}", typer.colors.YELLOW, err=True)
+    _end([found.exit_code])
 
 
 @with_groups
