@@ -20,15 +20,29 @@ from ruamel.yaml import YAML
 from deltaplane_services.cli.application import app
 from deltaplane_services.definition_file.definition_tables import load_tables
 from deltaplane_services.definition_file.settings import SETTING_NAMES, ServiceSettings, resolve_settings
+from deltaplane_services.observe.health import PORTS_OF_A_MACHINE
 
 TOP = Path(__file__).resolve().parents[2]
 COMPOSE_FILE = TOP / "compose.yaml"
 DOCKERFILE = (TOP / "deploy" / "Dockerfile").read_text("utf-8")
-COMPOSE: dict[str, Any] = YAML(typ="safe", pure=True).load(COMPOSE_FILE)
+COMPOSE_TEXT = COMPOSE_FILE.read_text("utf-8")
+VARIABLES = dict(re.findall(r"\$\{(\w+):-([^}]*)\}", COMPOSE_TEXT))
+"""The variables of the file, and what each is where nobody gives it."""
+
+
+def composed(**given: str) -> dict[str, Any]:
+    """The file as Compose reads it, with some variables given."""
+    said = VARIABLES | given
+    text = re.sub(r"\$\{(\w+):-[^}]*\}", lambda found: said[found[1]], COMPOSE_TEXT)
+    loaded: dict[str, Any] = YAML(typ="safe", pure=True).load(text)
+    return loaded
+
+
+COMPOSE = composed()
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
 THEIRS = sorted(SERVICES.keys() - OURS)
-LONG_RUNNING = ["merger", "merger-standby", "scorer", "worker"]
+LONG_RUNNING = ["intake", "judge", "merger", "merger-standby", "scorer", "worker"]
 METRICS_PORT = 9108
 
 
@@ -83,7 +97,7 @@ def test_a_compose_file_with_a_misspelt_key_is_not_valid(tmp_path: Path) -> None
 
 
 def test_the_services_are_those_of_the_pipeline_and_what_watches_it() -> None:
-    assert sorted(["topics", "producer", *LONG_RUNNING]) == OURS
+    assert sorted(["topics", "market", *LONG_RUNNING]) == OURS
     assert THEIRS == ["grafana", "kafka", "prometheus"]
 
 
@@ -92,13 +106,46 @@ def test_every_image_is_pinned_to_a_version() -> None:
     images += re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
     assert len(images) == 5
     assert all(re.fullmatch(r"[\w./-]+:v?\d+\.\d+\.\d+[\w.-]*", image) for image in images), images
-    assert SERVICES["kafka"]["image"].startswith("apache/kafka:4.")
+
+
+def test_kafka_is_the_one_that_the_tests_run_on() -> None:
+    pom = (TOP / "tests" / "kafka" / "pom.xml").read_text("utf-8")
+    (version,) = re.findall(r"<kafka.version>([\d.]+)</kafka.version>", pom)
+    assert SERVICES["kafka"]["image"] == f"apache/kafka:{version}"
 
 
 def test_nothing_is_published_beyond_this_machine() -> None:
     published = [port for service in SERVICES.values() for port in service.get("ports", ())]
-    assert len(published) == 3
-    assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in published), published
+    assert len(published) == 3 + len(LONG_RUNNING)
+    assert all(re.fullmatch(r"127\.0\.0\.1:\d+(-\d+)?:\d+", port) for port in published), published
+
+
+def test_ports_of_this_machine_are_chosen_by_variables_and_kafka_says_the_one_it_has() -> None:
+    assert VARIABLES.keys() == {"KAFKA_PORT", "PROMETHEUS_PORT", "GRAFANA_PORT", "DELTAPLANE_DEFINITION_FILE"}
+    other = composed(KAFKA_PORT="19999", PROMETHEUS_PORT="19998", GRAFANA_PORT="19997")["services"]
+    assert other["kafka"]["ports"] == ["127.0.0.1:19999:9092"]
+    assert "OUTSIDE://127.0.0.1:19999" in other["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
+    assert other["prometheus"]["ports"] == ["127.0.0.1:19998:9090"]
+    assert other["grafana"]["ports"] == ["127.0.0.1:19997:3000"]
+
+
+def test_top_finds_every_service_at_ports_of_this_machine_that_no_other_has() -> None:
+    found: list[int] = []
+    for name in LONG_RUNNING:
+        (port,) = SERVICES[name]["ports"]
+        first, _, last = port.removeprefix("127.0.0.1:").removesuffix(f":{METRICS_PORT}").partition("-")
+        found += range(int(first), int(last or first) + 1)
+    assert len(set(found)) == len(found)
+    assert set(found) <= set(range(METRICS_PORT, METRICS_PORT + PORTS_OF_A_MACHINE))
+    assert sum(port >= METRICS_PORT for port in found) >= settings_of("worker").definition.partitions
+
+
+def test_the_memory_that_is_needed_is_said() -> None:
+    limits = [service["deploy"]["resources"]["limits"]["memory"] for service in SERVICES.values()]
+    megabytes = sum(int(limit[:-1]) * {"M": 1, "G": 1024}[limit[-1]] for limit in limits)
+    page = (TOP / "docs" / "how-to" / "deploy.md").read_text("utf-8")
+    assert f"add up to {megabytes / 1024:g} GB" in COMPOSE_TEXT
+    assert f"{megabytes / 1024:g} GB" in page
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -119,7 +166,7 @@ def test_every_container_that_stays_has_a_health_check_and_comes_back(name: str)
         assert service["healthcheck"] == {"disable": True}, "the exit code of a container that ends is its health"
     else:
         assert {"test", "interval", "timeout", "retries"} <= service["healthcheck"].keys()
-    assert service["restart"] == ("no" if name in {"topics", "producer"} else "unless-stopped")
+    assert service["restart"] == ("no" if name == "topics" else "unless-stopped")
 
 
 @pytest.mark.parametrize(
@@ -132,15 +179,15 @@ def test_every_container_that_stays_has_a_health_check_and_comes_back(name: str)
         ("Z (zombie)", False),
     ],
 )
-def test_the_producer_is_alive_unless_it_is_stopped_or_a_zombie(tmp_path: Path, state: str, healthy: bool) -> None:  # noqa: FBT001
-    kind, line = SERVICES["producer"]["healthcheck"]["test"]
+def test_the_market_is_alive_unless_it_is_stopped_or_a_zombie(tmp_path: Path, state: str, healthy: bool) -> None:  # noqa: FBT001
+    kind, line = SERVICES["market"]["healthcheck"]["test"]
     assert kind == "CMD-SHELL"
     (tmp_path / "status").write_text(f"Name:\tdeltaplane\nUmask:\t0022\nState:\t{state}\nTgid:\t1\n", "ascii")
     code = subprocess.run(["sh", "-c", line.replace("/proc/1/", f"{tmp_path}/")], check=False).returncode
     assert (code == 0) is healthy
 
 
-@pytest.mark.parametrize("name", ["worker", "merger", "merger-standby", "scorer"])
+@pytest.mark.parametrize("name", LONG_RUNNING)
 def test_a_service_is_asked_for_its_own_health_where_it_serves_it(name: str) -> None:
     address = SERVICES[name]["environment"]["DELTAPLANE_METRICS_ADDRESS"].replace("0.0.0.0", "127.0.0.1")  # noqa: S104
     kind, *command = SERVICES[name]["healthcheck"]["test"]
@@ -162,7 +209,7 @@ def test_what_is_mounted_from_the_checkout_is_there_and_read_only(name: str) -> 
 
 def test_services_wait_for_the_broker_to_be_well_and_for_the_topics_to_be_made() -> None:
     assert SERVICES["topics"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
-    for name in ["producer", *LONG_RUNNING]:
+    for name in ["market", *LONG_RUNNING]:
         assert SERVICES[name]["depends_on"] == {
             "kafka": {"condition": "service_healthy"},
             "topics": {"condition": "service_completed_successfully"},
@@ -171,14 +218,16 @@ def test_services_wait_for_the_broker_to_be_well_and_for_the_topics_to_be_made()
 
 def test_any_number_of_workers_can_run_side_by_side() -> None:
     worker = SERVICES["worker"]
-    assert not worker.keys() & {"ports", "container_name", "hostname"}
+    assert not worker.keys() & {"container_name", "hostname"}
     partitions = settings_of("worker").definition.partitions
+    first, last = worker["ports"][0].split(":")[1].split("-")
+    assert int(last) - int(first) + 1 >= partitions, "each has a port of this machine"
     assert partitions >= 4
-    first, second = (
+    one, other = (
         resolve_settings({}, worker["environment"], load_tables(TOP / "deploy" / "deltaplane.toml"), host)
         for host in ("0123456789ab", "ba9876543210")
     )
-    assert first.knobs.instance != second.knobs.instance, "two of the same name would throw each other out"
+    assert one.knobs.instance != other.knobs.instance, "two of the same name would throw each other out"
 
 
 # Command lines and settings ------------------------------------------------------------------------------------------
@@ -188,7 +237,8 @@ def test_any_number_of_workers_can_run_side_by_side() -> None:
     ("name", "command"),
     [
         ("topics", "topics create"),
-        ("producer", "produce"),
+        ("intake", "intake"),
+        ("judge", "judge"),
         ("worker", "worker"),
         ("merger", "merger"),
         ("merger-standby", "merger"),
@@ -201,10 +251,16 @@ def test_each_command_line_is_one_that_deltaplane_takes(name: str, command: str)
     assert parameters["definition"].resolve() == TOP / "deploy" / "deltaplane.toml"
 
 
-def test_the_producer_publishes_the_example_at_a_rate_that_can_be_watched() -> None:
-    _, parameters = parsed(arguments("producer"))
-    assert Path(parameters["file"]) == TOP / "examples" / "electricity.csv.gz"
-    assert 0 < parameters["speed"] <= 1000
+def test_the_market_is_played_by_the_example_with_options_that_it_takes() -> None:
+    market = SERVICES["market"]
+    paths = mounts(market)
+    words = [
+        str(TOP / paths[word]) if word in paths else word for word in (*market["entrypoint"][1:], *market["command"])
+    ]
+    helped = subprocess.run([sys.executable, words[0], "--help"], check=True, capture_output=True, text=True).stdout
+    assert all(word in helped for word in words if word.startswith("--"))
+    assert words[1:3] == [str(TOP / "examples" / "electricity.csv.gz"), "--definition"]
+    assert words[-1] == "kafka:19092"
 
 
 @pytest.mark.parametrize("words", [["worker", "--definition", "x", "--no-such-option"], ["worker", "--definition"]])
@@ -218,7 +274,7 @@ def test_a_command_that_deltaplane_does_not_have_is_told_apart() -> None:
         parsed(["workers"])
 
 
-@pytest.mark.parametrize("name", ["topics", "producer", *LONG_RUNNING])
+@pytest.mark.parametrize("name", ["topics", *LONG_RUNNING])
 def test_each_environment_is_one_that_the_settings_take_and_leads_to_the_broker(name: str) -> None:
     settings = settings_of(name)
     listeners = dict(
@@ -241,6 +297,7 @@ def test_the_stream_of_the_containers_is_that_of_the_example_in_more_partitions(
     example, deployed = (
         tomllib.loads((TOP / place / "deltaplane.toml").read_text("utf-8")) for place in ("examples", "deploy")
     )
+    assert deployed.pop("intake")["topic"] == "market-events"
     assert deployed.pop("partitions") > example.pop("partitions", 1)
     assert deployed == example
 

@@ -17,7 +17,15 @@ from prometheus_client.registry import Collector
 
 from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.observe import health
-from deltaplane_services.observe.health import MOST_REQUESTS, AddressTaken, Answers, HealthServer, State, serving
+from deltaplane_services.observe.health import (
+    MOST_REQUESTS,
+    PORTS_OF_A_MACHINE,
+    AddressTaken,
+    Answers,
+    HealthServer,
+    State,
+    serving,
+)
 
 
 class Process:
@@ -148,13 +156,17 @@ def test_an_address_that_was_chosen_and_is_taken_is_refused_by_name(process: Pro
         pass
 
 
-def test_where_the_default_address_is_taken_any_other_is_used_and_named(
+def test_where_the_default_address_is_taken_the_next_port_is_used_and_named(
     process: Process, caplog: pytest.LogCaptureFixture
 ) -> None:
     # Whether the first gets it depends on what else runs here; the second never does.
     with caplog.at_level(logging.INFO), serving(Knobs(), process.answers), serving(Knobs(), process.answers) as second:
         assert ask(second, "/healthz")[0] == 200
+        host, port = second.address.rsplit(":", 1)
+        assert host == "127.0.0.1"
         assert second.address != Knobs().metrics_address
+        # All sixteen may be taken by what else runs here.
+        assert 9108 < int(port) < 9108 + PORTS_OF_A_MACHINE or "is taken" in caplog.text
         assert f"http://{second.address}/metrics" in caplog.text
 
 

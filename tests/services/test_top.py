@@ -339,6 +339,19 @@ def test_a_name_that_nobody_knows_is_a_line_too() -> None:
     assert "name is not known" in frame.services[0].why
 
 
+def test_where_nobody_names_services_those_that_answer_are_shown_and_one_that_goes_away_stays(
+    services: Services,
+) -> None:
+    found = [Address.of(address) for address in services.addresses]
+    gatherer = Gatherer([Address("127.0.0.1", closed_port()), *found], looks_around=True)
+    frame, _ = seen(gatherer.gather())
+    assert [one.address for one in frame.services] == sorted(services.addresses) or len(frame.services) == len(found)
+    assert all(one.state != "silent" for one in frame.services)
+    empty = Gatherer([Address("127.0.0.1", closed_port()), Address("127.0.0.1", closed_port())], looks_around=True)
+    alone, _ = seen(empty.gather())
+    assert len(alone.services) == 1
+
+
 def test_a_name_is_shown_as_it_was_given(services: Services) -> None:
     port = Address.of(services.addresses[0]).port
     frame, _ = seen(Gatherer([Address("localhost", port)]).gather())

@@ -19,7 +19,8 @@ def live(
         typer.Option(
             "--at",
             metavar="HOST:PORT",
-            help="Where a service has its metrics; may be repeated, also with commas. Default: 127.0.0.1:9108.",
+            help="Where a service has its metrics; may be repeated, also with commas. Default: those"
+            " that answer on this machine, at ports 9108 to 9123.",
         ),
     ] = None,
     interval_seconds: Annotated[float, typer.Option(callback=within(0.1, 60.0), help="Time between two frames.")] = 1.0,
@@ -36,6 +37,7 @@ def live(
     from rich.console import Console
 
     from deltaplane_services.definition_file.knobs import Knobs
+    from deltaplane_services.observe.health import PORTS_OF_A_MACHINE
     from deltaplane_services.observe.top.draw import draw
     from deltaplane_services.observe.top.gather import Address, Gatherer
     from deltaplane_services.observe.top.history import History
@@ -43,8 +45,10 @@ def live(
     from deltaplane_services.observe.top.snapshot import frame_of
     from deltaplane_services.system.printable import json_text
 
-    texts = [text for item in at or [Knobs().metrics_address] for text in item.split(",") if text.strip()]
-    gatherer = Gatherer([Address.of(text) for text in texts])
+    texts = [text for item in at or () for text in item.split(",") if text.strip()]
+    first = Address.of(Knobs().metrics_address)
+    near = [Address(first.host, first.port + at) for at in range(PORTS_OF_A_MACHINE)]
+    gatherer = Gatherer([Address.of(text) for text in texts] or near, looks_around=not texts)
     # What a service says of itself is never read as markup.
     console, history = Console(highlight=False, markup=False, emoji=False), History()
     if not (once or as_json):

@@ -17,7 +17,7 @@ import socketserver
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -32,6 +32,7 @@ from deltaplane_services.definition_file.knobs import Knobs
 __all__ = [
     "MOST_REQUESTS",
     "PLAIN",
+    "PORTS_OF_A_MACHINE",
     "REQUEST_SECONDS",
     "ROOM_SECONDS",
     "AddressTaken",
@@ -45,6 +46,9 @@ logger = logging.getLogger(__name__)
 
 REQUEST_SECONDS = 5.0
 """How long a client may take to ask, from its first byte to its last; and again to take the answer."""
+
+PORTS_OF_A_MACHINE = 16
+"""The default port and those behind it: where services that share a machine listen, and ``top`` looks for them."""
 
 MOST_REQUESTS = 8
 """Connections at once. One more takes the place of whoever has been asking for longest, or is hung up on where all are
@@ -112,8 +116,9 @@ class HealthServer:
 def serving(knobs: Knobs, answers: Answers) -> Iterator[HealthServer]:
     """Serve at ``metrics_address`` for a while.
 
-    Where that is the default and taken, as it is for the second service on a machine, any free port is used and named
-    in the log. Raises :class:`AddressTaken` where an address that was chosen cannot be had.
+    Where that is the default and taken, as it is for the second service on a machine, the next free port is used and
+    named in the log: one of those that ``top`` looks at, or else any. Raises :class:`AddressTaken` where an address
+    that was chosen cannot be had.
     """
     host, port = knobs.metrics_host_and_port()
     try:
@@ -121,13 +126,22 @@ def serving(knobs: Knobs, answers: Answers) -> Iterator[HealthServer]:
     except AddressTaken:
         if knobs.metrics_address != Knobs().metrics_address:
             raise
-        server = HealthServer(host, 0, answers)
+        server = _on_a_free_port(host, range(port + 1, port + PORTS_OF_A_MACHINE), answers)
         logger.warning("%s is taken; give every service its own metrics_address", knobs.metrics_address)
     logger.info("metrics at http://%s/metrics, health at /healthz and /readyz", server.address)
     try:
         yield server
     finally:
         server.close()
+
+
+def _on_a_free_port(host: str, ports: Iterable[int], answers: Answers) -> HealthServer:
+    for port in ports:
+        try:
+            return HealthServer(host, port, answers)
+        except AddressTaken:
+            continue
+    return HealthServer(host, 0, answers)
 
 
 class _Server(ThreadingHTTPServer):

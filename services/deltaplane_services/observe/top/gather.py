@@ -135,10 +135,17 @@ class Gathering:
 
 
 class Gatherer:
-    """Asks the same places again and again. Machines that a name once had are asked on: a dead one must not vanish."""
+    """Asks the same places again and again. Machines that a name once had are asked on: a dead one must not vanish.
 
-    def __init__(self, places: Iterable[Address], timeout_seconds: float = TIMEOUT_SECONDS) -> None:
+    ``looks_around``: nobody has named the places, and one where nothing has ever answered is no service that is away.
+    """
+
+    def __init__(
+        self, places: Iterable[Address], timeout_seconds: float = TIMEOUT_SECONDS, *, looks_around: bool = False
+    ) -> None:
         self._places = tuple(dict.fromkeys(places))
+        self._looks_around = looks_around
+        self._heard: set[Address] = set()
         self._timeout = timeout_seconds
         self._machines: dict[Address, Address] = {}
 
@@ -153,12 +160,19 @@ class Gatherer:
                 if isinstance(found, Silence) and place not in self._machines.values():
                     nameless[place] = found
             answers = dict(zip(self._machines, threads.map(self._ask, self._machines), strict=True))
+        if self._looks_around:
+            answers = self._of_those_heard(answers)
         several = {place for place, count in Counter(self._machines.values()).items() if count > 1}
         shown = {
             machine: f"{place} at {machine.host}" if place in several else str(place)
             for machine, place in self._machines.items()
         }
         return Gathering(at, asked_at, {**answers, **nameless}, {**shown, **{place: str(place) for place in nameless}})
+
+    def _of_those_heard(self, answers: Mapping[Address, Scrape | Silence]) -> dict[Address, Scrape | Silence]:
+        """The answers of those that have ever answered; of the first place alone while nobody has."""
+        self._heard |= {address for address, answer in answers.items() if isinstance(answer, Scrape)}
+        return {address: answers[address] for address in answers if address in (self._heard or list(answers)[:1])}
 
     def _ask(self, address: Address) -> Scrape | Silence:
         try:
