@@ -17,6 +17,7 @@ from rich.table import Table
 
 from chaos.events import WEIGHTS
 from chaos.run import Report, run
+from chaos.shop import KINDS, ShopReport, run_shop
 from kafka.cluster import KafkaCluster
 
 ROWS_PER_SECOND = 800.0
@@ -40,8 +41,13 @@ def main() -> int:
         directory.mkdir(parents=True, exist_ok=True)
         with KafkaCluster.start(directory / "kafka", nodes=3) as cluster:
             report = run(cluster, directory, seed, kills=given.kills, kinds=WEIGHTS, rows_per_second=given.rate)
+            cluster.restore()
+            shop = directory / "shop"
+            shop.mkdir(exist_ok=True)
+            sold = run_shop(cluster, shop, seed, kills=max(len(KINDS), given.kills // 2))
     show(console, report)
-    if report.faults:
+    show_shop(console, sold)
+    if report.faults or sold.faults:
         console.print(f"FAILED; repeat with: make chaos SEED={seed} KILLS={given.kills}", style="bold red")
         return 1
     console.print("0 lost, 0 double, digests equal", style="bold green")
@@ -58,6 +64,16 @@ def show(console: Console, report: Report) -> None:
         ("Figures", report.figures),
     ):
         console.print(_table(name, counts))
+    for fault in report.faults:
+        console.print(f"FAULT: {fault}", style="red", markup=False)
+
+
+def show_shop(console: Console, report: ShopReport) -> None:
+    """What came of the run with an intake."""
+    title = f"An intake, labels early, late, twice, contradicting, never: {report.seconds:.0f} s"
+    figures = {"payments": report.payments, "rows live": report.live}
+    figures |= {"lost": max(0, report.payments - report.live), "double": max(0, report.live - report.payments)}
+    console.print(_table(title, {**report.done, **figures}))
     for fault in report.faults:
         console.print(f"FAULT: {fault}", style="red", markup=False)
 

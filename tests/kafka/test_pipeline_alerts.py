@@ -34,11 +34,12 @@ from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.processors.messages import DELTAS, MODELS, SAMPLES, Outgoing, source_key
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka
+from kafka.made_shop import MadeShop
 from kafka.raw_batches import batch_of, produce
 from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
 from kafka.services import ServiceProcess, Stream
-from kafka.test_pipeline_intake import MadeShop, stream_of
+from kafka.test_pipeline_intake import stream_of
 from kafka.test_pipeline_metrics import ask as ask_of
 from kafka.test_pipeline_metrics import free_ports
 from kafka.test_silence import ODD

@@ -41,7 +41,7 @@ from deltaplane_services.kafka.unpacking import does_not_unpack
 from deltaplane_services.observe.metrics import IntakeMetrics
 from deltaplane_services.processors.messages import SAMPLES, Record
 
-__all__ = ["ASK_SECONDS", "COMMIT_SECONDS", "IntakeClients", "IntakeService", "RecordsGone"]
+__all__ = ["ASK_SECONDS", "ATTEMPTS", "COMMIT_SECONDS", "IntakeClients", "IntakeService", "RecordsGone"]
 
 logger = logging.getLogger(__name__)
 
@@ -50,6 +50,9 @@ COMMIT_SECONDS = 1.0
 
 ASK_SECONDS = 0.5
 """Seconds between two questions to a schema registry that does not answer."""
+
+ATTEMPTS = 5
+"""How often brokers are asked for the users' topics at the start."""
 
 _LOOK_BACK = 100
 """Records of samples that are looked through for the last one of an intake, ten times as many each time."""
@@ -119,7 +122,11 @@ class IntakeService(ServiceLoop):
         # Records that came while a registry did not answer.
         self._unread: list[Record] = []
         self._topics = clients.watch()
-        self._topics.ask_now(ANSWER_SECONDS)
+        for _ in range(ATTEMPTS):
+            self._topics.ask_now(ANSWER_SECONDS)
+            # A broker that has just died may be asked first; another one answers.
+            if self._topics.missing or set(intake.topics) <= self._topics.partitions.keys():
+                break
         self._places = self._known_places()
         self._ids = dict(self._topics.ids)
         self._at_work: dict[int, _AtWork] = {}
@@ -242,7 +249,7 @@ class IntakeService(ServiceLoop):
     def _turn(self, most: int, timeout_seconds: float) -> None:
         if self._waiting and time.monotonic() >= self._recoveries.try_at:
             self._take(self._waiting[0])
-        if self._must_follow and not self._waiting:
+        if self._must_follow and self._at_work and not self._waiting:
             self._follow()
         self._hear(most)
         self._watch_topics()
