@@ -17,10 +17,11 @@ import not_run
 from kafka.clients import create_topic, read_topic, wait_until
 from kafka.cluster import free_port
 from kafka.errors import KafkaUnavailable
+from kafka.made_shop import MadeShop
 from kafka.registry import RunningRegistry, running_registry
 from kafka.selection import RunningKafka
 from kafka.services import Stream
-from kafka.test_pipeline_intake import MadeShop, digest_of, replayed
+from kafka.test_pipeline_intake import digest_of, replayed
 from kafka.test_pipeline_metrics import ask
 from services.intake_shop import COLUMNS, FEATURES
 

@@ -40,7 +40,7 @@ def test_a_column_that_is_read_as_an_array_has_the_features_of_its_cells_one_by_
     names = [name for name, _ in intake.fields]
     together, refused = features_by_name(definition, RowColumns(definition, names).table(rows))
     alone, why = features_by_name(
-        definition, {name: list(cells) for name, cells in zip(names, zip(*rows), strict=True)}
+        definition, {name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
     )
     assert dict(refused) == dict(why)
     np.testing.assert_array_equal(together, alone)
