@@ -26,7 +26,7 @@ __all__ = ["FirstRows", "Inspected", "Roles", "definition_text", "first_rows", "
 
 @dataclass(frozen=True)
 class FirstRows:
-    """Column name to the cells of the first rows of a file; ``passed_over`` counts the lines that were not rows."""
+    """Column name to the cells of the first rows; ``passed_over`` counts rows with a different number of cells."""
 
     columns: Mapping[str, list[Any]]
     passed_over: int = 0
@@ -69,7 +69,7 @@ def first_rows(source: str | BinaryIO, options: ReaderOptions | None = None) -> 
         seen.append(FirstRows({name: _listed(cells) for name, cells in columns.items()}, passed_over))
 
     try:
-        # Opening the reader is enough: it calls ``look``, which ends it with Looked.
+        # Opening is enough: the reader calls ``look``, then raises Looked.
         with open_rows(source, replace(options or ReaderOptions(), look=look)):
             pass
     except Looked:

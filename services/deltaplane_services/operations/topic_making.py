@@ -159,7 +159,10 @@ class TopicMaking:
         return kept
 
     def _with_ordinary_replicas(self, plan: TopicPlan, error: KafkaError) -> TopicPlan | None:
-        """The plan with three replicas, if the brokers' own number was refused and the user asked for none, or None."""
+        """The plan with three replicas, to try instead of the number that the brokers choose; None if that cannot help.
+
+        It helps only if the refusal is about replicas, the user asked for no number, and there are enough brokers.
+        """
         enough = len(self._administration.brokers) >= ORDINARY_REPLICAS
         if plan.replication_factor > 0 or not enough or not re.search(r"replica", error.str(), re.IGNORECASE):
             return None

@@ -1,7 +1,8 @@
 """Deleting samples and retirements that no window needs, up to the offsets that the checkpoints give.
 
 The checkpoints are those in their topic: written and acknowledged by some merger, and the ones that the next merger
-begins from. Each source of this site has its own. A source whose checkpoint contradicts itself keeps its log.
+begins from. Each source of this site has its own. A source keeps its log if its checkpoint contradicts itself or the
+log.
 """
 
 from __future__ import annotations

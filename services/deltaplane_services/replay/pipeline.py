@@ -76,7 +76,7 @@ class EmbeddedPipeline:
             self._runner.drain(now)
 
     def logs(self, now: int) -> EmbeddedBroker:
-        """A checkpoint is written, then the logs are returned, from which another pipeline can go on."""
+        """The logs from which another pipeline can go on; a checkpoint is written first."""
         self._runner.checkpoint(now)
         return self._runner.broker
 
