@@ -1,4 +1,4 @@
-"""The classifiers of this package as scikit-learn's: ``fit``, ``partial_fit``, ``predict``, and what only these can do.
+"""The classifiers of this package as scikit-learn estimators, with exact unlearning and merging.
 
 scikit-learn is imported here and nowhere else in the core: install ``deltaplane[estimators]``.
 """

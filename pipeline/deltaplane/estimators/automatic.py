@@ -1,4 +1,4 @@
-"""The automatic mode as an estimator: nothing to tune, rows that slide out and can be withdrawn by id."""
+"""The automatic mode as an estimator: nothing to tune; rows leave its windows and can be retired by id."""
 
 from __future__ import annotations
 
@@ -35,24 +35,25 @@ __all__ = ["AutomaticProximalSVM"]
 
 
 class AutomaticProximalSVM(StatisticsClassifier):
-    """The automatic mode of ``deltaplane replay`` as an estimator: windows, C and thresholds are weighed, not chosen.
+    """The automatic mode of ``deltaplane replay`` as an estimator: windows, C and thresholds need not be chosen.
 
-    Nested windows, several C and two thresholds each give a candidate plane. Every row is put to all of them before any
-    learns it, and the published plane is their mean, weighted by how they have done lately. Rows leave the windows as
-    others come, and are retired by id. On the same rows, cut into the same chunks, models and digests are the bits of
-    ``deltaplane replay`` with one partition.
+    Nested windows, several C and two thresholds each give a candidate plane. Every row is scored by all of them before
+    it is learned, and the published plane is their mean, weighted by their recent hits. Rows leave the windows when
+    others come, and can be retired by id. On the same rows, cut into the same chunks, models and digests have the same
+    bits as those of ``deltaplane replay`` with one partition.
 
-    - ``window``: ``"auto"`` is a ladder of 100, 400, 1600, … rows up to ``max_window``; a number of rows, or several,
-      fixes it. ``C``: ``"auto"``, a number, or several numbers. What is fixed is not tried.
-    - ``chunk``: rows that are learned together. A call of more is cut; :meth:`learn_one` gathers as many.
-    - ``objective``: what is weighed and cut for, such as ``"kappa"``; others than the G-mean need declared classes.
-    - ``weighting``: ``"default"`` tries several where several windows or C are tried.
+    - ``window``: ``"auto"`` means nested windows of 100, 400, 1600, … rows up to ``max_window``; or a number of rows,
+      or several. ``C``: ``"auto"``, a number, or several numbers.
+    - ``chunk``: the number of rows that are learned together. Calls with more rows are cut; :meth:`learn_one` gathers
+      this number.
+    - ``objective``: the measure that is optimised, such as ``"kappa"``; others than the G-mean need declared classes.
+    - ``weighting``: ``"default"`` tries several weightings if there are several windows or C.
 
     ``kind``, ``standardize``, ``grid``, ``columns`` and ``on_refused`` are those of :class:`deltaplane.ProximalSVM`.
-    The rows of the longest window are held: 4 d bytes a row and about 60 more.
+    The rows of the longest window are held: 4 d bytes per row and about 60 more.
 
-    Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used, and
-    :class:`deltaplane.errors.SolveRefused` where no plane has been determined yet.
+    Raises :class:`deltaplane.errors.DefinitionError` if parameters cannot be used, and
+    :class:`deltaplane.errors.SolveRefused` if no plane has been determined yet.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
@@ -83,16 +84,16 @@ class AutomaticProximalSVM(StatisticsClassifier):
         self.on_refused = on_refused
 
     _row_names: tuple[str, ...] | None = None
-    """Names of the features of rows that came by name first; None where they came as arrays or tables."""
+    """The names of the features if the first rows came by name, or None if they came as arrays or tables."""
 
     retirements_: Mapping[str, str]
-    """What became of the ids of the last :meth:`retire`: ``retired``, ``waiting``, ``duplicate`` or ``expired``."""
+    """Id to outcome of the last :meth:`retire`: ``retired``, ``waiting``, ``duplicate`` or ``expired``."""
 
     # Learning --------------------------------------------------------------------------------------------------------
 
     @blas_threads()
     def fit(self, X: Any, y: Any, ids: Any = None) -> Self:
-        """Forget what is held, and learn rows [n, d] with labels [n] in their order, a chunk at a time."""
+        """Forget everything, and learn rows [n, d] with labels [n] in their order, chunk by chunk; returns self."""
         self.__dict__.pop("_gathered", None)
         self._row_names = None
         given = self._given(X, y, first=True)
@@ -104,10 +105,10 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None, ids: Any = None) -> Self:
-        """Learn more rows [n, d] with labels [n], a chunk at a time.
+        """Learn more rows [n, d] with labels [n], chunk by chunk; returns self.
 
-        ``ids`` [n] are texts or whole numbers to retire rows by; without them rows are numbered from 1 on. A row with
-        an id that came before replaces the earlier one. ``classes`` [k], at the first call, declares all there will be.
+        ``ids`` [n]: texts or integers to retire rows by; without them rows are numbered from 1 on. A row with an id
+        that came before replaces the earlier one. ``classes`` [k]: at the first call, declares all classes.
         """
         self._learn_gathered()
         given = self._given(X, y, first=not hasattr(self, "live_"))
@@ -116,10 +117,10 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def predict_then_fit(self, X: Any, y: Any, classes: Any = None, ids: Any = None) -> Labels:
-        """Test, then train, from the very first row: the class [n] of each row before it and its label are learned.
+        """Test, then train: the predicted class [n] of each row; then the rows are learned with their labels.
 
-        Each chunk is predicted by the plane of the rows before it. Rows that come before there is a plane have None,
-        in an array of objects. Raises :class:`deltaplane.RowsRefused` where a row of a table cannot be encoded.
+        Each chunk is predicted by the plane of the rows before it. Rows that come before there is a plane get None, in
+        an array of objects. Raises :class:`deltaplane.RowsRefused` if a row of a table cannot be encoded.
         """
         self._learn_gathered()
         given = self._given(X, y, first=not hasattr(self, "live_"))
@@ -129,10 +130,12 @@ class AutomaticProximalSVM(StatisticsClassifier):
         return np.concatenate(predicted)
 
     def learn_one(self, x: Mapping[str, Any], y: Any, id: str | int | None = None) -> None:  # noqa: A002 - as samples have it.
-        """Learn one row by name, in River's way: rows are gathered until there is a chunk of them.
+        """Learn one row by name, as River does: rows are gathered until there is a chunk of them.
 
-        Any other call that learns, retires, merges, saves or asks for the digest first learns what was gathered. A row
-        that cannot be learned whatever comes is refused at once, and the others stay.
+        Any other call that learns, retires, merges, saves or asks for the digest first learns the gathered rows, except
+        :meth:`fit`, which drops them. Raises :class:`deltaplane.RowsRefused` for a label or an id that cannot be used,
+        and :class:`deltaplane.errors.DefinitionError` for other features or values that are not numbers; then the row
+        is not gathered.
         """
         if y is None or y != y:  # noqa: PLR0124 - what is not equal to itself is not a number.
             raise RowsRefused(f"learn_one: expected a label, got {y!r}")
@@ -147,7 +150,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
             self._learn_gathered()
 
     def predict_one(self, x: Mapping[str, Any]) -> Any:
-        """The class of one row by name, by the newest plane; None before there is one."""
+        """The class of one row by name, by the newest plane, or None before there is one."""
         if getattr(self, "live_", None) is None or self._state.stream.model is None:
             return None
         if self._state.stream.model.plane is None:
@@ -155,9 +158,9 @@ class AutomaticProximalSVM(StatisticsClassifier):
         return self.predict(self._rows_by_name([x]))[0]
 
     def for_river(self) -> Any:
-        """This estimator as one of River's classifiers: ``progressive_val_score(rows, model.for_river(), metric)``.
+        """This estimator as a River classifier: ``progressive_val_score(rows, model.for_river(), metric)``.
 
-        Raises :class:`deltaplane.ExtraMissing` where River is not installed.
+        Raises :class:`deltaplane.ExtraMissing` if River is not installed.
         """
         # River takes a second to import, and is another extra.
         from deltaplane.estimators.river_classifier import RiverClassifier  # noqa: PLC0415
@@ -176,12 +179,12 @@ class AutomaticProximalSVM(StatisticsClassifier):
         try:
             self.partial_fit(X, np.array(labels), ids=None if ids == [None] * len(ids) else ids)
         except RowsRefused as fault:
-            # The others are learned by the next call.
+            # The other rows are learned by the next call.
             self._gathered = [row for at, row in enumerate(gathered) if at not in fault.refusals]
             raise
 
     def _rows_by_name(self, records: Sequence[Mapping[str, Any]]) -> Any:
-        """Rows of numbers in the order of the features, or a table where columns have rules."""
+        """Rows of numbers in the order of the features, or a table if columns have rules."""
         if self.columns is not None:
             names = getattr(self, "feature_names_in_", None)
             if names is None:
@@ -207,10 +210,10 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def retire(self, ids: Any) -> Self:
-        """Unlearn the rows with these ids: what is left is what there would be had they never come.
+        """Unlearn the rows with these ids; returns self. The statistics are then those without these rows.
 
-        ``retirements_`` has the outcome of each: one that is ``waiting`` belongs to no row that has come, and a row
-        that comes with it is not learned; of one that is ``expired`` the row has left every window.
+        ``retirements_`` has the outcome of each id. ``waiting``: no row with the id has come; if one comes, it is not
+        learned. ``expired``: the row has left every window already.
         """
         self._learn_gathered()
         self._fitted()
@@ -221,13 +224,15 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def merge(self, other: AutomaticProximalSVM) -> Self:
-        """Learn all live rows that ``other`` holds, as if they came now; ``other`` stays as it is.
+        """Learn all live rows that ``other`` holds, as if they came now; returns self. ``other`` stays as it is.
 
-        The statistics are those of one estimator that was given its rows and then those of ``other``, and what both
-        know of their candidates adds. A row that both have under one id counts once, and ids that ``other`` has
-        retired are retired here. Rows that are numbered, not named, get the numbers that come next.
+        The statistics are those of one estimator that was given its rows and then those of ``other``, and the hits of
+        the candidates add. A row that both have under one id counts once, and ids that ``other`` has retired are
+        retired here. If rows are numbered, those of ``other`` get the next numbers.
 
-        Raises :class:`deltaplane.errors.DefinitionMismatch` where features, grid, columns, classes or windows differ.
+        Raises :class:`deltaplane.errors.DefinitionMismatch` if features, grid, columns, classes or windows differ,
+        :class:`deltaplane.errors.StateMismatch` if rows of ``other`` are refused here, and
+        :class:`deltaplane.RowsRefused` if only one of the two was given ids.
         """
         if type(other) is not type(self):
             raise DefinitionMismatch(f"merge: expected another {type(self).__name__}, got {type(other).__name__}")
@@ -247,16 +252,16 @@ class AutomaticProximalSVM(StatisticsClassifier):
     # Saving ----------------------------------------------------------------------------------------------------------
 
     def save(self, file: BinaryIO) -> None:
-        """Write all that is held to a file that is open for writing bytes; nothing in it is code."""
+        """Write the whole state to a file that is open for writing bytes; the file contains no code."""
         self._learn_gathered()
         self._fitted()
         file.write(write_saved_stream(self._state.stream, facts_of(self, self._state)))
 
     @classmethod
     def load(cls, file: BinaryIO) -> Self:
-        """The estimator that :meth:`save` wrote; it goes on with the same bits.
+        """The estimator that :meth:`save` wrote; it continues bit for bit.
 
-        Raises :class:`deltaplane.errors.WireError` for anything else, and for a file that is damaged.
+        Raises :class:`deltaplane.errors.WireError` if the file is something else, or is damaged.
         """
         facts, stream = read_saved_stream(file.read())
         parameters, fitted, state = state_of(facts, stream)
@@ -269,7 +274,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @property
     def model_(self) -> Model:
-        """The newest model of the stream: version, plane, candidates with their shares, scores before learning."""
+        """The newest model of the stream: version, plane, candidates with their shares, prequential scores."""
         self._fitted()
         model = self._state.stream.model
         assert model is not None, "what is fitted has a model"
@@ -278,9 +283,10 @@ class AutomaticProximalSVM(StatisticsClassifier):
     def predict_proba(self, X: Any) -> Floats:
         """The probability float64[n, k] of each of ``classes_``, calibrated on rows scored before they were learned.
 
-        Those of a row add to 1. The class that is predicted need not be the likeliest: the decision is cut for the
-        ``objective``. Before rows of two classes have been scored, which takes more than one chunk, every row has the
-        shares of the live rows. Raises what :meth:`decision_function` raises.
+        Those of a row add to 1. The predicted class need not be the most probable one, since the threshold is that for
+        the ``objective``. Before rows of two classes have been scored, which takes more than one chunk, the
+        probabilities of every row are the shares of the classes in the live rows. Raises what
+        :meth:`decision_function` raises.
         """
         decisions = self.decision_function(X)
         decisions = decisions.reshape(len(decisions), -1)
@@ -293,7 +299,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @staticmethod
     def _calibrated(model: Model, plane: Plane, texts: list[str], decisions: Floats) -> Floats | None:
-        """float64[n, k] for the classes ``texts``, of which the plane may lack some that are declared."""
+        """The probabilities float64[n, k] of the classes ``texts``, 0 for a declared class without a plane; or None."""
         if len(texts) == 2:
             own = decisions if plane.positive == texts[1] else -decisions
         else:
@@ -309,7 +315,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
 
     @property
     def classes_(self) -> Labels:
-        """The classes, sorted; with ``classes`` declared those, otherwise those with rows or a plane."""
+        """The classes, sorted: the declared ones, or without declaration those with rows or a plane."""
         live = self._fitted()
         plane = self.model_.plane
         if live.declared is not None or plane is None:
@@ -318,12 +324,12 @@ class AutomaticProximalSVM(StatisticsClassifier):
         return np.array(sorted(live.labels[text] for text in texts))
 
     def digest(self) -> str:
-        """SHA-256 of the exact statistics of all windows, in hexadecimal: that of a stream with the same live rows."""
+        """The SHA-256 of the exact statistics of all windows, in hexadecimal, as of a stream with these live rows."""
         self._learn_gathered()
         return self.model_.digest
 
     def _solve(self, live: Live) -> Solution:
-        """The newest plane of the stream, which is the last good one where the newest rows determine none."""
+        """The newest plane of the stream: the last good one, if the newest rows determine none."""
         model, texts = self.model_, [text_of(label) for label in self.classes_]
         if model.plane is None:
             counts = live.space.total(live.statistics)
@@ -359,7 +365,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         return RowSpace(self._names(X.shape[1]), self._grid_for(X), 1, encoder=encoder)
 
     def _state_for(self, X: Rows, classes: Any) -> AutomaticState:
-        """What is held, or an empty state on a new grid; ``classes`` are checked against it."""
+        """The current state, against which ``classes`` are checked, or an empty state on a new grid."""
         if hasattr(self, "live_"):
             self._live_or_new(X, classes)
             return self._state
@@ -373,7 +379,7 @@ class AutomaticProximalSVM(StatisticsClassifier):
         return AutomaticState(live.space, InMemoryStream(definition), dict(live.labels), live.declared)
 
     def _learn(self, state: AutomaticState, given: Given, ids: Any, predicted: list[Labels] | None = None) -> None:
-        """Learn the rows of a call in chunks; what was predicted of them before goes to a list."""
+        """Learn the rows of a call in chunks; the predictions before that are appended to ``predicted``."""
         names = state.ids.of_call(ids, given.number)
         self._tell_refused(state.refused(given, names, self.chunk), given)
         state.labels.update(given.labelled.labels)
@@ -395,6 +401,6 @@ class AutomaticProximalSVM(StatisticsClassifier):
         return np.array([state.labels[label] for label in model.plane.classes])[chosen]
 
     def _take(self, state: AutomaticState) -> Self:
-        """Take up a new state; the plane of the old one is forgotten."""
+        """Replace the state and forget the plane of the old one; returns self."""
         self._state = state
         return self._hold(state.live)

@@ -1,4 +1,4 @@
-"""What an :class:`deltaplane.AutomaticProximalSVM` holds: a stream in memory, labels as they came, and ids of rows."""
+"""The state of an :class:`deltaplane.AutomaticProximalSVM`: a stream in memory, original labels, and ids of rows."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from deltaplane.window.outcomes import SampleOutcome
 __all__ = ["AutomaticState", "RowIds", "Settings", "definition_of", "facts_of", "state_of"]
 
 _PLAIN = ("window", "C", "max_window", "chunk", "objective", "standardize", "kind", "on_refused")
-"""Parameters that a saved estimator has as they are."""
+"""The parameters that are saved unchanged."""
 
 
 class Settings(NamedTuple):
-    """Parameters of the estimator that its stream definition is made of."""
+    """The parameters of the estimator that define its stream."""
 
     window: str | int | Sequence[int]
     max_window: int
@@ -50,7 +50,10 @@ def definition_of(
     encoder: Encoder | None = None,
     declared: tuple[str, ...] = (),
 ) -> StreamDefinition:
-    """The definition of the stream of one partition that an estimator is. Raises :class:`DefinitionError`."""
+    """The definition of an estimator's stream, with one partition.
+
+    Raises :class:`DefinitionError` if a parameter cannot be used.
+    """
     chunk: object = settings.chunk
     if isinstance(chunk, bool) or not isinstance(chunk, int | np.integer) or chunk < 1:
         raise DefinitionError(f"chunk: expected a whole number of rows, at least 1, got {chunk!r}")
@@ -86,13 +89,13 @@ def definition_of(
 
 @dataclass
 class RowIds:
-    """How rows are named: ``numbered`` from 1 on, or by ids that were given; ``count`` rows have come."""
+    """How rows are named: ``numbered`` from 1 on, or by given ids; None if not known yet. ``count`` rows have come."""
 
     numbered: bool | None = None
     count: int = 0
 
     def of_call(self, given: Any, rows: int) -> list[str]:
-        """The ids of the next rows. Raises :class:`RowsRefused` where they cannot be."""
+        """The ids of the next ``rows`` rows. Raises :class:`RowsRefused` if the ``given`` ids cannot be used."""
         numbered = given is None
         if self.numbered is not None and self.numbered != numbered:
             other = "numbers them itself" if self.numbered else "was given ids"
@@ -105,12 +108,12 @@ class RowIds:
         return ids
 
     def took(self, rows: int, *, numbered: bool) -> None:
-        """Take note that so many rows have come; whether they are numbered is clear from then on."""
+        """Record that ``rows`` rows have come, and whether they are numbered."""
         self.count, self.numbered = self.count + rows, numbered
 
     @staticmethod
     def texts(ids: Any) -> list[str]:
-        """Ids as texts: a text is itself, a whole number is written without a point."""
+        """Ids as texts. Raises :class:`RowsRefused` if one is neither a text nor an integer."""
         values = [ids] if isinstance(ids, str | int | np.integer) else list(ids)
         for value in values:
             if isinstance(value, bool | np.bool_) or not isinstance(value, str | int | np.integer):
@@ -120,7 +123,7 @@ class RowIds:
 
 @dataclass
 class AutomaticState:
-    """A stream in memory, and what scikit-learn's users gave: the space of rows, labels by text, declared classes."""
+    """A stream in memory, the space of its rows, text to original label, declared classes, and ids."""
 
     space: RowSpace
     stream: InMemoryStream
@@ -140,14 +143,14 @@ class AutomaticState:
         """Some rows of a call as one record."""
         codes = given.labelled.codes[part]
         unread = {row - part.start: why for row, why in given.unread.items() if part.start <= row < part.stop}
-        # A record names the labels of its own rows alone.
+        # A record has only the labels of its own rows.
         used, recoded = np.unique(codes, return_inverse=True)
         table = tuple(given.labelled.texts[code] for code in used.tolist())
         samples = Samples.of_record(ids, 0, table, recoded.astype(np.int32).reshape(-1), rows)
         return replace(samples, unread=unread)
 
     def refused(self, given: Given, ids: Sequence[str], at_once: int) -> list[RefusedRow]:
-        """The rows of a call that would not be learned, and why; nothing changes."""
+        """The rows of a call that would not be learned, with reasons; nothing changes."""
         refused = []
         for begin in range(0, given.number, max(at_once, 1000)):
             part = slice(begin, begin + max(at_once, 1000))
@@ -162,7 +165,10 @@ class AutomaticState:
         return refused
 
     def take_in(self, other: AutomaticState) -> None:
-        """Learn the live rows of another state. Raises what :meth:`InMemoryStream.take_in` raises."""
+        """Learn the live rows of another state.
+
+        Raises what :meth:`InMemoryStream.take_in` raises, and :class:`RowsRefused` if only one has given ids.
+        """
         rows = other.stream.held(live=True)
         if self.ids.numbered != other.ids.numbered:
             raise RowsRefused("merge: one of the two was given ids and the other numbers its rows; give ids to both")
@@ -174,7 +180,7 @@ class AutomaticState:
 
 
 def facts_of(estimator: Any, state: AutomaticState) -> dict[str, Any]:
-    """What a saved estimator has besides its stream, as JSON takes it."""
+    """The saved values of an estimator besides its stream, for JSON."""
     parameters = {name: _plain(getattr(estimator, name)) for name in _PLAIN}
     weighting = estimator.weighting
     pairs = [[_plain(k), float(v)] for k, v in weighting.items()] if isinstance(weighting, Mapping) else weighting
@@ -195,7 +201,7 @@ def facts_of(estimator: Any, state: AutomaticState) -> dict[str, Any]:
 
 
 def state_of(facts: Mapping[str, Any], stream: InMemoryStream) -> tuple[dict[str, Any], dict[str, Any], AutomaticState]:
-    """(parameters, attributes, state) of a saved estimator. Raises KeyError, TypeError or ValueError on other facts."""
+    """(parameters, attributes, state) of a saved estimator. Raises KeyError, TypeError or ValueError if it is none."""
     definition = stream.definition
     parameters = dict(facts["parameters"])
     if isinstance(parameters["weighting"], list):
@@ -219,7 +225,7 @@ def _label(value: Any, kind: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """A number, a text or a truth as Python has it, or several."""
+    """A number, a text or a boolean as a plain Python value, or a list of them."""
     if isinstance(value, list | tuple | np.ndarray):
         return [_plain(one) for one in value]
     return value.item() if isinstance(value, np.generic) else value

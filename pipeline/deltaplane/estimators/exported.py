@@ -1,4 +1,4 @@
-"""A model of a stream, exported once, as a classifier of scikit-learn's."""
+"""An exported model of a stream as a scikit-learn classifier."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["ExportedClassifier"]
 
 
 class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What ``deltaplane model export`` has written, for pipelines: it predicts, and learns nothing.
+    """The classifier of a model that ``deltaplane model export`` has written: it predicts, and learns nothing.
 
     - ``tables``: the exported model, as ``json.load`` gives it.
-    - ``definition``: the stream's, ``StreamDefinition.from_tables(tomllib.load(file))``.
+    - ``definition``: that of the stream, ``StreamDefinition.from_tables(tomllib.load(file))``.
 
     Rows are features float64[n, d] in the definition's order, or by name: dictionaries, a data frame, an Arrow table.
-    Answers are those of a scorer, bit for bit. Raises :class:`deltaplane.errors.DefinitionError` and
-    :class:`deltaplane.errors.DefinitionMismatch` where the two do not go together.
+    Answers are those of a scorer, bit for bit. Raises :class:`deltaplane.errors.DefinitionError` if ``tables`` are not
+    a model with a plane, and :class:`deltaplane.errors.DefinitionMismatch` if the definition is another.
     """
 
     def __init__(self, tables: Mapping[str, Any], definition: StreamDefinition) -> None:
@@ -40,25 +40,25 @@ class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = len(definition.features)
 
     def _in_order(self) -> list[str]:
-        """The classes; of two the positive one is the last, so that a decision above zero is ``classes_[1]``."""
+        """The classes; with one plane the positive one is last, so that a decision above zero means ``classes_[1]``."""
         plane = self._plane
         if plane.positive is None:
             return list(plane.classes)
         return [*(label for label in plane.classes if label != plane.positive), plane.positive]
 
     def __sklearn_is_fitted__(self) -> bool:
-        """True: it comes fitted."""
+        """True: it is fitted from the start."""
         return True
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Nothing: it stays as it was exported, as scikit-learn's ``FrozenEstimator`` does."""
+        """Change nothing, as scikit-learn's ``FrozenEstimator``; returns self."""
         del X, y
         return self
 
     def decision_function(self, X: Any) -> Floats:
         """Decision values float64[n] for two classes (above zero: ``classes_[1]``), else [n, k].
 
-        Raises :class:`deltaplane.RowsRefused`, whose ``refusals`` have the reason for each row without an answer.
+        Raises :class:`deltaplane.RowsRefused` if rows cannot be answered; its ``refusals`` have the reason for each.
         """
         values = self._answered(X).values
         return values[:, 0] if values.shape[1] == 1 else values
@@ -69,15 +69,17 @@ class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.array(answers.plane.classes)[answers.chosen]
 
     def predict_proba(self, X: Any) -> Floats:
-        """The probability float64[n, k] of each of ``classes_``, as it was calibrated when the model was exported.
+        """The probability float64[n, k] of each of ``classes_``, by the calibration of the exported model.
 
-        Those of a row add to 1. The class that is predicted need not be the likeliest: the decision is cut for what the
-        stream asks for. Raises what :meth:`decision_function` raises, and :class:`deltaplane.errors.SolveRefused`
-        where the model knew no probabilities.
+        Those of a row add to 1. The predicted class need not be the most probable one, since the threshold is that for
+        the objective of the stream. Raises what :meth:`decision_function` raises, and
+        :class:`deltaplane.errors.SolveRefused` if the model has no probabilities.
         """
         found = self._exported.probabilities(self._answered(X).values)
         if found is None:
-            raise SolveRefused("probabilities: no row of some class had been scored when the model was exported")
+            raise SolveRefused(
+                "probabilities: the exported model has none, since its stream counts no scores or had none yet"
+            )
         return found[:, [self._plane.classes.index(label) for label in self.classes_.tolist()]]
 
     @blas_threads()

@@ -25,19 +25,19 @@ __all__ = ["ExtremeSVM"]
 class ExtremeSVM(ProximalSVM):
     """A :class:`ProximalSVM` on ``Φ(x) = g(xW + β)``, with W and β drawn once from ``seed`` (paper 3).
 
-    The mapped rows are on a grid, too, so all of ``fit``, ``partial_fit``, ``retire`` and ``merge`` are as exact: the
-    parallel machine of the paper is ``merge``, its incremental one is ``partial_fit``.
+    The mapped rows are on a grid, too, so ``fit``, ``partial_fit``, ``retire`` and ``merge`` are as exact. The parallel
+    machine of the paper is ``merge``, and its incremental one is ``partial_fit``.
 
     - ``units``: outputs of the layer. ``seed``: 0 to 2**63 - 1; equal seeds give equal layers on every machine.
     - ``layer``: ``"hidden"`` (sigmoid, paper 3) or ``"fourier"`` (cosines and sines: the RBF kernel).
     - ``sigma``: the width of the layer, in deviations of the features; by default the root of their number.
     - ``feature_map``: a :class:`deltaplane.maps.feature_maps.FeatureMap` to use instead, such as the ``feature_map_``
-      of another estimator. By default one is fitted, with the grid, on the rows of the first call. Estimators that are
-      to merge must be given the same grid and feature map.
+      of another estimator. By default one is fitted, with the grid, on the rows of the first call. Estimators can only
+      be merged if they were given the same grid and feature map.
 
-    ``weighting="none"`` is the paper's; by default classes are weighted. The others are those of ``ProximalSVM``.
-    ``coef_`` is over the units. What a layer makes of a row depends on its grid integers alone, and of values further
-    out than 1024 deviations on their sign.
+    ``weighting="none"`` is that of the paper; by default classes are weighted. Other parameters are those of
+    ``ProximalSVM``. ``coef_`` is over the units. The outputs of the layer depend on the grid integers of a row alone;
+    values beyond 1024 deviations count as 1024.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
@@ -73,7 +73,7 @@ class ExtremeSVM(ProximalSVM):
 
     @property
     def feature_map_(self) -> FeatureMap:
-        """The layer, with the centers and scales that it was fitted with."""
+        """The layer, with its fitted centers and scales."""
         return self._fitted().space.feature_map
 
     def _space_for(self, X: Rows) -> RowSpace:

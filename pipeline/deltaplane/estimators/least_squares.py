@@ -1,4 +1,4 @@
-"""The least-squares support vector machine that adds and removes rows without keeping any (paper 2)."""
+"""The least-squares support vector machine that adds and removes rows and keeps none (paper 2)."""
 
 from __future__ import annotations
 
@@ -20,24 +20,25 @@ __all__ = ["LeastSquaresSVM"]
 
 
 class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """``min ρ|w|² + Σ (w·φ(x) - y)²`` (paper 2, eq. 1), updated exactly, up to rounding, by rows that come and go.
+    """``min ρ|w|² + Σ (w·φ(x) - y)²`` (paper 2, eq. 1), updated when rows come and go, exactly up to rounding.
 
-    It holds ``w`` and the J x J matrix C of the paper and no rows: the storage does not grow with the data. It is in
-    floats, so it drifts a little with every update; ``drift_`` estimates by how much, ``exact_`` says whether that is
-    still within ``tolerance``, and ``refresh`` starts anew from rows that someone has kept. For what must be
+    It holds ``w`` and the J x J matrix C of the paper and no rows: its size does not grow with the data. It uses
+    floats, so it drifts a little with every update. ``drift_`` estimates the drift, ``exact_`` says whether that is
+    still within ``tolerance``, and ``refresh`` starts again from rows that the caller has kept. For results that are
     exact to the bit, use :class:`deltaplane.ProximalSVM` with ``kind="lssvm"``.
 
     - ``rho``: the ridge ρ, above zero. The smaller it is, the more a removal can magnify earlier errors.
-    - ``fit_intercept``: add a feature that is always 1; its weight is penalised like the others. The paper has none.
+    - ``fit_intercept``: whether to add a feature that is always 1; its weight is penalised like the others. The paper
+      has none.
     - ``feature_map``: a fixed function from rows float64[n, d] to features float64[n, J]; by default the rows are the
       features.
     - ``tolerance``: the drift up to which ``exact_`` is true.
 
-    Rows may be removed that are only known approximately: if one row of many is known to within 10 %, the error of the
-    weights stays below 1 % (paper 2, fig. 1f). Such errors stay in, are not seen by ``drift_``, and add up.
+    Rows that are removed may be known only approximately: if one row of many is known to within 10 %, the error of the
+    weights stays below 1 % (paper 2, fig. 1f). Such errors stay, add up, and are not part of ``drift_``.
 
-    More than two classes are told apart one against the rest: they share C, and each has a column of w.
-    Raises :class:`deltaplane.errors.StateMismatch` where rows are removed that cannot have been in.
+    More than two classes are told apart one against the rest: they share C, and each has a column of w. Raises
+    :class:`deltaplane.errors.StateMismatch` if removed rows cannot have been added.
     """
 
     state_: LeastSquaresState
@@ -58,7 +59,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget what is held, and learn rows [n, d] with labels [n], from scratch."""
+        """Forget everything, and learn rows [n, d] with labels [n]; returns self."""
         rows, labels = self._given(X, y, first=True)
         classes = several(np.unique(labels))
         self.state_ = LeastSquaresState.of(self._rho(), self._features(rows), signs(labels, classes))
@@ -69,10 +70,10 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def partial_fit(
         self, X: Any = None, y: Any = None, classes: Any = None, *, remove: tuple[Any, Any] | None = None
     ) -> Self:
-        """Add rows [n, d] with labels [n], and remove others: ``remove=(X, y)``; either may be left out.
+        """Add rows [n, d] with labels [n], and remove others: ``remove=(X, y)``; either may be left out. Returns self.
 
-        ``classes`` [k], at the first call, are all there will be; by default those of its rows. Batches of more than
-        1000 rows are split. On any refusal nothing has changed.
+        ``classes`` [k]: at the first call, all classes; by default those of its rows. Batches of more than 1000 rows
+        are split. If an error is raised, nothing has changed.
         """
         first = not hasattr(self, "state_")
         if X is None and (first or remove is None):
@@ -97,13 +98,13 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @blas_threads()
     def retire(self, X: Any, y: Any) -> Self:
-        """Remove rows [n, d] with labels [n]; the same as ``partial_fit(remove=(X, y))``."""
+        """Remove rows [n, d] with labels [n], as ``partial_fit(remove=(X, y))`` does; returns self."""
         check_is_fitted(self, "state_")
         return self.partial_fit(remove=(X, y))
 
     @blas_threads()
     def refresh(self, X: Any, y: Any) -> Self:
-        """Start anew from all rows that should be in: no drift is left. The classes stay as they are."""
+        """Start again from all rows that should be in, without drift; returns self. The classes stay as they are."""
         check_is_fitted(self, "state_")
         rows, labels = self._given(X, y, first=False)
         self.state_ = LeastSquaresState.of(self._rho(), self._features(rows), signs(labels, self.classes_))
@@ -113,9 +114,9 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def cross_validate(self, X: Any, y: Any, folds: int | Any = 5) -> Floats:
         """Accuracies float64[k] of k-fold cross-validation, each fold's model made by *removing* it (paper 2, §1.1).
 
-        They are those of k fits, for the price of one and k removals. ``folds``: a number (stratified folds in the
-        order of the rows, as in scikit-learn), a splitter or an iterable of splits whose training rows are all
-        others. What the estimator holds is not touched.
+        Up to rounding they are those of k fits, for the cost of one fit and k removals. ``folds``: a number (stratified
+        folds in the order of the rows, as in scikit-learn), a splitter, or an iterable of splits in which the training
+        rows are all rows not held out; other splits raise ValueError. The state of the estimator does not change.
         """
         rows, labels = check_X_y(X, y, dtype=np.float64)
         check_classification_targets(labels)
@@ -134,35 +135,35 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def coef_(self) -> Floats:
-        """float64[1, J] for two classes, the plane of ``classes_[1]``; else float64[k, J], one against the rest."""
+        """The weights float64[1, J] of the plane of ``classes_[1]`` for two classes; else float64[k, J]."""
         w: Floats = self.state_.w.T
         return w[:, :-1] if self.fit_intercept else w
 
     @property
     def intercept_(self) -> Floats:
-        """float64[1] or [k]; zero without ``fit_intercept``."""
+        """The intercepts float64[1] or [k]; zero without ``fit_intercept``."""
         w: Floats = self.state_.w
         return w[-1] if self.fit_intercept else np.zeros(w.shape[1])
 
     @property
     def auxiliary_(self) -> Floats:
-        """The paper's C float64[J, J] (eq. 4)."""
+        """The matrix C float64[J, J] of the paper (eq. 4)."""
         return np.asarray(np.eye(len(self.state_.P)) - self.state_.P)
 
     @property
     def n_rows_(self) -> int:
-        """Number of rows that are in."""
+        """The number of rows added and not removed."""
         return int(self.state_.rows)
 
     @property
     @blas_threads()
     def drift_(self) -> float:
-        """About the largest relative error that rounding may have brought into ``coef_`` by now."""
+        """An estimate of the relative error of ``coef_`` by rounding so far."""
         return float(self.state_.drift())
 
     @property
     def exact_(self) -> bool:
-        """Whether ``drift_`` is within ``tolerance``. If not, ``refresh``."""
+        """Whether ``drift_`` is within ``tolerance``. If it is not, call ``refresh``."""
         return self.drift_ <= self.tolerance
 
     @blas_threads()
@@ -174,7 +175,7 @@ class LeastSquaresSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Labels:
-        """The class [n] of each row [n, d]: of the largest decision value, the first among equals."""
+        """The class [n] of each row [n, d]: that of the largest decision value, the first among equals."""
         decisions = self.decision_function(X)
         return np.asarray(self.classes_[_chosen(decisions.reshape(len(decisions), -1))])
 

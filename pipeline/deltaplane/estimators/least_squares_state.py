@@ -1,23 +1,23 @@
-"""The least-squares machine that keeps no rows: ``w`` and ``C``, and how rows come and go (paper 2, Theorem 1).
+"""The state of the least-squares machine that keeps no rows, and its updates (paper 2, Theorem 1).
 
 With Φ float64[J, N] the columns of all rows, ``A = ρI + ΦΦᵀ``:
 
     w = A⁻¹ Φy        C = A⁻¹ ΦΦᵀ        D = C - I = -ρ A⁻¹
 
-The papers' C has eigenvalues close to one wherever there are many rows, and what matters is how close: C - I would be
-the small difference of two large numbers. So ``P = I - C`` is what is held here, with every digit; C is ``I - P``.
-Theorem 1 for rows that come (sign +) or leave (sign -), with F float64[L, J] their features as rows, then reads
+The paper's C has eigenvalues close to one in directions with many rows, and the distance to one matters: C - I would be
+a small difference of two large numbers. So ``P = I - C`` is held here, with all its digits, and C is ``I - P``.
+Theorem 1 for rows that come (upper sign) or leave (lower sign), with F float64[L, J] their features as rows, is then
 
     S = ρI ± F P Fᵀ        w ∓ P Fᵀ S⁻¹ (F w - y)        P ∓ P Fᵀ S⁻¹ F P
 
 S is positive definite if the rows that leave were in, so it is factorised by Cholesky, and the factorisation fails if
-they cannot have been. Additions go first, then removals: the two corollaries in a row are the theorem.
+they cannot have been in. Additions come first, then removals: the two corollaries one after the other are the theorem.
 
-The problem: unlike sums of integers this errs, a little with every step, and most when a row leaves that held up a
-direction alone. From w and C one cannot tell: any C that is symmetric with eigenvalues in [0, 1), and any w, are those
-of *some* rows. So two sums are kept beside them that pass through no inverse: the right side ``Φy`` and ``A U`` for a
-few fixed directions U. Both follow from w and C (``Φy = A w``), so they hold nothing new about the rows; but P, w
-and they agree only as far as all are right, and what they differ by is the drift.
+The problem: unlike sums of integers, this has rounding errors with every step, the largest when a row leaves that was
+the only one in its direction. They cannot be seen in w and C: any symmetric C with eigenvalues in [0, 1), and any w,
+are those of *some* rows. So two sums are kept that need no inverse: the right side ``Φy``, and ``A U`` for a few fixed
+directions U. Both follow from w and C (``Φy = A w``), so they hold nothing new about the rows. But they agree with P
+and w only if all are right, and the difference is the drift.
 """
 
 from __future__ import annotations
@@ -36,13 +36,15 @@ __all__ = ["BATCH_ROWS", "PROBES", "LeastSquaresState", "probes"]
 
 PROBES = 4
 BATCH_ROWS = 1000
-"""Rows of one update. Its cost is cubic in them, but they share that of a call: paper 2 finds about 1000 best."""
+"""The largest number of rows of one update. Its cost is cubic in the rows, but each update also has a fixed cost; paper
+2 finds about 1000 best."""
 
 
 @dataclass(frozen=True, eq=False)
 class LeastSquaresState:
-    """``w`` float64[J, p] and ``P = I - C`` float64[J, J] of ``rows`` rows, with ``right_side`` Φy float64[J, p] and
-    ``probed`` A U float64[J, m] to check them by; a value.
+    """The state of ``rows`` rows, immutable: ``w`` float64[J, p] and ``P = I - C`` float64[J, J].
+
+    ``right_side`` Φy float64[J, p] and ``probed`` A U float64[J, m] serve to check them.
     """
 
     rho: float
@@ -60,7 +62,7 @@ class LeastSquaresState:
 
     @classmethod
     def of(cls, rho: float, features: Floats, targets: Floats) -> LeastSquaresState:
-        """From scratch (paper 2, eq. 2 to 4): rows float64[n, J] with targets ±1 float64[n, p]."""
+        """The state of rows float64[n, J] with targets ±1 float64[n, p] (paper 2, eq. 2 to 4)."""
         dimension = features.shape[1]
         gram = features.T @ features
         gram.ravel()[:: dimension + 1] += rho
@@ -71,15 +73,15 @@ class LeastSquaresState:
         return cls(rho, len(features), w, (P + P.T) / 2.0, right_side, gram @ probes(dimension))
 
     def changed(self, features: Floats, targets: Floats, *, leave: bool = False) -> LeastSquaresState:
-        """The state after rows float64[n, J] with targets float64[n, p] have come, or have left.
+        """The state after rows float64[n, J] with targets float64[n, p] have come, or if ``leave``, have left.
 
-        Raises :class:`StateMismatch` where more rows leave than are in, or rows that cannot have been.
+        Raises :class:`StateMismatch` if more rows leave than are in, or if rows that leave cannot have been in.
         """
         state = self
         for start in range(0, len(features), BATCH_ROWS):
             stop = start + BATCH_ROWS
             state = state._changed(features[start:stop], targets[start:stop], -1 if leave else 1)
-        if state.rows == 0:  # What is left is rounding alone.
+        if state.rows == 0:  # Only rounding errors are left.
             return LeastSquaresState.empty(self.rho, *self.w.shape)
         return state
 
@@ -109,10 +111,10 @@ class LeastSquaresState:
         )
 
     def drift(self) -> float:
-        """About the largest relative error that w may have by now.
+        """An estimate of the relative error of w.
 
-        ``w - PΦy/ρ`` is how far w is from what P says; ``(PA/ρ - I)U``, by the root of the dimension, is about how far
-        what P says is from the truth.
+        It is the sum of two parts: ``|w - PΦy/ρ| / |w|``, by which w differs from the solution by P, and
+        ``|(PA/ρ - I)U| / √m``, which estimates the error of P.
         """
         if self.rows == 0:
             return 0.0
@@ -126,7 +128,7 @@ class LeastSquaresState:
 
 @functools.lru_cache(maxsize=16)
 def probes(dimension: int) -> Floats:
-    """The fixed directions U float64[J, m]: signs from a hash of their positions."""
+    """The fixed directions U float64[J, m], with entries ±1 from a hash of their positions."""
     at = np.arange(dimension * PROBES).reshape(-1, 1)
     directions = np.where(row_hashes(at) >> np.uint64(63), 1.0, -1.0).reshape(dimension, PROBES)
     directions.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Proximal support vector machines in batch form, that add, retire and merge exactly."""
+"""The proximal support vector machine in batch form, which adds, retires and merges exactly."""
 
 from __future__ import annotations
 
@@ -27,35 +27,36 @@ __all__ = ["ProximalSVM"]
 
 
 class ProximalSVM(StatisticsClassifier):
-    """The weighted linear proximal SVM (papers 1 and 4), and its kin, on exact statistics.
+    """The weighted linear proximal SVM (papers 1 and 4) and its variants, on exact statistics.
 
-    Whatever led to the rows held, in any order and in any batches, ``fit``, ``partial_fit``, ``merge``, or rows too
-    many and ``retire``: on the same grid the statistics have the same digest, and ``coef_`` the same bits.
+    On the same grid, estimators with the same rows have statistics with the same digest, and ``coef_`` with the same
+    bits: however these rows came, by ``fit``, ``partial_fit``, ``merge`` or ``retire``, in any order and any batches.
 
     - ``C``: the papers' C, or ``"auto"``: chosen by five-fold cross-validation from the statistics alone (see
-      :mod:`deltaplane.solve.cross_validation`), which keeps one Gram matrix a fold.
+      :mod:`deltaplane.solve.cross_validation`), which keeps one Gram matrix for each fold and class.
     - ``weighting``: ``"inverse"`` (σ of a class is the other's share; paper 1, eq. 17), ``"none"`` (σ = 1: LPSVM),
       ``"balanced"``, or a weight for each class. ``"default"``: inverse for ``wlpsvm``, none for the other kinds.
-    - ``kind`` and ``bias``: as in :class:`deltaplane.solve.solver.SolverOptions`. ``standardize``: penalise in
-      standardized units. ``coef_`` is in raw units either way.
+    - ``kind`` and ``bias``: as in :class:`deltaplane.solve.solver_options.SolverOptions`. ``standardize``: whether to
+      penalise in standardized units. ``coef_`` is always in raw units.
     - ``grid``: a :class:`deltaplane.exact.grid.Grid`; by default one is fitted on the rows of ``fit``, or of the first
-      ``partial_fit``. Estimators that are to merge must be given the same.
-    - ``columns``: ``"auto"`` where rows come as tables of mixed columns (a data frame of pandas, an Arrow table, a
-      dictionary of columns, a list of dictionaries): a rule for each column is decided from the rows of the first call;
-      or an :class:`deltaplane.columns.encoder.Encoder`, such as the ``encoder_`` of another estimator. By default rows
-      are numbers: an array without NaN, or a sparse matrix of SciPy, which is made dense a block at a time. With
-      ``"auto"`` NaN in an array is filled in, and has a feature.
+      ``partial_fit``. Estimators can only be merged if they were given the same grid.
+    - ``columns``: ``"auto"`` if rows come as tables of mixed columns (a pandas data frame, an Arrow table, a dictionary
+      of columns, a list of dictionaries): a rule for each column is decided from the rows of the first call. Or an
+      :class:`deltaplane.columns.encoder.Encoder`, such as the ``encoder_`` of another estimator. By default rows are
+      numbers: an array without NaN, or a SciPy sparse matrix, which is made dense block by block. With ``"auto"``, NaN
+      in an array is filled in, and indicated by a feature.
 
     More than two classes are told apart one against the rest (paper 4, eq. 4.23 to 4.26). Without ``classes`` in the
-    first ``partial_fit`` they come and go with their rows.
+    first ``partial_fit``, they come and go with their rows.
 
-    - ``on_refused``: a row with a value outside the grid's range (2**45 steps, 33 million times what a grid was fitted
-      on), with a cell that cannot be encoded, or with a label that was not declared, is left out alone: with a warning
-      (:class:`deltaplane.RowsLeftOut`), and ``refused_rows_`` has its number and the reason. ``"raise"``
-      refuses the whole call instead (:class:`deltaplane.RowsRefused`, a ValueError), and nothing changes.
+    - ``on_refused``: a row with a value outside the grid's range (2**45 steps, 33 million times the range that a grid
+      was fitted on), with a cell that cannot be encoded, or with a label that was not declared, is left out. With
+      ``"warn"``, there is a warning (:class:`deltaplane.RowsLeftOut`), and ``refused_rows_`` has its index and the
+      reason. With ``"raise"``, the whole call is refused (:class:`deltaplane.RowsRefused`, a ValueError), and nothing
+      changes.
 
-    Raises :class:`deltaplane.errors.DefinitionError` on parameters that cannot be used, and
-    :class:`deltaplane.errors.SolveRefused` where the statistics do not determine a plane.
+    Raises :class:`deltaplane.errors.DefinitionError` if parameters cannot be used, and
+    :class:`deltaplane.errors.SolveRefused` if the statistics do not determine a plane.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
@@ -81,7 +82,7 @@ class ProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget what is held, and learn rows [n, d] with labels [n]."""
+        """Forget everything, and learn rows [n, d] with labels [n]; returns self."""
         given = self._given(X, y, first=True)
         space = self._space_for(given.rows)
         change, labelled = self._change(Live(space, space.nothing(), {}), given)
@@ -92,7 +93,10 @@ class ProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn more rows [n, d] with labels [n]. ``classes`` [k], at the first call, declares all there will be."""
+        """Learn more rows [n, d] with labels [n]; returns self.
+
+        ``classes`` [k]: at the first call, declares all classes.
+        """
         given = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(given.rows, classes)
         change, labelled = self._change(live, given)
@@ -100,11 +104,12 @@ class ProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def retire(self, X: Any, y: Any) -> Self:
-        """Unlearn rows [n, d] with labels [n]: what is left is what there would be had they never come.
+        """Unlearn rows [n, d] with labels [n]; returns self. The statistics are then those without these rows.
 
-        Raises :class:`deltaplane.errors.StateMismatch`, and changes nothing, where it can be seen that they never did:
-        more rows than there are of a class, or sums of squares that no rows have. Sums do not remember their terms, so
-        rows that never came but could have may go unnoticed.
+        Raises :class:`deltaplane.RowsRefused` if their class was never learned. Raises
+        :class:`deltaplane.errors.StateMismatch`, and changes nothing, if the sums show that the rows never came: more
+        rows than there are of a class, or sums of squares that no rows can have. Sums do not remember their terms, so
+        other rows that never came may go unnoticed.
         """
         check_is_fitted(self, "live_")
         given = self._given(X, y, first=False)
@@ -155,10 +160,11 @@ class ProximalSVM(StatisticsClassifier):
         return self._hold(Live(space, statistics, labels))
 
     def influence(self, X: Any, y: Any, queries: Any) -> Floats:
-        """By how much decision values of ``queries`` [m, d] would change if rows [n, d] with labels [n] were retired.
+        """The change of the decision values of ``queries`` [m, d] if rows [n, d] with labels [n] were retired.
 
-        float64[m] of two classes, else [m, k]; what :meth:`decision_function` is after :meth:`retire`, less what it is
-        now. Nothing is retired. Raises what :meth:`retire` raises.
+        It is float64[m] for two classes, else [m, k]: :meth:`decision_function` after :meth:`retire`, less that now.
+        Nothing is retired. Raises what :meth:`retire` raises, and :class:`deltaplane.errors.StateMismatch` if fewer
+        classes would be left.
         """
         without = copy.copy(self).retire(X, y)
         if len(without.classes_) != len(self.classes_):
@@ -166,9 +172,9 @@ class ProximalSVM(StatisticsClassifier):
         return np.asarray(without.decision_function(queries) - self.decision_function(queries))
 
     def merge(self, other: ProximalSVM) -> Self:
-        """Learn all that ``other`` holds; ``other`` stays as it is.
+        """Add the statistics of ``other``, which stays as it is; returns self.
 
-        Raises :class:`deltaplane.errors.DefinitionMismatch` where features, grid, feature map, columns or folds differ.
+        Raises :class:`deltaplane.errors.DefinitionMismatch` if features, grid, feature map, columns or folds differ.
         """
         if type(other) is not type(self):
             raise DefinitionMismatch(f"merge: expected another {type(self).__name__}, got {type(other).__name__}")

@@ -1,4 +1,4 @@
-"""An estimator that learns row by row as River's classifiers do; River is imported here and nowhere else."""
+"""An adapter from estimators that learn row by row to River's classifiers; only this module imports River."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ __all__ = ["LearnsRows", "RiverClassifier"]
 
 
 class LearnsRows(Protocol):
-    """What learns and predicts one row by name."""
+    """An estimator that learns and predicts one row by name."""
 
     def learn_one(self, x: dict[str, Any], y: Any) -> None:
         """Learn one row."""
 
     def predict_one(self, x: dict[str, Any]) -> Any:
-        """The class of one row; None before there is a plane."""
+        """The class of one row, or None before there is a plane."""
 
 
 class RiverClassifier(base.Classifier):  # type: ignore[misc]
-    """``model`` for River's pipelines and ``progressive_val_score``: it learns and answers, and this passes it on."""
+    """A River classifier for pipelines and ``progressive_val_score``, which passes all calls on to ``model``."""
 
     def __init__(self, model: LearnsRows) -> None:
         self.model = model
@@ -37,5 +37,5 @@ class RiverClassifier(base.Classifier):  # type: ignore[misc]
         self.model.learn_one(x, y)
 
     def predict_one(self, x: dict[str, Any]) -> Any:
-        """The class of one row by name; None before there is a plane, which River's metrics pass over."""
+        """The class of one row by name, or None before there is a plane; River's metrics skip None."""
         return self.model.predict_one(x)

@@ -1,7 +1,8 @@
-"""What an estimator was given, as the exact statistics want it: rows on the grid, labels as texts.
+"""The rows and labels of an estimator's calls, as the exact statistics need them: rows on the grid, labels as texts.
 
 The statistics are keyed by texts, as in a stream, so that an estimator and a stream that have seen the same rows have
-the same digest. scikit-learn's labels are of any type; each is written as samples carry it, and remembered.
+the same digest. Labels of scikit-learn have any type; each is converted to its text in samples, and the original is
+kept.
 """
 
 from __future__ import annotations
@@ -41,35 +42,35 @@ __all__ = [
 
 
 class RowsLeftOut(UserWarning):
-    """Some rows of a call cannot enter the statistics and were left out; ``refused_rows_`` has each with its reason."""
+    """A warning that some rows of a call were left out; ``refused_rows_`` has each with its reason."""
 
 
 @dataclass(frozen=True)
 class RefusedRow:
-    """Row ``row`` of a call, counted from 0, which was left out, and why."""
+    """A row that was left out: its index ``row`` in the call, from 0, and the reason."""
 
     row: int
     reason: str
 
 
 def positive_number(name: str, value: object) -> float:
-    """A parameter that must be a finite number above zero; raises :class:`DefinitionError`."""
+    """The parameter as a float. Raises :class:`DefinitionError` if it is not a finite number above zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
         raise DefinitionError(f"{name}: expected a finite number above zero, got {value!r}")
     return float(value)
 
 
 def several(classes: Labels) -> Labels:
-    """The classes [k], if they are at least two. Raises ValueError, in the words that scikit-learn looks for."""
+    """The classes [k]. Raises ValueError, in the words that scikit-learn expects, if there are fewer than two."""
     if len(classes) < 2:
         raise ValueError(f"expected at least two classes, got one class: {list(classes)}; give more rows")
     return classes
 
 
 def signs(labels: Labels, classes: Labels) -> Floats:
-    """Targets ±1, float64[n, 1] for two classes (+1 for the second), else float64[n, k], one against the rest.
+    """Targets ±1: float64[n, 1] for two classes (+1 for the second), else float64[n, k], one against the rest.
 
-    Raises :class:`RowsRefused` on labels that are not among the classes.
+    Raises :class:`RowsRefused` if a label is not one of the classes.
     """
     if strangers := set(np.unique(labels).tolist()) - set(classes.tolist()):
         raise RowsRefused(f"labels: expected the classes of the first call, {list(classes)}, got {sorted(strangers)}")
@@ -78,7 +79,7 @@ def signs(labels: Labels, classes: Labels) -> Floats:
 
 
 def text_of(label: Any) -> str:
-    """The text of a label: itself where it is one; a whole number without a point, be it an integer or a float."""
+    """The text of a label; a whole number is written without a point, as an integer and as a float."""
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, float) and value.is_integer():
         value = int(value)
@@ -87,7 +88,7 @@ def text_of(label: Any) -> str:
 
 @dataclass(frozen=True)
 class Labelled:
-    """Labels of n rows: ``codes`` int32[n] index ``texts``, which all differ; ``labels``: text to label as it came."""
+    """Labels of n rows: ``codes`` int32[n] index the distinct ``texts``; ``labels``: text to original label."""
 
     codes: Int32s
     texts: list[str]
@@ -95,7 +96,7 @@ class Labelled:
 
     @classmethod
     def of(cls, y: Labels) -> Labelled:
-        """The labels ``y`` [n] of a call. Raises :class:`RowsRefused` where two different ones have the same text."""
+        """The labels ``y`` [n] of a call. Raises :class:`RowsRefused` if two different labels have the same text."""
         distinct, codes = np.unique(y, return_inverse=True)
         texts = [text_of(label) for label in distinct]
         if len(set(texts)) != len(texts):
@@ -103,7 +104,7 @@ class Labelled:
         return cls(codes.astype(np.int32).reshape(-1), texts, dict(zip(texts, distinct, strict=True)))
 
     def between(self, part: slice) -> Labelled:
-        """The labels of consecutive rows; what none of them has is not known of."""
+        """The labels of consecutive rows, without labels that none of them has."""
         if part == slice(0, len(self.codes)):
             return self
         rows = np.zeros(len(self.codes), dtype=np.bool_)
@@ -111,7 +112,7 @@ class Labelled:
         return self.at(rows)
 
     def at(self, rows: Flags) -> Labelled:
-        """The labels of some of the rows, bool[n]; what none of them has is not known of."""
+        """The labels of some of the rows, bool[n], without labels that none of them has."""
         used, codes = np.unique(self.codes[rows], return_inverse=True)
         texts = [self.texts[code] for code in used.tolist()]
         return Labelled(codes.astype(np.int32).reshape(-1), texts, {text: self.labels[text] for text in texts})
@@ -119,11 +120,11 @@ class Labelled:
 
 @dataclass(frozen=True, eq=False)
 class RowSpace:
-    """What makes the statistics of two estimators comparable: features by name, grid, feature map, and folds.
+    """The settings that two estimators must share for their statistics to be comparable.
 
-    ``folds`` is 1 where C is given. ``encoder``: what makes features of the columns of tables; None where rows are
-    numbers. ``fingerprint`` is of all but the folds, and that of a stream of the same.
-    ``mapped_grid`` is the grid that the Gram matrices, and so the plane, are in.
+    They are features by name, grid, feature map, columns and folds. ``folds`` is 1 if C is given. ``encoder``: makes
+    features of the columns of tables; None if rows are numbers. ``fingerprint``: covers all but the folds, and is that
+    of a stream with the same settings. ``mapped_grid``: the grid of the Gram matrices, and so of the plane.
     """
 
     names: tuple[str, ...]
@@ -149,11 +150,11 @@ class RowSpace:
         object.__setattr__(self, "mapped_grid", definition.plane_grid)
 
     def quantize(self, rows: Floats) -> tuple[Steps, Flags]:
-        """Raw rows float64[n, d] as grid rows [n, d], and bool[n]: which fit; the numbers of others mean nothing."""
+        """Grid rows [n, d] of raw rows float64[n, d], and bool[n]: which fit; the grid rows of others mean nothing."""
         return self.grid.quantize(rows)
 
     def faults(self, rows: Floats, fits: Flags) -> list[RefusedRow]:
-        """Which of raw rows float64[n, d] do not fit, and why."""
+        """The raw rows of float64[n, d] that do not fit, with reasons; ``fits`` bool[n] is as from :meth:`quantize`."""
         outside = np.flatnonzero(~fits)
         reasons = self.grid.faults(rows[outside], self.names)
         return [RefusedRow(row, reason) for row, reason in zip(outside.tolist(), reasons, strict=True)]
@@ -161,14 +162,14 @@ class RowSpace:
     def decisions(self, rows: Floats, coef: Floats, intercept: Floats) -> Floats:
         """``φ(x)·coef + intercept`` float64[n, p] of raw rows float64[n, d], added in the order of a stream's answers.
 
-        Rows may lie outside the grid. Without a map they are not rounded; a map is a function of the grid's integers,
-        and far out of their sign.
+        Rows may lie outside the grid. Without a map they are not rounded. A map is a function of the grid integers, and
+        clips values that are far out.
         """
         if self.feature_map.kind == "none":
             return decision_values(rows, coef, -intercept)
         quantized, fits = self.quantize(rows)
         if not fits.all():
-            # A map keeps distances within 1024 scales, which end far within the wide range: beyond, nothing changes.
+            # A map clips distances at 1024 scales, far within the wide range, so clipping here changes nothing.
             wide, reach = replace(self.grid, range_bits=limits.WIDE_RANGE_BITS), self.grid.steps * limits.WIDE_RANGE / 2
             quantized = wide.quantize(np.clip(rows, self.grid.offsets - reach, self.grid.offsets + reach))[0]
         decisions = np.empty((len(rows), len(intercept)))
@@ -214,10 +215,10 @@ class RowSpace:
 
 
 def impossible(statistics: Statistics, touched: Statistics) -> str | None:
-    """How it can be seen that ``statistics`` are not those of any rows, looking where ``touched`` changed them.
+    """The reason why ``statistics`` cannot be those of any rows, or None. Only classes in ``touched`` are checked.
 
-    By the number of rows; by a sum of squares below zero; or by one smaller than its sum allows (Cauchy-Schwarz). Rows
-    that never were in may leave statistics that pass: sums do not remember their terms.
+    The reason is a number of rows that is not above zero, or a sum of squares smaller than the sum of the values allows
+    (Cauchy-Schwarz). If rows are removed that were never in, the statistics may pass: sums do not remember their terms.
     """
     grams, changed = dict(statistics.items()), dict(touched.items())
     for key in sorted(grams.keys() & changed.keys()):

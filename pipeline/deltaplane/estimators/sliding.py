@@ -1,4 +1,4 @@
-"""A proximal support vector machine on the last rows alone: what leaves the window is subtracted, exactly."""
+"""The proximal support vector machine on the last rows alone: rows that leave the window are subtracted, exactly."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ __all__ = ["SlidingProximalSVM"]
 class SlidingProximalSVM(StatisticsClassifier):
     """A :class:`deltaplane.ProximalSVM` fitted on the last ``window`` rows of the ``partial_fit`` calls.
 
-    It is that, bit for bit, on the same grid: rows enter and leave as integers, however the stream is cut into calls.
-    Rows leave by their age alone, and it merges with none: for that there is :class:`deltaplane.AutomaticProximalSVM`.
-    The grid rows of the window are held: 4 d bytes a row, 8 d beside a row beyond 2**30 steps. The other parameters are
-    those of ``ProximalSVM``.
+    On the same grid it is equal to that, bit for bit, however the stream is cut into calls: rows enter and leave as
+    integers. Rows leave by their age alone, and estimators cannot be merged: for both, use
+    :class:`deltaplane.AutomaticProximalSVM`. The grid rows of the window are held: 4 d bytes per row, or 8 d in blocks
+    with a value beyond 2**30 steps. The other parameters are those of ``ProximalSVM``.
     """
 
     def __init__(  # noqa: PLR0913 - scikit-learn wants every parameter by its name.
@@ -58,9 +58,9 @@ class SlidingProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget what is held, and learn the last ``window`` of rows [n, d] with labels [n].
+        """Forget everything, and learn the last ``window`` of rows [n, d] with labels [n]; returns self.
 
-        The grid is fitted on all of them.
+        The grid is fitted on all rows of the call. Raises ValueError if the last rows have fewer than two classes.
         """
         given = self._given(X, y, first=True)
         space = self._space_for(given.rows)
@@ -74,7 +74,10 @@ class SlidingProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
-        """Learn more rows [n, d] with labels [n], and forget the oldest. ``classes``: as in ``ProximalSVM``."""
+        """Learn more rows [n, d] with labels [n], and forget the oldest; returns self.
+
+        ``classes``: as in ``ProximalSVM``.
+        """
         given = self._given(X, y, first=not hasattr(self, "live_"))
         live = self._live_or_new(given.rows, classes)
         admitted = self._admitted(live, given, self._length())
@@ -82,15 +85,15 @@ class SlidingProximalSVM(StatisticsClassifier):
 
     @blas_threads()
     def predict_then_fit(self, X: Any, y: Any) -> Labels:
-        """Test, then train, row by row: predict each row [n, d] before it and its label [n] are learned.
+        """Test, then train, row by row: the class [n] of each row [n, d], predicted before the row is learned.
 
-        The class [n] of each row, from the plane of the rows before it. Where those determine no plane, the last one
-        answers, and ``refused_`` counts it. With two classes, a number for C and a weighting by name the planes are
-        made many at a time (:mod:`deltaplane.solve.sliding_planes`), otherwise one after the other; they are the same
-        bits. A row that is left out is predicted all the same. Sparse rows of the call are made dense.
+        Each row is predicted by the plane of the rows before it. If these determine no plane, the last plane is used,
+        and ``refused_`` counts the row. With two classes, a number for C and a weighting by name, planes are solved
+        many at a time (:mod:`deltaplane.solve.sliding_planes`), otherwise one by one, with the same bits. Rows that are
+        left out are predicted, too. Sparse rows of the call are made dense.
 
-        Raises :class:`deltaplane.errors.SolveRefused` where there is no plane to begin with, and
-        :class:`deltaplane.RowsRefused` where a row of a table cannot be encoded: there is nothing to predict it by.
+        Raises :class:`deltaplane.errors.SolveRefused` if there is no plane before the first row, and
+        :class:`deltaplane.RowsRefused` if a row of a table cannot be encoded, since it has no features.
         """
         self._solved()
         given = self._given(X, y, first=False)
@@ -109,7 +112,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         return np.asarray(classes[(decisions > 0.0).astype(np.intp)])
 
     def _passage(self, arriving: Rows) -> Passage | None:
-        """The window and the rows that come, where planes can be made many at a time."""
+        """The window and the rows that come, or None if planes cannot be solved many at a time."""
         live, present = self._fitted(), [text_of(label) for label in self.classes_]
         if live.declared is not None or self.C == "auto" or len(present) != 2:
             return None
@@ -122,7 +125,7 @@ class SlidingProximalSVM(StatisticsClassifier):
         return passage if fits(self._options(), passage) else None
 
     def _one_by_one(self, rows: Floats, admitted: Admitted) -> Labels:
-        """What the definition says, a row at a time."""
+        """The predictions of :meth:`predict_then_fit`, with one plane solved after the other."""
         self.refused_, arriving, learned = 0, _arriving(admitted), 0
         solution, classes, predicted = self._solved(), self.classes_, []
         for at in range(len(rows)):
@@ -145,11 +148,11 @@ class SlidingProximalSVM(StatisticsClassifier):
         raise DefinitionError(f"window: expected a whole number of rows, at least 1, got {window!r}")
 
     def _window(self) -> LastRows:
-        """The rows held, as the window's length is now."""
+        """The rows held, with the current ``window`` as the length."""
         return LastRows(self._length(), getattr(self, "_recent", ()))
 
     def _slide(self, live: Live, window: LastRows, arriving: Rows, labels: Mapping[str, Any]) -> Self:
-        """Add the rows, and subtract as many of the oldest as the window has too many."""
+        """Add the rows that arrive, and subtract the oldest ones beyond the window's length; returns self."""
         arriving = arriving[-self._length() :]
         going, window = window.moved_on(arriving)
         entered, left = (live.space.statistics(rows.quantized, Labelled.of(rows.labels)) for rows in (arriving, going))
@@ -159,5 +162,5 @@ class SlidingProximalSVM(StatisticsClassifier):
 
 
 def _arriving(admitted: Admitted) -> Rows:
-    """The rows of a call that can be learned, as the window takes them."""
+    """The rows of a call that can be learned, for the window."""
     return Rows(admitted.quantized, np.array(admitted.labelled.texts, dtype=np.str_)[admitted.labelled.codes])

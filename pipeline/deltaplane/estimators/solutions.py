@@ -1,4 +1,4 @@
-"""A plane as scikit-learn has it: weights and intercepts in the order of the classes."""
+"""Solutions: planes as scikit-learn needs them, with weights and intercepts in the order of the classes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ __all__ = ["Solution", "solution_of", "without_a_contest"]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A plane, its weights and intercepts in the order of ``classes_``, and how its C was chosen."""
+    """A plane, its weights and intercepts in the order of ``classes_``, and the choice of its C.
+
+    For two classes, ``coef`` is float64[1, m] and ``intercept`` float64[1], of the second class; else float64[k, m] and
+    float64[k]. ``plane`` is None if no two classes have rows, and ``choice`` if C was given.
+    """
 
     plane: Plane | None
     coef: Floats
@@ -26,7 +30,7 @@ class Solution:
 
 
 def solution_of(plane: Plane, texts: list[str], C: float, choice: Choice | None = None) -> Solution:
-    """A plane's weights and intercepts for the classes ``texts``, in their order; a class without any never wins."""
+    """The solution of a plane for the classes ``texts``, in their order; a class without a plane is never predicted."""
     coef, intercept = np.zeros((len(texts), plane.weights.shape[1])), np.full(len(texts), -np.inf)
     for at, text in enumerate(texts):
         if row := plane.row_of(text):
@@ -37,7 +41,7 @@ def solution_of(plane: Plane, texts: list[str], C: float, choice: Choice | None 
 
 
 def without_a_contest(texts: list[str], present: Any, features: int, C: float) -> Solution:
-    """Of the declared classes at most one has rows: it wins everywhere."""
+    """The solution if at most one of the declared classes has rows: every row is predicted as it."""
     intercept = np.array([0.0 if text in present else -np.inf for text in texts])
     if len(texts) == 2:
         intercept = np.array([np.inf if texts[1] in present else -np.inf])

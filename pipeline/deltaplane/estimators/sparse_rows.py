@@ -1,7 +1,7 @@
-"""Rows of a sparse matrix, made dense a block at a time: what comes of them is what comes of the whole, bit for bit.
+"""Rows of a sparse matrix, made dense block by block, with the same results, bit for bit, as of the dense matrix.
 
-Grids and scales are fitted feature by feature, statistics are sums over rows, and a decision is a function of one row:
-so nothing needs all rows and all features at once.
+Grids and scales are fitted feature by feature, statistics are sums over rows, and a decision is a function of one row.
+So nothing needs all rows and all features at once.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from deltaplane.maps.standards import fit_standards
 __all__ = ["DENSE_ENTRIES", "Rows", "dense_parts", "grid_fitted_on", "is_sparse", "standards_of"]
 
 DENSE_ENTRIES = 2**22
-"""Numbers that are made dense at once: 32 MiB of them."""
+"""The numbers that are made dense at once: 32 MiB."""
 
 Rows: TypeAlias = Any
-"""Rows float64[n, d], or a sparse matrix of as many (CSR)."""
+"""Rows float64[n, d], or a sparse matrix (CSR) of the same shape."""
 
 
 def is_sparse(rows: Rows) -> bool:
-    """Whether rows are a sparse matrix or a sparse array of SciPy, of whatever form."""
+    """Whether rows are a sparse matrix or a sparse array of SciPy, in any format."""
     return bool(sparse.issparse(rows))
 
 
 def dense_parts(rows: Rows) -> Iterator[tuple[slice, Floats]]:
-    """Consecutive rows float64[k, d], and which they are; dense ones all at once."""
+    """Consecutive parts of the rows: (which rows, float64[k, d]). Dense rows are one part."""
     if not is_sparse(rows):
         yield slice(0, len(rows)), rows
         return
@@ -43,7 +43,7 @@ def dense_parts(rows: Rows) -> Iterator[tuple[slice, Floats]]:
 
 
 def _dense_features(rows: Rows) -> Iterator[tuple[slice, Floats]]:
-    """Some features float64[n, k] of all rows of a sparse matrix at a time, and which they are."""
+    """Consecutive features of all rows of a sparse matrix: (which features, float64[n, k])."""
     by_feature = rows.tocsc()
     at_once = max(1, DENSE_ENTRIES // max(1, rows.shape[0]))
     for begin in range(0, rows.shape[1], at_once):
@@ -52,7 +52,7 @@ def _dense_features(rows: Rows) -> Iterator[tuple[slice, Floats]]:
 
 
 def grid_fitted_on(rows: Rows) -> Grid:
-    """The grid that is fitted on all rows."""
+    """The grid that is fitted on all rows, as by :func:`deltaplane.exact.grid.fit_grid`."""
     if not is_sparse(rows) or not rows.shape[1]:
         return fit_grid(rows)
     grids = [fit_grid(features) for _, features in _dense_features(rows)]
@@ -61,7 +61,7 @@ def grid_fitted_on(rows: Rows) -> Grid:
 
 
 def standards_of(rows: Rows, grid: Grid) -> dict[str, Any]:
-    """Centers and scales of a feature map that is fitted on all rows, as its table has them; dense ones: nothing."""
+    """The ``centers`` and ``scales`` of a feature map's table, fitted on sparse rows; empty for dense rows."""
     if not is_sparse(rows):
         return {}
     standards: list[tuple[int, float]] = []

@@ -1,9 +1,9 @@
-"""What all estimators over exact statistics share: a plane solved from the sums, when it is first asked for.
+"""The base class of estimators over exact statistics: a plane is solved from the sums when it is first needed.
 
     rows ──place──▶ integers ──products by (fold, class)──▶ sums ──choose C, solve──▶ coef_, intercept_
 
-The sums are a value: two estimators that hold the same ones have the same bits in ``coef_``, whatever calls led there.
-Solving waits until something asks for the plane, so that many small batches cost no more than their sums.
+Two estimators with the same sums have the same bits in ``coef_``, whatever calls led there. A plane is solved only when
+it is needed, so many small batches cost no more than their sums.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ __all__ = ["Admitted", "Given", "Live", "StatisticsClassifier", "answerable"]
 
 
 class Given(NamedTuple):
-    """Rows float64[n, d], maybe sparse, of a call with their labels; ``unread``: why a row has only NaN, by number."""
+    """The rows float64[n, d] of a call, dense or sparse, with their labels.
+
+    ``unread``: index of each row that could not be encoded to the reason; its features are NaN.
+    """
 
     rows: Rows
     labelled: Labelled
@@ -52,12 +55,12 @@ class Given(NamedTuple):
 
     @property
     def number(self) -> int:
-        """N."""
+        """The number n of rows."""
         return int(self.rows.shape[0])
 
 
 class Admitted(NamedTuple):
-    """The rows of a call that can be learned, on the grid, with their labels; ``kept`` bool[n] says which they are."""
+    """The rows of a call that can be learned, on the grid, with their labels; ``kept`` bool[n]: which these are."""
 
     quantized: Steps
     labelled: Labelled
@@ -66,10 +69,10 @@ class Admitted(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Live:
-    """Everything an estimator over exact statistics holds: a value, replaced as a whole by every call that succeeds.
+    """The state of an estimator over exact statistics, immutable: every call that succeeds replaces it.
 
-    ``declared``: the classes that were announced, or None where they come and go with their rows. ``labels``: every
-    label met so far, by its text.
+    ``declared``: the texts of the declared classes, or None if classes come and go with their rows. ``labels``: text to
+    original label, of every label so far.
     """
 
     space: RowSpace
@@ -97,10 +100,10 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     on_refused: Literal["warn", "raise"]
 
     refused_rows_: tuple[RefusedRow, ...]
-    """The rows of the last call that were left out, each with its reason."""
+    """The rows of the last call that were left out, with reasons."""
 
     def _encoder_for(self, table: Mapping[str, Cells], y: Any) -> Encoder:
-        """The encoder given, or one whose rules are decided from all rows of the first call."""
+        """The given encoder, or one whose rules are decided from all rows of the first call."""
         columns: object = self.columns
         if isinstance(columns, Encoder):
             return columns
@@ -110,9 +113,9 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return infer(table, labels).encoder
 
     def _features_of(self, X: Any, y: Any = None, *, first: bool = False) -> tuple[Any, Mapping[int, str]]:
-        """Rows of features, from a table where ``columns`` says that it is one; others as they are.
+        """The rows as features, encoded if ``columns`` is set, and the reasons for rows that cannot be encoded.
 
-        And why a row cannot be encoded, by its number; the features of such a row are NaN.
+        The reasons are by the index of the row, whose features are NaN.
         """
         if self.columns is None:
             return X, {}
@@ -122,13 +125,13 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         encoder = self._encoder_for(table, y) if first else self.encoder_
         if encoder is None:
             raise DefinitionError("columns: this estimator was fitted on rows of numbers; set columns before it is fit")
-        # What is being fitted has it only if the whole call succeeds: until then the old encoder is in force.
+        # The new encoder counts only if the whole call succeeds; until then encoder_ is the old one.
         self._next_encoder = encoder
         encoded = encoder.encode(table)
         return encoded.features, {one.row: one.reason for one in encoded.refused}
 
     def _grid_for(self, X: Rows) -> Grid:
-        """The grid given, or one fitted on all rows of the first call."""
+        """The given grid, or one fitted on all rows of the first call."""
         grid: object = self.grid
         if grid is None:
             return grid_fitted_on(X)
@@ -139,13 +142,13 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         )
 
     def _space_for(self, X: Rows) -> RowSpace:
-        """What the statistics are over, from the rows of the first call."""
+        """The settings of the statistics, from the rows of the first call."""
         encoder = None if self.columns is None else self._next_encoder
         folds = FOLDS if self.C == "auto" else 1
         return RowSpace(self._names(X.shape[1]), self._grid_for(X), folds, encoder=encoder)
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn is to know: sparse rows are taken, or, with rules for columns, missing values."""
+        """scikit-learn's tags: sparse rows are allowed, or with rules for columns, missing values are."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.columns is None
         tags.input_tags.allow_nan = self.columns is not None
@@ -170,7 +173,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return SolverOptions(self.kind, weighting, value, self.standardize, self.bias)
 
     def _given(self, X: Any, y: Any, *, first: bool) -> Given:
-        """Rows and labels of a call, checked as scikit-learn does."""
+        """The rows and labels of a call, checked as scikit-learn does."""
         self._options()
         X, unread = self._features_of(X, y, first=first)
         finite: bool | Literal["allow-nan"] = "allow-nan" if unread else True
@@ -179,9 +182,9 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return Given(rows, Labelled.of(labels), unread)
 
     def _checked(self, X: Any, y: Any = "no_validation", *, first: bool, ensure_all_finite: Any = True) -> Any:
-        """Rows, and labels where there are any, checked as scikit-learn does; sparse rows in CSR."""
+        """The rows, and labels if there are any, checked as scikit-learn does; sparse rows in CSR."""
         if self.columns is not None:
-            # How many columns a table has, and their names, was checked before they became features.
+            # The number and names of a table's columns were checked before encoding.
             if isinstance(y, str):
                 return check_array(X, dtype=np.float64, ensure_all_finite=ensure_all_finite, estimator=self)
             return check_X_y(X, y, dtype=np.float64, ensure_all_finite=ensure_all_finite, estimator=self)
@@ -194,7 +197,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(f"{fault}\nWith columns='auto' what is missing is filled in, and has a feature.") from None
 
     def _as_table(self, X: Any, *, first: bool) -> dict[str, Cells]:
-        """Column to cells; rows without names of columns are checked as scikit-learn checks rows of numbers."""
+        """Column to cells of a table; rows without column names are checked as scikit-learn checks rows of numbers."""
         if is_sparse(X):
             raise TypeError("columns: sparse data is not supported where columns have rules; leave columns out")
         table = columns_of(X)
@@ -207,7 +210,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return table
 
     def _live_or_new(self, X: Rows, classes: Any = None) -> Live:
-        """What is held; before anything is, an empty state on a new grid. Checks ``classes`` against it."""
+        """The current state, against which ``classes`` are checked, or an empty state on a new grid."""
         live: Live | None = getattr(self, "live_", None)
         if live is None:
             return self._new_live(X, classes)
@@ -219,7 +222,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return live
 
     def _new_live(self, X: Rows, classes: Any = None) -> Live:
-        """An empty state on a new grid; ``classes`` are all there will be, or None where they come and go."""
+        """An empty state on a new grid. ``classes``: all classes, or None if they come and go with their rows."""
         space = self._space_for(X)
         declared = None if classes is None else Labelled.of(np.asarray(classes))
         if declared is not None and len(declared.texts) < 2:
@@ -229,7 +232,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return Live(space, space.nothing(), declared.labels, tuple(declared.texts))
 
     def _change(self, live: Live, given: Given) -> tuple[Statistics, Labelled]:
-        """The statistics of the rows of a call that can be learned, and their labels; the others are told of."""
+        """The statistics of the rows of a call that can be learned, and their labels; reports the other rows."""
         total, refused, kept = live.space.nothing(), list[RefusedRow](), np.ones(given.number, dtype=np.bool_)
         for part, rows in dense_parts(given.rows):
             admitted, faults = _admit(live, rows, given, part)
@@ -240,7 +243,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return total, given.labelled.at(kept) if refused else given.labelled
 
     def _admitted(self, live: Live, given: Given, most: int | None = None) -> Admitted:
-        """The rows of a call that can be learned, of sparse ones about the last ``most``; the others are told of."""
+        """The rows of a call that can be learned, or about the last ``most`` if sparse; reports the refused rows."""
         parts, refused = list[Admitted](), list[RefusedRow]()
         for part, rows in dense_parts(given.rows):
             admitted, faults = _admit(live, rows, given, part)
@@ -256,9 +259,9 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return Admitted(np.concatenate([one.quantized for one in parts]), labelled, kept)
 
     def _tell_refused(self, refused: list[RefusedRow], given: Given) -> None:
-        """Have the rows that are left out in ``refused_rows_``, and warn of them.
+        """Set ``refused_rows_``, and warn if any rows are left out.
 
-        Raises :class:`RowsRefused` instead, before anything has changed, where ``on_refused`` says so.
+        Raises :class:`RowsRefused` instead, before anything is learned, if ``on_refused`` is ``"raise"``.
         """
         if self.on_refused not in ("warn", "raise"):
             raise DefinitionError(f"on_refused: expected 'warn' or 'raise', got {self.on_refused!r}")
@@ -277,7 +280,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         warnings.warn(f"{text}; left out, see refused_rows_", RowsLeftOut, stacklevel=5)
 
     def _hold(self, live: Live) -> Self:
-        """Take up a new state; the plane of the old one is forgotten."""
+        """Replace the state and forget the plane of the old one; returns self."""
         self.live_ = live
         self._solution: Solution | None = None
         return self
@@ -286,12 +289,12 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @property
     def classes_(self) -> Labels:
-        """The classes, sorted; with ``classes`` declared those, otherwise those that have rows."""
+        """The classes, sorted: the declared ones, or without declaration those that have rows."""
         return self._fitted().classes
 
     @property
     def coef_(self) -> Floats:
-        """float64[1, m] for two classes, the plane of ``classes_[1]``; else float64[k, m], one against the rest.
+        """The weights float64[1, m] of the plane of ``classes_[1]`` for two classes; else float64[k, m], one per class.
 
         m is the number of features, or of the units of a feature map.
         """
@@ -299,20 +302,21 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @property
     def intercept_(self) -> Floats:
-        """float64[1] or [k]: the papers' bias with its sign turned, so that a decision is ``X @ coef_.T + intercept_``.
+        """The intercepts float64[1] or [k], minus the papers' bias: decisions are ``X @ coef_.T + intercept_``.
 
-        A declared class without rows has a plane of zeros and an intercept of minus infinity: it is never predicted.
+        With more than two classes, a declared class without rows has weights of zero and an intercept of minus
+        infinity, so it is never predicted.
         """
         return self._solved().intercept
 
     @property
     def C_(self) -> float:  # noqa: N802 - as scikit-learn calls it.
-        """The C of the plane: the one given, or the one chosen."""
+        """The C of the plane: the given one, or the chosen one."""
         return self._solved().C
 
     @property
     def choice_(self) -> Choice | None:
-        """What the folds said of every candidate C, or None where C was given."""
+        """The cross-validation of every candidate C, or None if C was given."""
         return self._solved().choice
 
     @property
@@ -322,17 +326,17 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     @property
     def encoder_(self) -> Encoder | None:
-        """What makes features of the columns of tables, or None where rows are numbers."""
+        """The encoder that makes features of the columns of tables, or None if rows are numbers."""
         return self._fitted().space.encoder
 
     @property
     def class_counts_(self) -> dict[Any, int]:
-        """Class to number of rows held."""
+        """Class to the number of its rows."""
         live = self._fitted()
         return {live.labels[text]: moments.count for text, moments in live.space.total(live.statistics).items()}
 
     def digest(self) -> str:
-        """SHA-256 of the exact statistics, in hexadecimal: equal where features, grid and the rows held are equal.
+        """The SHA-256 of the exact statistics, in hexadecimal: equal if features, grid and rows are equal.
 
         It is the digest of a stream with the same features, grid and rows, and depends on no parameter of the solver.
         """
@@ -343,7 +347,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def decision_function(self, X: Any) -> Floats:
         """Decision values float64[n] of rows [n, d] for two classes (above zero: ``classes_[1]``), else [n, k].
 
-        Raises :class:`RowsRefused` where a row of a table cannot be encoded; its ``refusals`` have the reason for each.
+        Raises :class:`RowsRefused` if a row of a table cannot be encoded; its ``refusals`` have the reason for each.
         """
         solution = self._solved()
         features, unread = self._features_of(X)
@@ -355,7 +359,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Labels:
-        """The class [n] of each row [n, d]: of the largest decision value, the first among equals."""
+        """The class [n] of each row [n, d]: that of the largest decision value, the first among equals."""
         decisions = self.decision_function(X)
         at = (decisions > 0.0).astype(np.intp) if decisions.ndim == 1 else decisions.argmax(axis=1)
         return np.asarray(self.classes_[at])
@@ -363,7 +367,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _fitted(self) -> Live:
         live: Live | None = getattr(self, "live_", None)
         if live is None:
-            # Asked through a property: hasattr() must be told False, and scikit-learn's own refusal does.
+            # NotFittedError is an AttributeError, so hasattr() of a property gives False.
             raise NotFittedError(f"This {type(self).__name__} instance is not fitted yet; call fit or partial_fit")
         return live
 
@@ -391,7 +395,7 @@ class StatisticsClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 def _admit(live: Live, rows: Floats, given: Given, part: slice) -> tuple[Admitted, list[RefusedRow]]:
-    """Those of some rows float64[k, d] of a call that can be learned, and the others with the reason for each."""
+    """The rows among some rows float64[k, d] of a call that can be learned, and the others with reasons."""
     quantized, kept = live.space.quantize(rows)
     labelled = given.labelled.between(part)
     faults = live.space.faults(rows, kept)
@@ -413,7 +417,7 @@ def _admit(live: Live, rows: Floats, given: Given, part: slice) -> tuple[Admitte
 
 
 def answerable(unread: Mapping[int, str], rows: int) -> None:
-    """Raise :class:`RowsRefused` where some of so many rows have no features to answer them by."""
+    """Raise :class:`RowsRefused` if some of ``rows`` rows cannot be answered, for the reasons in ``unread``."""
     if unread:
         first = min(unread)
         text = f"row {first} of {rows}: {unread[first]} ({len(unread)} such rows)"

@@ -19,14 +19,17 @@ from deltaplane.estimators.rows_given import positive_number, several, signs
 __all__ = ["SYSTEM_ROWS", "UpdatableKernelSVM"]
 
 SYSTEM_ROWS = 20_000
-"""Rows of one fit or update: its matrix is dense, 3.2 GB at this many, and its cost is cubic."""
+"""The largest number of rows of one fit or update: a dense matrix, 3.2 GB at this number, and its cost is cubic."""
 
 _KERNEL_ENTRIES = 2**22
-"""Entries of a kernel matrix formed at once when rows are decided: 32 MB."""
+"""Entries of a kernel matrix that are computed at once for decisions: 32 MB."""
 
 
 class _Part(NamedTuple):
-    """What one fit or update adds to the function: ``Σ_j β_j K(x, x_j) + b``, rows [n, d], β = αy [n, p], b [p]."""
+    """The part of the function that one fit or update adds: ``Σ_j β_j K(x, x_j) + b``.
+
+    ``rows`` float64[n, d], ``weights`` β = αy float64[n, p], ``bias`` b float64[p].
+    """
 
     rows: Floats
     weights: Floats
@@ -40,13 +43,13 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         f = f₀ + Σ_j β_j K(x, x_j) + Δb        [0 1ᵀ; 1 K + I/γ] [Δb; β] = [0; y - f₀(X)]
 
-    which is eq. 17 with β_j = α_j y_j (its first row is printed with the sign turned, and is zero either way). It may
-    be repeated. The old rows are needed to evaluate f₀, and for nothing else; the result is near that of a fit on
-    all rows, and is not equal to it.
+    which is eq. 17 with β_j = α_j y_j (the paper prints its first row with the other sign; it is zero either way).
+    Updates may be repeated. The old rows are needed only to evaluate f₀. The result is near that of a fit on all rows,
+    but not equal to it.
 
-    - ``gamma``: γ, the weight of errors of a fit; that of an update is γ over ``softness``. To the letter of eq. 17 it
-      is γ itself (``softness=1``); but then a few new rows are fitted as closely as if nothing were known, and an
-      update by fewer rows than the model was made of can do harm.
+    - ``gamma``: γ, the weight of errors in a fit; in an update it is γ divided by ``softness``. In eq. 17 it is γ
+      itself (``softness=1``). But then a few new rows are fitted as closely as if nothing were known, and an update
+      with fewer rows than the model has can do harm.
     - ``kernel``: ``"rbf"``, ``exp(-|x-z|²/σ²)`` (no 2 in it), or ``"linear"``.
     - ``sigma``: σ of the RBF kernel, in the units of the features.
 
@@ -70,7 +73,10 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @blas_threads()
     def fit(self, X: Any, y: Any) -> Self:
-        """Forget what is held, and learn rows [n, d] with labels [n]."""
+        """Forget everything, and learn rows [n, d] with labels [n]; returns self.
+
+        Raises :class:`deltaplane.errors.LimitExceeded` for more than ``SYSTEM_ROWS`` rows.
+        """
         rows, labels = self._given(X, y, first=True)
         classes = several(np.unique(labels))
         part = self._solved(rows, signs(labels, classes), self.gamma)
@@ -79,7 +85,10 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @blas_threads()
     def update(self, X: Any, y: Any) -> Self:
-        """Improve on new rows [n, d] with labels [n] of known classes; one class may be all there is of them."""
+        """Improve the function on new rows [n, d] with labels [n] of known classes, maybe of one class; returns self.
+
+        Raises :class:`deltaplane.errors.LimitExceeded` for more than ``SYSTEM_ROWS`` rows.
+        """
         check_is_fitted(self, "parts_")
         rows, labels = self._given(X, y, first=False)
         right_sides = signs(labels, self.classes_) - self._decisions(rows)
@@ -89,7 +98,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def n_support_rows_(self) -> int:
-        """Number of rows that decisions are made of: all that were ever given."""
+        """The number of rows that decisions use: all rows since the last fit."""
         return sum(len(part.rows) for part in self.parts_)
 
     @blas_threads()
@@ -100,7 +109,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return decisions[:, 0] if decisions.shape[1] == 1 else decisions
 
     def predict(self, X: Any) -> Labels:
-        """The class [n] of each row [n, d]: of the largest decision value, the first among equals."""
+        """The class [n] of each row [n, d]: that of the largest decision value, the first among equals."""
         decisions = self.decision_function(X)
         at = (decisions > 0.0).astype(np.intp) if decisions.ndim == 1 else decisions.argmax(axis=1)
         return np.asarray(self.classes_[at])
@@ -127,7 +136,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.exp(squares, out=squares)
 
     def _solved(self, rows: Floats, right_sides: Floats, gamma: float) -> _Part:
-        """The system above for right sides float64[n, p], by one Cholesky factorisation of ``K + I/γ``."""
+        """The solution of the system above for right sides float64[n, p], by one Cholesky factorisation."""
         matrix = self._kernel(rows, rows)
         matrix.ravel()[:: len(rows) + 1] += 1.0 / gamma
         factor = linalg.cho_factor(matrix, lower=True, overwrite_a=True)
@@ -137,7 +146,7 @@ class UpdatableKernelSVM(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return _Part(rows, of_sides - of_ones * bias, bias)
 
     def _decisions(self, rows: Floats) -> Floats:
-        """f(X) float64[n, p], in blocks of rows."""
+        """The values f(X) float64[n, p], computed in blocks of rows."""
         decisions = np.zeros((len(rows), len(self.parts_[0].bias)))
         for part in self.parts_:
             block = max(1, _KERNEL_ENTRIES // len(part.rows))
