@@ -291,6 +291,7 @@ def test_the_keywords_are_the_options_of_the_command() -> None:
     assert {option.removeprefix("--").replace("-", "_") for option in options - ours} == {
         *("file", "plots", "json", "report", "save", "resume", "speed", "retired_ids", "write_definition"),
         *("broker", "workers", "services", "keep_topics", "kafka", "quiet", "_q", "predictions"),
+        *("engine", "processes", "pieces"),
     }
 
 

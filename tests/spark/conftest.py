@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 EXECUTORS, CORES, MEGABYTES = 2, 1, 1024
-FOLLOW = Path("/proc")
 
 
 @pytest.fixture(scope="session")

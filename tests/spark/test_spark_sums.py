@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +14,15 @@ import pytest
 from deltaplane.log.partial import Partial
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_partial
+from deltaplane.wire.histories import write_history
 from deltaplane_services.lake import spark
 from deltaplane_services.lake.block_sums import partial_of_block
+from deltaplane_services.lake.compute import Computing, compute_history
+from deltaplane_services.lake.table_sums import ColumnsOfTable
+from deltaplane_services.lake.tables import LakeError
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
 from deltaplane_services.readers import ReaderError, open_rows
+from spark_killing import killing_once
 
 ROWS, FILES = 5_000, 50
 TABLES: dict[str, Any] = {
@@ -121,29 +122,6 @@ def test_any_tree_of_additions_gives_the_same_bits(
     assert same(found, of_one_process)
 
 
-class Killing:
-    """Sums files as Spark's tasks do, but kills a process on the way, once: the task's own, or its executor."""
-
-    def __init__(self, inner: Any, mark: Path, *, executor: bool) -> None:
-        self.inner, self.mark, self.executor = inner, str(mark), executor
-
-    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        yield from self.inner(batches)
-        try:
-            os.close(os.open(self.mark, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-        os.kill(executor_of(os.getpid()) if self.executor else os.getpid(), signal.SIGKILL)
-
-
-def executor_of(pid: int) -> int:
-    """The Java process that a Python worker of Spark works for: its parent, or that of the daemon between them."""
-    while True:
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-        if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
-            return pid
-
-
 @pytest.mark.parametrize("executor", [False, True], ids=["worker", "executor"])
 def test_a_killed_process_changes_no_bit(
     session: Any,
@@ -155,10 +133,8 @@ def test_a_killed_process_changes_no_bit(
     executor: bool,
 ) -> None:
     """It is killed after its rows went out, so that what it summed is summed twice."""
-    mark, plain = tmp_path / "killed", spark.SumOfFiles
-    pyspark = pytest.importorskip("pyspark")
-    pyspark.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    monkeypatch.setattr(spark, "SumOfFiles", lambda text: Killing(plain(text), mark, executor=executor))
+    mark = tmp_path / "killed"
+    monkeypatch.setattr(spark, "SumOfFiles", killing_once(spark.SumOfFiles, mark, executor=executor))
     found, _ = spark.sum_of_files(session, paths_of(folder), TABLES, 7)
     assert mark.exists()
     assert same(found, of_one_process)
@@ -171,3 +147,17 @@ def test_a_file_that_cannot_be_read_is_told_in_one_line_and_not_tried_again(
     broken.write_bytes(b"PAR1 nothing PAR1")
     with pytest.raises(ReaderError, match=r"part-x\.parquet is not a whole Parquet file"):
         spark.sum_of_files(session, [*paths_of(folder), (str(broken), broken.name)], TABLES, 3)
+
+
+def test_a_history_computed_by_spark_has_the_bytes_of_one_computed_here(session: Any, folder: Path) -> None:
+    assert session is not None
+    columns = ColumnsOfTable(DEFINITION, TABLES["input"])
+    local = compute_history(str(folder), columns, Computing(processes=1))
+    assert write_history(compute_history(str(folder), columns, Computing(), spark.SparkSums)) == write_history(local)
+
+
+def test_rows_with_ids_are_left_to_the_engine_that_resolves_them(session: Any, folder: Path) -> None:
+    assert session is not None
+    columns = ColumnsOfTable(DEFINITION, TABLES["input"] | {"id": "hour"})
+    with pytest.raises(LakeError, match="does not resolve ids"):
+        compute_history(str(folder), columns, Computing(), spark.SparkSums)

@@ -16,6 +16,7 @@ from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.figures import Figures
 from deltaplane_benchmarks.speed.finishing import finish
+from deltaplane_benchmarks.speed.massive_command import massive_command
 from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
 from deltaplane_benchmarks.speed.throughput_command import MICROSECONDS, throughput_command
@@ -50,6 +51,7 @@ def register(app: typer.Typer) -> None:
     app.command("throughput")(throughput_command)
     app.command("latency")(latency_command)
     app.command("memory")(memory_command)
+    app.command("massive")(massive_command)
     app.command("threads")(threads_command)
     app.command("serve")(serve_command)
     app.command("drift")(drift_command)

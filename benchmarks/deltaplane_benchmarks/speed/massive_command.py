@@ -1,0 +1,106 @@
+"""The command ``bench massive``: paper 3 at its size, by processes and by Spark, with the load beside each figure."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from deltaplane.errors import DeltaplaneError
+from deltaplane_benchmarks.shared_options import Outputs, Seed
+from deltaplane_benchmarks.speed.figures import Figures, write_json
+from deltaplane_services.cli.option_groups import with_groups
+
+__all__ = ["PAPER", "figures", "massive_command"]
+
+PAPER = (
+    "Paper 3, 80,000,000 rows of 64 features on Spark, 1 to 4 cores: accuracy 84.89 %; speedup 1, 1.72, 2.13, 2.65;"
+    " sizeup 1, 1.59, 2.21, 3.15; scaleup 872, 948, 1052, 1123 s. Its rows and its machines are others"
+)
+_FEWER = 4
+"""Part of the rows by which the sizeup is measured."""
+
+
+@with_groups
+def massive_command(
+    outputs: Outputs,
+    rows: Annotated[
+        int, typer.Option(min=20_000, help="Rows to be made and summed, in blocks of 20,000; 80000000 is the paper.")
+    ] = 2_000_000,
+    units: Annotated[int, typer.Option(min=0, help="Units of the hidden layer; 0: none.")] = 64,
+    engine: Annotated[Literal["local", "spark", "both"], typer.Option(help="What adds rows up.")] = "local",
+    seed: Seed = 0,
+) -> None:
+    """Paper 3: an extreme support vector machine in one pass over rows that are made in the tasks."""
+    table = figures(rows, units, ("local", "spark") if engine == "both" else (engine,), seed)
+    table.show(Console(stderr=outputs.json_to == "-", highlight=False))
+    if outputs.json_to is not None:
+        write_json([table], outputs.json_to)
+
+
+def figures(rows: int, units: int, engines: tuple[str, ...], seed: int) -> Figures:
+    """The table. Raises :class:`DeltaplaneError` where two engines give two digests."""
+    from deltaplane_benchmarks.speed.massive import BLOCK_ROWS, Summed, by_processes, by_spark, definition_of, quality
+
+    blocks, cores = -(-rows // BLOCK_ROWS), os.cpu_count() or 1
+    definition = definition_of(units, seed)
+    table = Figures(
+        f"massive: {blocks * BLOCK_ROWS:,} rows of 64 features, {units} hidden units, seed {seed}",
+        {
+            "engine": "",
+            "cores": "",
+            "rows": ",.0f",
+            "seconds": ".1f",
+            "µs Python": ".2f",
+            "µs JVM": ".2f",
+            "load": ".1f",
+            "accuracy": ".4f",
+            "G-mean": ".4f",
+        },
+    )
+
+    def add(found: Summed) -> None:
+        count = found.partial.rows
+        _, accuracy, gmean = quality(definition, found.partial, seed)
+        per_row = (1e6 * found.cpu_seconds / count, 1e6 * found.others / count)
+        table.add(found.engine, found.cores, count, found.seconds, *per_row, found.load, accuracy, gmean)
+
+    whole: list[Summed] = []
+    if "local" in engines:
+        add(by_processes(definition, seed, max(1, blocks // _FEWER), cores))
+        add(by_processes(definition, seed, max(1, blocks // _FEWER), 1))
+        whole.append(by_processes(definition, seed, blocks, cores))
+        add(whole[-1])
+        table.notes += _of_speed(table, cores)
+    if "spark" in engines:
+        from deltaplane_services.lake.spark import spark_session
+
+        began = time.perf_counter()
+        session = spark_session()
+        table.notes.append(f"Spark took {time.perf_counter() - began:.0f} s to start, which are not in the figures.")
+        whole.append(by_spark(definition, seed, blocks, session))
+        add(whole[-1])
+    digests = sorted({found.partial.digest() for found in whole})
+    if len(digests) > 1:
+        raise DeltaplaneError(f"massive: engines gave other digests: {', '.join(digests)}")
+    table.notes.append(f"Digest of {blocks * BLOCK_ROWS:,} rows, the same from every engine here: {digests[0]}.")
+    table.notes.append("µs are of the processor, a row; load is that of the minute before. Accuracy and G-mean are of")
+    table.notes.append("20,000 rows that are in no sum.")
+    table.notes.append(PAPER + ".")
+    return table
+
+
+def _of_speed(table: Figures, cores: int) -> list[str]:
+    """What the first rows of the table say of speedup and sizeup, where cores were free."""
+    few, alone, every = table.rows[:3]
+    seconds = [float(row["seconds"] or 0.0) for row in (few, alone, every)]
+    busy = [float(row["load"] or 0.0) for row in (few, alone, every)]
+    size = float(every["rows"] or 0.0) / float(few["rows"] or 1.0)
+    said = f"sizeup: {size:.1f} times the rows took {seconds[2] / seconds[0]:.2f} times the seconds"
+    speedup = f"speedup of {cores} processes over one: {seconds[1] / seconds[0]:.2f}"
+    if max(busy) > 0.5:
+        speedup += f"; cores were not free (load {max(busy):.1f}), so that this says little"
+    return [said + ".", speedup + "."]
