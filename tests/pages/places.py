@@ -33,6 +33,7 @@ ALONE = (
     "docs/how-to/reasons.md",
     "docs/how-to/estimators.md",
     "docs/how-to/mixed-tables.md",
+    "docs/how-to/replay-in-pieces.md",
     "docs/how-to/replay-in-python.md",
     "docs/how-to/producers.md",
     "docs/how-to/secure.md",
