@@ -167,6 +167,7 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
         "row": ("path", "The member in which columns are looked for by name; the record itself by default."),
         "fields": ("table", "Column to path, for columns that lie elsewhere or have other names there."),
         "labels": ("table", "The topic of labels that come by themselves: `[intake.labels]`."),
+        "queries": ("true, false", "Whether each event is a query, too, when it comes; it is none by default."),
         "keep": (
             "span of time",
             "How long an event is kept for corrections of its label. For ever, but with windows of time.",

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 from confluent_kafka import Producer
 
+from deltaplane.log.records import Prediction
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
-from deltaplane.wire import read_dead_letter
-from kafka.clients import create_topic, read_topic
+from deltaplane.wire import read_answer, read_dead_letter
+from kafka.clients import create_topic, read_topic, wait_until
 from kafka.cluster import KafkaCluster
 from kafka.made_shop import INPUT, MadeShop
 from kafka.selection import RunningKafka
@@ -231,3 +232,27 @@ def test_refused_records_come_back_once_the_definition_is_mended_as_if_nothing_h
     assert len(sent) > len(shop.rows), "once by the shop, and once from their letters"
     refs = [json.loads(one.value() or b"")["tx"]["ref"].encode() for one in sent]
     assert [one.headers() for one in sent] == [[("trace", ref), ("empty", None)] for ref in refs]
+
+
+def test_events_are_queries_too_and_have_a_prediction_before_they_have_a_label(
+    kafka: RunningKafka, stream: Stream, shop: MadeShop
+) -> None:
+    text = stream.definition_file.read_text()
+    stream.definition_file.write_text(text.replace("[intake]\n", "[intake]\nqueries = true\n"))
+    for command in ("worker", "merger", "scorer", "intake"):
+        stream.start(command)
+    shop.sell(300)
+    shop.let_pass(31)
+    stream.wait_for_digest(replayed(stream, shop), "there is a model")
+    seen = len(shop.rows)
+    shop.sell(30, label_share=0.0)
+    shop.flush()
+    new = {f"tx-{number}" for number in range(seen, seen + 30)}
+
+    def answered() -> set[str]:
+        found = read_topic(kafka.bootstrap, f"{stream.definition.name}.predictions")
+        told = [read_answer(message.value()) for message in found]
+        return {one.id for one in told if isinstance(one, Prediction) and one.id in new}
+
+    wait_until(lambda: answered() == new, "each has a prediction")
+    stream.check_running()

@@ -39,9 +39,8 @@ def test_a_column_that_is_read_as_an_array_has_the_features_of_its_cells_one_by_
     rows = [[amount, "DE", True] for amount in amounts]
     names = [name for name, _ in intake.fields]
     together, refused = features_by_name(definition, RowColumns(definition, names).table(rows))
-    alone, why = features_by_name(
-        definition, {name: list(cells) for name, cells in zip(names, zip(*rows, strict=True), strict=True)}
-    )
+    columns = {name: [row[at] for row in rows] for at, name in enumerate(names)}
+    alone, why = features_by_name(definition, columns)
     assert dict(refused) == dict(why)
     np.testing.assert_array_equal(together, alone)
 

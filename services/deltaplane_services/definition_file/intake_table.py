@@ -29,7 +29,7 @@ from typing import Any
 from deltaplane import limits
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.table_values import canonical_json, check_keys, check_text, label, list_of, span, text
+from deltaplane.table_values import canonical_json, check_keys, check_text, flag, label, list_of, span, text
 
 __all__ = [
     "FORMATS",
@@ -54,7 +54,7 @@ _WITH_MESSAGE = ("protobuf", "confluent-protobuf")
 INTAKE_KEYS: Mapping[str, frozenset[str]] = {
     "intake": frozenset(
         {"topic", "format", "id", "time", "time_unit", "time_format", "time_zone", "label", "row", "fields", "labels"}
-        | {"keep", "schema", "message"}
+        | {"keep", "schema", "message", "queries"}
     ),
     "intake.labels": frozenset({"topic", "format", "schema", "message", "id", "label", "value", "after", "otherwise"}),
 }
@@ -106,6 +106,7 @@ class IntakeDefinition:
       None if labels come by themselves.
     - ``fields``: pairs (column, path) for each column of the stream.
     - ``labels``: the topic of labels that come by themselves, if they do.
+    - ``queries``: whether each event is a query, too, when it comes.
     - ``keep_milliseconds``: how long after its time an event is kept for corrections; None for ever.
     """
 
@@ -120,6 +121,7 @@ class IntakeDefinition:
     time_zone: str | None = None
     labels: LabelsDefinition | None = None
     keep_milliseconds: int | None = None
+    queries: bool = False
     identity: str = field(default="", compare=False)
 
     @property
@@ -176,6 +178,7 @@ def intake_of(tables: Mapping[str, Any], definition: StreamDefinition) -> Intake
         time_zone=text(table["time_zone"], "intake.time_zone") if "time_zone" in table else None,
         labels=labels,
         keep_milliseconds=keep,
+        queries=flag(table["queries"], "intake.queries") if "queries" in table else False,
         identity=canonical_json({"stream": definition.name, "partitions": definition.partitions, "intake": table}),
     )
 

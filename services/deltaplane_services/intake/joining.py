@@ -25,10 +25,18 @@ import numpy as np
 
 from deltaplane.arrays import Int64s
 from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.log.records import NamedQuery, Query
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import most_named_rows, write_named_sample_batch, write_retirement, write_sample_batch
+from deltaplane.wire import (
+    most_named_rows,
+    write_named_query,
+    write_named_sample_batch,
+    write_query,
+    write_retirement,
+    write_sample_batch,
+)
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.intake.positions import Sent, sent_by
 from deltaplane_services.intake.reading import Item, Place, ReadRecords
@@ -36,6 +44,7 @@ from deltaplane_services.intake.row_cells import RowColumns, from_texts
 from deltaplane_services.intake.waiting_rows import Version, WaitingRow, WaitingRows, counted
 from deltaplane_services.processors.letters import LetterBudget
 from deltaplane_services.processors.messages import (
+    QUERIES,
     RETIREMENTS,
     SAMPLES,
     Outgoing,
@@ -151,9 +160,9 @@ class IntakeProcessor:
         items, versions = self._taken(read, bounds)
         letters = self._refused(read, bounds)
         touched = self._rows.get({item.id for item in items})
-        before = {}
+        before, cells_before = {}, {}
         for row in touched.values():
-            before[row.id] = self._wanted(row)
+            before[row.id], cells_before[row.id] = self._wanted(row), row.cells
             self._count(row, -1)
         for item, version in zip(items, versions, strict=True):
             found = touched.get(item.id)
@@ -167,6 +176,9 @@ class IntakeProcessor:
             if (wanted := self._wanted(row)) not in (None, before.get(row.id)):
                 changed.append((row, wanted))
         self._rows.put(touched.values())
+        if self._intake.queries and not self._silently:
+            asked = [row for row in touched.values() if row.cells not in (None, cells_before.get(row.id))]
+            yield from self._questions(asked)
         yield from self._published(changed, letters)
 
     def _published(self, changed: Sequence[_Changed], letters: list[Outgoing]) -> Iterator[Output]:
@@ -343,6 +355,24 @@ class IntakeProcessor:
             first = []
         if first:
             yield Output(tuple(first))
+
+    def _questions(self, rows: Sequence[WaitingRow]) -> Iterator[Output]:
+        """The queries of events that are new or have changed, each under the id of its event."""
+        if not rows:
+            return
+        definition, fingerprint = self._definition, self._definition.data_fingerprint
+        cells = from_texts([row.cells for row in rows if row.cells is not None])
+        if definition.columns is not None:
+            names = [name for name, _ in self._intake.fields]
+            named = [dict(zip(names, of, strict=True)) for of in cells]
+            by_name = [NamedQuery(row.id, of, fingerprint) for row, of in zip(rows, named, strict=True)]
+            values = [write_named_query(one, definition.columns) for one in by_name]
+        else:
+            features, _ = features_by_name(definition, self._columns.table(cells))
+            values = [write_query(Query(row.id, of, fingerprint)) for row, of in zip(rows, features, strict=True)]
+        self.counts["queries"] += len(values)
+        asked = zip(rows, values, strict=True)
+        yield Output((), tuple(Outgoing(QUERIES, self.partition, row.id.encode(), value) for row, value in asked))
 
     def _encoded(self, samples: Sequence[_Sample]) -> bytes:
         definition = self._definition

@@ -270,7 +270,7 @@ def acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> li
 def _acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> Iterator[Acl]:
     found: dict[tuple[str, ...], Acl] = {}
     for role, principal in principals:
-        for right in (*ROLES[role].rights, *_rights_to_users_topics(settings, role)):
+        for right in (*ROLES[role].rights, *_rights_of_intake(settings, role)):
             cluster = settings.cluster(right.cluster)
             name = _full_name(settings, right)
             # Dead letters are on both clusters, which may be one; and a role may have several rights to one topic.
@@ -281,9 +281,12 @@ def _acls(settings: ServiceSettings, principals: Iterable[tuple[str, str]]) -> I
     yield from found.values()
 
 
-def _rights_to_users_topics(settings: ServiceSettings, role: str) -> tuple[Right, ...]:
-    topics = settings.intake.topics if role == "intake" and settings.intake is not None else ()
-    return tuple(Right("site", "topic", topic, READ, of_users=True) for topic in topics)
+def _rights_of_intake(settings: ServiceSettings, role: str) -> tuple[Right, ...]:
+    """The rights that depend on what ``[intake]`` says: to the users' topics, and to queries."""
+    if role != "intake" or settings.intake is None:
+        return ()
+    users = tuple(Right("site", "topic", topic, READ, of_users=True) for topic in settings.intake.topics)
+    return (*users, *(_topics("central", WRITE, QUERIES) if settings.intake.queries else ()))
 
 
 def _full_name(settings: ServiceSettings, right: Right) -> str:

@@ -181,6 +181,7 @@ def intake_clients(settings: ServiceSettings, on_delivered: Delivered = ignore_d
         reader=lambda: _made(lambda given: LogReader(given, name, headers_of), properties, "site"),
         watch=lambda: TopicWatch(lambda: _made(AdminClient, watched, "site"), intake.topics),
         rows=rows,
+        query_publisher=lambda: publisher(settings, "central", on_delivered),
         registry=registry_properties(settings.knobs),
         party=_party(settings, "site", INTAKES),
     )

@@ -39,7 +39,7 @@ from deltaplane_services.kafka.service_loop import ServiceLoop
 from deltaplane_services.kafka.topic_watch import ANSWER_SECONDS, TopicWatch
 from deltaplane_services.kafka.unpacking import does_not_unpack
 from deltaplane_services.observe.metrics import IntakeMetrics
-from deltaplane_services.processors.messages import SAMPLES, Record
+from deltaplane_services.processors.messages import QUERIES, SAMPLES, Output, Record
 
 __all__ = ["ASK_SECONDS", "ATTEMPTS", "COMMIT_SECONDS", "IntakeClients", "IntakeService", "RecordsGone"]
 
@@ -68,7 +68,7 @@ class IntakeClients:
 
     ``users_reader`` reads topics by their whole names, ``reader`` those of the stream, with headers. ``watch`` looks
     after the users' topics. ``rows`` opens the store of a partition. ``registry``: properties of the client of a schema
-    registry.
+    registry. ``query_publisher`` publishes on the central cluster.
     """
 
     consumer: Callable[[], Consumer]
@@ -77,6 +77,7 @@ class IntakeClients:
     reader: Callable[[], LogReader]
     watch: Callable[[], TopicWatch]
     rows: Callable[[int], WaitingRows]
+    query_publisher: Callable[[], Publisher]
     registry: Mapping[str, Any] = field(default_factory=dict)
     party: Principal = ANYBODY
 
@@ -134,6 +135,7 @@ class IntakeService(ServiceLoop):
         self._must_follow, self._committed = False, time.monotonic()
         self._samples = f"{definition.name}.{SAMPLES}"
         self._open_readers()
+        self._queries = clients.query_publisher() if intake.queries else None
         self._member = Member(
             clients.consumer, [self._samples], assigned=self._assigned, revoked=self._revoked, lost=self._lost
         )
@@ -358,9 +360,17 @@ class IntakeService(ServiceLoop):
                 one.processor.know(dict.fromkeys(self._places, 0))
             self._must_follow = True
 
+    def _publish(self, output: Output) -> None:
+        if self._queries is not None and output.then and output.then[0].topic == QUERIES:
+            self._queries.publish(output.then)
+        else:
+            super()._publish(output)
+
     def _commit(self) -> None:
         """Write the stores for good, once all that was sent is acknowledged. Raises :class:`DeliveryFailed`."""
         self._publishers.then.flush()
+        if self._queries is not None:
+            self._queries.flush()
         self._committed = time.monotonic()
         for one in self._at_work.values():
             one.processor.commit()
@@ -369,6 +379,9 @@ class IntakeService(ServiceLoop):
         """Take every partition over again, with new readers, after a pause."""
         del pause_seconds
         self._unread = []
+        if self._queries is not None:
+            self._queries.abandon()
+            self._queries = self._clients.query_publisher()
         self._waiting = sorted({*self._waiting, *self._at_work})
         self._drop()
         self._close_readers()

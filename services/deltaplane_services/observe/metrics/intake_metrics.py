@@ -18,7 +18,7 @@ from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 __all__ = ["IntakeMetrics"]
 
 _READ = ("events", "labels", "deletions", "refused")
-_SENT = ("samples", "silent", "retirements")
+_SENT = ("samples", "silent", "retirements", "queries")
 _FORGOTTEN = ("events", "labels")
 
 

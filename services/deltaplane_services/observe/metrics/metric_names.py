@@ -335,7 +335,7 @@ INTAKE_RECORDS = Metric(
 INTAKE_SENT = Metric(
     "deltaplane_intake_sent_total",
     "counter",
-    "Samples and retirements that this process has made of them; samples by silence are counted as both.",
+    "Samples, retirements and queries that this process has made of them; samples by silence are counted as both.",
     ("what",),
 )
 INTAKE_WAITING = Metric(
