@@ -60,6 +60,11 @@ def topics_of_replays(broker: str, name: str) -> list[str]:
             ("rows", "rejected", "classes"),
             id="window-3000-with-retirements",
         ),
+        pytest.param(
+            ("--window", "all", "--C", "1", "--label-delay", "7000"),
+            ("rows", "retired", "rejected", "classes", "served"),
+            id="labels-that-come-late",
+        ),
     ],
 )
 def test_a_replay_on_kafka_ends_with_the_bits_of_the_embedded_one(
