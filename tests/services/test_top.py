@@ -31,11 +31,18 @@ from deltaplane.errors import DefinitionError
 from deltaplane.log.delta import Verdict
 from deltaplane_services.cli.application import app
 from deltaplane_services.observe.health import HealthServer, State
-from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, ServiceMetrics, WorkerMetrics
+from deltaplane_services.observe.metrics import (
+    JudgeMetrics,
+    MergerMetrics,
+    ScorerMetrics,
+    ServiceMetrics,
+    WorkerMetrics,
+)
 from deltaplane_services.observe.top.draw import draw, duration, sparkline
 from deltaplane_services.observe.top.gather import Address, Gatherer, Gathering, Scrape, Silence, parse
 from deltaplane_services.observe.top.history import History, quantile
 from deltaplane_services.observe.top.snapshot import STILL_SECONDS, Frame, frame_of
+from deltaplane_services.processors.judge_processor import JudgeProcessor
 from services.metrics_models import model, plane, scores, stream
 
 PATIENCE_SECONDS = 60.0
@@ -162,6 +169,19 @@ def test_a_rate_is_what_a_counter_grew_by_in_the_time_between(services: Services
     frame, _ = seen(first, later(gatherer.gather(), 4.0))
     assert frame.flow.samples_per_second == pytest.approx(500 / 4.0, rel=0.2)
     assert frame.flow.samples_per_second == pytest.approx(500 / frame.rates_over_seconds, rel=0.05)
+
+
+def test_what_was_served_stands_beside_the_gmean_where_a_judge_tells_it(services: Services) -> None:
+    before, history = seen(services.gatherer().gather())
+    assert before.served == {}
+    assert "as served" not in drawn(before, history)
+    watch, judge = JudgeMetrics(services.definition, "north"), JudgeProcessor(services.definition)
+    judge.served.predicted([("a", "yes"), ("b", "no"), ("c", "yes"), ("d", "yes")])
+    judge.served.labelled([("a", "yes"), ("b", "no"), ("c", "no"), ("d", "yes")])
+    watch.turn(judge, caught_up=True)
+    frame, history = seen(services.gatherer(services.serve(watch).address).gather())
+    assert frame.served == {"north": pytest.approx(math.sqrt(1.0 * 0.5))}
+    assert re.search(r"as served +0\.707", drawn(frame, history))
 
 
 def test_with_one_round_there_is_no_rate_and_none_is_made_up(services: Services) -> None:

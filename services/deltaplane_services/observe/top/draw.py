@@ -199,6 +199,13 @@ def _quality(frame: Frame, history: History, room: _Room) -> Table:
         pairs.add_row(asked.objective, _with_trend(figures, history.trend("asked"), room))
     recent, of_all = _share(frame.gmean.get("recent")), _share(frame.gmean.get("all"))
     pairs.add_row("G-mean", _with_trend(f"{recent} (all {of_all})", history.trend("gmean"), room, share=True))
+    if frame.served:
+        # A site each, where there are several.
+        told = [
+            _share(value) if len(frame.served) == 1 else f"{site} {_share(value)}"
+            for site, value in frame.served.items()
+        ]
+        pairs.add_row("as served", ", ".join(told[:MOST_CHOICES]))
     pairs.add_row("imbalance", _with_trend(_number(frame.imbalance_ratio), history.trend("imbalance"), room))
     if model is None:
         for name in ("model", "C, condition", "last move"):

@@ -126,8 +126,13 @@ class Counts:
 class Frame:
     """All values of a frame. ``at`` is in seconds since 1970; rates look back ``rates_over_seconds``.
 
+    <<<<<<< HEAD
     ``weights`` are standardized, by class and feature. ``shifts`` are those of features, in standard deviations, found
     without labels.
+    =======
+    ``weights``: standardized ones by class and feature; ``shifts``: of features, in deviations, without labels.
+    ``served``: by site, the recent G-mean of predictions whose labels came later, where a judge tells it.
+    >>>>>>> 143890a (top shows the G-mean as served where a judge tells it)
     """
 
     at: float
@@ -146,6 +151,7 @@ class Frame:
     notes: tuple[str, ...]
     weights: Mapping[str, Mapping[str, float]]
     shifts: Mapping[str, float]
+    served: Mapping[str, float]
 
     @property
     def answering(self) -> int:
@@ -177,6 +183,7 @@ def frame_of(history: History, stream: str | None = None) -> Frame:
         rebuilds=view.rebuilds(),
         weights={} if source is None else _weights(source),
         shifts=view.shifts(),
+        served=view.served(),
         notes=tuple(_notes(services, shown, streams, source, view.elected(newest))),
     )
     history.note(_points(frame))
@@ -319,6 +326,15 @@ class _View:
                 if abs(value) >= abs(found.get(labels["feature"], 0.0)):
                     found[labels["feature"]] = value
         return found
+
+    def served(self) -> dict[str, float]:
+        """The recent G-mean as served, by site."""
+        return {
+            labels["site"]: value
+            for scrape in self._all(self._history.newest)
+            for labels, value in scrape.of(metric_names.SERVED_GMEAN.name)
+            if labels["span"] == "recent"
+        }
 
     def rebuilds(self) -> Rebuilds:
         """The rebuilds of all workers that answer."""
