@@ -26,7 +26,7 @@ from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane_services.cli import main
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import http_metric_names
 from deltaplane_services.serve.application import Bounds, application
 from deltaplane_services.serve.model_file import read_model_file
 from deltaplane_services.serve.model_source import FileSource, FollowedSource
@@ -355,7 +355,7 @@ def test_requests_rows_and_the_model_are_counted(client: Client, live: Live, mod
     client.post("/predict", json=asked)
     client.post("/predict", content=b"{")
     families = {one.name: one for one in text_string_to_metric_families(client.get("/metrics").text)}
-    assert {one.name.removesuffix("_total") for one in metric_names.SERVE} == families.keys()
+    assert {one.name.removesuffix("_total") for one in http_metric_names.SERVE} == families.keys()
     values = {
         (one.name, *(one.labels[key] for key in sorted(one.labels) if key != "stream")): one.value
         for family in families.values()

@@ -38,15 +38,15 @@ from deltaplane_services.replay.on_kafka import delete_topics
 
 __all__ = ["Freshness", "Speed", "Waiting", "label_to_model", "speed", "waiting"]
 
-COLUMNS = {
+_COLUMNS = {
     "rules": [
         *({"column": f"x{number}", "kind": "number", "fill": 0.0} for number in range(8)),
         {"column": "country", "kind": "category", "levels": ["DE", "FR", "NG", "PL"]},
         {"column": "known", "kind": "boolean", "missing": "fill"},
     ]
 }
-FEATURES = 23
-FIRST_TIME = 1_700_000_000_000
+_FEATURES = 23
+_FIRST_TIME = 1_700_000_000_000
 STALLED_SECONDS = 180.0
 Say = Callable[[str], None]
 
@@ -93,8 +93,8 @@ class _Stream:
         intake |= {"labels": {"topic": self.labels, "id": "of", "label": "is"}} if late else {"label": "tx.kind"}
         self.tables: dict[str, Any] = {
             "name": name,
-            "columns": COLUMNS,
-            "grid": {"steps": [2.0**-20] * FEATURES},
+            "columns": _COLUMNS,
+            "grid": {"steps": [2.0**-20] * _FEATURES},
             "classes": {"names": ["fraud", "ok"], "positive": "fraud"},
             "window": {"length": "all"},
             "solver": {"C": 1.0},
@@ -207,7 +207,7 @@ def _rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
     """Rows of a shop: eight numbers, a country, a truth."""
     chance = random.Random(seed)  # noqa: S311 - made rows.
     for number in range(count):
-        row: dict[str, Any] = {"ref": f"{chance.getrandbits(64):016x}", "created": FIRST_TIME + number}
+        row: dict[str, Any] = {"ref": f"{chance.getrandbits(64):016x}", "created": _FIRST_TIME + number}
         row |= {f"x{one}": round(chance.lognormvariate(3, 1), 2) for one in range(8)}
         fraud = chance.random() < 0.2
         yield {

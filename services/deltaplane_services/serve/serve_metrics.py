@@ -8,7 +8,7 @@ import prometheus_client
 from prometheus_client.metrics_core import Metric as Family
 from prometheus_client.registry import CollectorRegistry
 
-from deltaplane_services.observe.metrics import metric_names
+from deltaplane_services.observe.metrics import http_metric_names
 from deltaplane_services.observe.metrics.families import histogram, single
 from deltaplane_services.observe.metrics.metric import Metric
 from deltaplane_services.serve.model_source import ModelSource
@@ -26,13 +26,13 @@ class ServeMetrics:
         self._source = source
         self._stream = source.definition.name
         self.registry = CollectorRegistry()
-        self._requests = _counter(metric_names.HTTP_REQUESTS, self.registry)
-        self._rows = _counter(metric_names.HTTP_ROWS, self.registry)
-        self._seconds = histogram(metric_names.HTTP_SECONDS)
+        self._requests = _counter(http_metric_names.HTTP_REQUESTS, self.registry)
+        self._rows = _counter(http_metric_names.HTTP_ROWS, self.registry)
+        self._seconds = histogram(http_metric_names.HTTP_SECONDS)
         self.registry.register(self._seconds)
         self.registry.register(self)
         # From zero on: of a series that begins with its first count, Prometheus sees no increase.
-        for outcome in metric_names.HTTP_OUTCOMES:
+        for outcome in http_metric_names.HTTP_OUTCOMES:
             self._rows.labels(self._stream, outcome)
 
     def answered(self, path: str, status: int, seconds: float) -> None:
@@ -42,15 +42,15 @@ class ServeMetrics:
 
     def rows(self, answered: int, refused: int) -> None:
         """So many rows of a request had an answer, and so many had none."""
-        self._rows.labels(self._stream, metric_names.HTTP_OUTCOMES[0]).inc(answered)
-        self._rows.labels(self._stream, metric_names.HTTP_OUTCOMES[1]).inc(refused)
+        self._rows.labels(self._stream, http_metric_names.HTTP_OUTCOMES[0]).inc(answered)
+        self._rows.labels(self._stream, http_metric_names.HTTP_OUTCOMES[1]).inc(refused)
 
     def collect(self) -> Iterator[Family]:
         """The model that answers; no series before there is one."""
         served = self._source.newest()
         if not isinstance(served, str):
-            yield single(metric_names.HTTP_VERSION, self._stream, served.version)
-        yield single(metric_names.HTTP_STALE, self._stream, float(self._source.stale() is not None))
+            yield single(http_metric_names.HTTP_VERSION, self._stream, served.version)
+        yield single(http_metric_names.HTTP_STALE, self._stream, float(self._source.stale() is not None))
 
 
 def _counter(metric: Metric, registry: CollectorRegistry) -> prometheus_client.Counter:

@@ -126,13 +126,8 @@ class Counts:
 class Frame:
     """All values of a frame. ``at`` is in seconds since 1970; rates look back ``rates_over_seconds``.
 
-    <<<<<<< HEAD
     ``weights`` are standardized, by class and feature. ``shifts`` are those of features, in standard deviations, found
-    without labels.
-    =======
-    ``weights``: standardized ones by class and feature; ``shifts``: of features, in deviations, without labels.
-    ``served``: by site, the recent G-mean of predictions whose labels came later, where a judge tells it.
-    >>>>>>> 143890a (top shows the G-mean as served where a judge tells it)
+    without labels. ``served``: by site, the recent G-mean of predictions whose labels came later, if a judge tells it.
     """
 
     at: float
