@@ -47,7 +47,7 @@ _COLUMNS = {
 }
 _FEATURES = 23
 _FIRST_TIME = 1_700_000_000_000
-STALLED_SECONDS = 180.0
+_STALLED_SECONDS = 180.0
 Say = Callable[[str], None]
 
 
@@ -143,7 +143,7 @@ class _Stream:
         self._processes.append(process)
         began = time.monotonic()
         while not re.search(until, log.read_text("utf-8", "replace")):
-            if process.poll() is not None or time.monotonic() - began > STALLED_SECONDS:
+            if process.poll() is not None or time.monotonic() - began > _STALLED_SECONDS:
                 raise DeltaplaneError(f"bench: {command} was not ready:\n{log.read_text('utf-8', 'replace')[-2000:]}")
             time.sleep(0.01)
         return process
@@ -165,7 +165,7 @@ class _Stream:
 
     def wait_for_waiting(self, count: int) -> None:
         """Return once so many events wait."""
-        until = time.monotonic() + 10 * STALLED_SECONDS
+        until = time.monotonic() + 10 * _STALLED_SECONDS
         while self.waiting() < count:
             if time.monotonic() > until:
                 raise DeltaplaneError(f"bench: {self.waiting():,} of {count:,} events wait")
@@ -182,7 +182,7 @@ class _Stream:
         """Whether a model has this digest in the end."""
         follower = ModelFollower(reader(self.settings, "central"), self.settings.definition)
         try:
-            until = time.monotonic() + STALLED_SECONDS
+            until = time.monotonic() + _STALLED_SECONDS
             while follower.model is None or follower.model.digest != digest:
                 if time.monotonic() > until:
                     return False
@@ -266,7 +266,7 @@ def speed(broker: str, rows: int, seed: int, say: Say) -> Speed:
 
 def _wait_for_rows(stream: _Stream, rows: int) -> None:
     """Wait until so many rows are in the samples."""
-    log, found, until = reader(stream.settings, "site"), 0, time.monotonic() + STALLED_SECONDS
+    log, found, until = reader(stream.settings, "site"), 0, time.monotonic() + _STALLED_SECONDS
     try:
         log.follow([(SAMPLES, partition, 0) for partition in range(stream.settings.definition.partitions)])
         while found < rows:
@@ -291,7 +291,7 @@ def label_to_model(broker: str, rate: float, seconds: float, seed: int, say: Say
         follower = ModelFollower(reader(stream.settings, "central"), stream.settings.definition)
         out, sent_at = Producer({"bootstrap.servers": broker, "linger.ms": 5}), np.empty(count)
         arrivals: list[tuple[float, dict[int, int], int]] = []
-        began, number, until = time.time(), 0, time.monotonic() + seconds + STALLED_SECONDS
+        began, number, until = time.time(), 0, time.monotonic() + seconds + _STALLED_SECONDS
         while number < count or not arrivals or arrivals[-1][2] < count:
             due = min(count, int((time.time() - began) * rate))
             for at in range(number, due):

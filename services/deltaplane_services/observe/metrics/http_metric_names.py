@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from deltaplane_services.observe.metrics.metric import SECONDS, Metric
 
+__all__ = ["HTTP_OUTCOMES", "HTTP_REQUESTS", "HTTP_ROWS", "HTTP_SECONDS", "HTTP_STALE", "HTTP_VERSION", "SERVE"]
+
 HTTP_OUTCOMES = ("answered", "refused")
 HTTP_REQUESTS = Metric(
     "deltaplane_http_requests_total", "counter", "Requests for answers, by path and status.", ("path", "status")
