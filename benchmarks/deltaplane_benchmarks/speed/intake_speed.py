@@ -48,7 +48,7 @@ _COLUMNS = {
 _FEATURES = 23
 _FIRST_TIME = 1_700_000_000_000
 _STALLED_SECONDS = 180.0
-Say = Callable[[str], None]
+_Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ def _send(broker: str, topic: str, records: Iterator[tuple[str, bytes]]) -> None
     out.flush()
 
 
-def speed(broker: str, rows: int, seed: int, say: Say) -> Speed:
+def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
     """An intake and ``produce``, each alone with the broker, with the same rows; then their models."""
     with _stream(broker, late=False) as taken, _stream(broker, late=False) as sent:
         table = sent.directory / "rows.csv"
@@ -277,7 +277,7 @@ def _wait_for_rows(stream: _Stream, rows: int) -> None:
         log.close()
 
 
-def label_to_model(broker: str, rate: float, seconds: float, seed: int, say: Say) -> Freshness:
+def label_to_model(broker: str, rate: float, seconds: float, seed: int, say: _Say) -> Freshness:
     """Events that wait, and their labels at a steady rate, followed to the models that contain them."""
     count = int(rate * seconds)
     with _stream(broker, late=True) as stream:
@@ -328,7 +328,7 @@ def _places(stream: _Stream, rows: int) -> dict[str, tuple[int, int]]:
     return found
 
 
-def waiting(broker: str, looks: Sequence[int], seed: int, say: Say) -> Iterator[Waiting]:
+def waiting(broker: str, looks: Sequence[int], seed: int, say: _Say) -> Iterator[Waiting]:
     """An intake while more and more events wait for labels that never come."""
     with _stream(broker, late=True) as stream:
         service = stream.start("intake", until="took over partition")
