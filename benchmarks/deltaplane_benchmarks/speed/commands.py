@@ -16,6 +16,7 @@ from deltaplane_benchmarks.speed import refresh as refreshing
 from deltaplane_benchmarks.speed import statistics_speed as gram
 from deltaplane_benchmarks.speed.figures import Figures
 from deltaplane_benchmarks.speed.finishing import finish
+from deltaplane_benchmarks.speed.lake_command import lake_command
 from deltaplane_benchmarks.speed.massive_command import massive_command
 from deltaplane_benchmarks.speed.memory_command import memory_command
 from deltaplane_benchmarks.speed.processes import Load
@@ -54,6 +55,7 @@ def register(app: typer.Typer) -> None:
     app.command("massive")(massive_command)
     app.command("threads")(threads_command)
     app.command("serve")(serve_command)
+    app.command("lake")(lake_command)
     app.command("drift")(drift_command)
     app.command("intake")(intake_command)
 
