@@ -155,6 +155,34 @@ def _fetch(jars: Path) -> None:
         place(work / "jars", jars)
 
 
+def artifact(name: str, coordinates: str) -> Path:
+    """Return the directory ``name`` of the cache with one artifact, which Maven copies there, once.
+
+    ``coordinates``: ``group:artifact:version``, and packaging and classifier where they are needed. Raises
+    :class:`KafkaUnavailable` where Maven is missing or cannot fetch it.
+    """
+    home = cache() / name
+    if home.is_dir():
+        return home
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise KafkaUnavailable(f"there is no mvn on PATH and no {coordinates} in {home}: install Maven")
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=home.parent, prefix="fetching-") as directory:
+        made = Path(directory) / "made"
+        line = [maven, "--batch-mode", "--quiet", "--strict-checksums"]
+        line += ["org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy", f"-Dartifact={coordinates}"]
+        line += [f"-DoutputDirectory={made}"]
+        done = subprocess.run(
+            line, cwd=directory, capture_output=True, text=True, check=False, timeout=DOWNLOAD_TIMEOUT_SECONDS
+        )
+        if done.returncode != 0 or not made.is_dir():
+            said = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
+            raise KafkaUnavailable(f"Maven could not fetch {coordinates}; it said:\n{said}")
+        place(made, home)
+    return home
+
+
 def _format(distribution: Distribution) -> None:
     with tempfile.TemporaryDirectory(dir=distribution.formatted.parent, prefix="formatting-") as name:
         work = Path(name)

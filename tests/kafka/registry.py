@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import shutil
 import signal
 import socket
 import subprocess
@@ -18,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from kafka.distribution import DOWNLOAD_TIMEOUT_SECONDS, cache, find_java, place
-from kafka.errors import KafkaNotStarted, KafkaUnavailable
+from kafka.distribution import artifact, cache, find_java, place
+from kafka.errors import KafkaNotStarted
 from kafka.guardian import Guardian, freeze, signal_group
 
 VERSION = "2.6.13.Final"
@@ -97,28 +96,13 @@ def running_registry(directory: Path) -> Iterator[RunningRegistry]:
 
 
 def _prepare() -> Path:
-    """What Apicurio is run from. Raises :class:`KafkaUnavailable` where Maven is missing or cannot fetch it."""
+    """What Apicurio is run from, unpacked. Raises :class:`KafkaUnavailable` where Maven cannot fetch it."""
     home = cache() / f"apicurio-{VERSION}"
-    if home.is_dir():
-        return home
-    maven = shutil.which("mvn")
-    if maven is None:
-        raise KafkaUnavailable(f"there is no mvn on PATH and no schema registry in {home}: install Maven")
-    home.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=home.parent, prefix="fetching-") as name:
-        work = Path(name)
-        artifact = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"
-        line = [maven, "--batch-mode", "--quiet", "--strict-checksums"]
-        line += ["org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy", f"-Dartifact={artifact}"]
-        line += [f"-DoutputDirectory={work}"]
-        done = subprocess.run(
-            line, cwd=work, capture_output=True, text=True, check=False, timeout=DOWNLOAD_TIMEOUT_SECONDS
-        )
-        archives = list(work.glob("*.tar.gz"))
-        if done.returncode != 0 or not archives:
-            said = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
-            raise KafkaUnavailable(f"Maven could not fetch Apicurio Registry {VERSION}; it said:\n{said}")
-        with tarfile.open(archives[0]) as archive:
-            archive.extractall(work / "home", filter="data")
-        place(work / "home", home)
+    if not home.is_dir():
+        packed = artifact(f"apicurio-{VERSION}-packed", f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all")
+        (file,) = packed.glob("*.tar.gz")
+        with tempfile.TemporaryDirectory(dir=home.parent, prefix="unpacking-") as name:
+            with tarfile.open(file) as archive:
+                archive.extractall(Path(name) / "home", filter="data")
+            place(Path(name) / "home", home)
     return home
