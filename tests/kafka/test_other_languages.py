@@ -18,9 +18,10 @@ import not_run
 from deltaplane.wire.frame import header
 from kafka.distribution import DOWNLOAD_TIMEOUT_SECONDS, artifact, cache, place, prepare
 from kafka.errors import KafkaUnavailable
+from kafka.made_shop import MadeShop
 from kafka.selection import RunningKafka
 from kafka.services import Stream
-from kafka.test_pipeline_intake import MadeShop, replayed, stream_of
+from kafka.test_pipeline_intake import replayed, stream_of
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "languages"
 SCHEMAS = Path(deltaplane_schemas.__file__).parent
