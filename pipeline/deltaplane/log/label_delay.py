@@ -7,6 +7,7 @@ order in which they came: what is learned in the end is the same rows in the sam
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -60,8 +61,8 @@ class LabelClock:
         self._rows = 0
         self._now = -(2**62)
         self._known = 0
-        # The moments at which labels come, of rows from number _known on.
-        self._due = np.empty(0, dtype=np.int64)
+        # The moments at which labels come, of rows from number _known on, block by block; none is empty.
+        self._due: deque[Int64s] = deque()
 
     def arrive(self, times_milliseconds: Int64s) -> Int64s:
         """int64[n]: how many rows had their labels when each of the next n rows came.
@@ -71,15 +72,25 @@ class LabelClock:
         first, self._rows = self._rows, self._rows + len(times_milliseconds)
         if not self._delay.timed:
             return np.maximum(0, np.arange(first, self._rows) - max(1, self._delay.length) + 1)
+        if not len(times_milliseconds):
+            return np.empty(0, dtype=np.int64)
         clock = np.maximum.accumulate(np.concatenate([[self._now], times_milliseconds]))[1:]
-        self._due = np.concatenate([self._due, clock + self._delay.length])
-        self._now = int(clock[-1]) if len(clock) else self._now
-        return self._known + np.searchsorted(self._due, clock, side="right").astype(np.int64)
+        self._due.append(clock + self._delay.length)
+        self._now = int(clock[-1])
+        near: list[Int64s] = []
+        for due in self._due:
+            near.append(due)
+            if due[-1] > self._now:
+                break
+        return self._known + np.searchsorted(np.concatenate(near), clock, side="right").astype(np.int64)
 
     def known(self) -> int:
         """How many rows have their labels before the next one comes."""
         if not self._delay.timed:
             return max(0, self._rows - max(1, self._delay.length) + 1)
-        come = int(np.searchsorted(self._due, self._now, side="right"))
-        self._known, self._due = self._known + come, self._due[come:]
+        while self._due and self._due[0][-1] <= self._now:
+            self._known += len(self._due.popleft())
+        if self._due:
+            come = int(np.searchsorted(self._due[0], self._now, side="right"))
+            self._known, self._due[0] = self._known + come, self._due[0][come:]
         return self._known

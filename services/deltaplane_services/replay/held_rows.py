@@ -58,13 +58,13 @@ class HeldRows:
         self._definition = definition
         self._clock = LabelClock(delay)
         self._held: deque[_Held] = deque()
-        self._let_go = 0
+        self._let_go = self._came = 0
         self._last: str | None = None
 
     @property
     def rows(self) -> int:
         """How many rows wait."""
-        return sum(map(len, self._held))
+        return self._came - self._let_go
 
     def arrive(self, block: RowBlock, model: Model | None, most_frequent: str | None) -> None:
         """Predict rows with the model that there is, and hold them.
@@ -73,6 +73,7 @@ class HeldRows:
         """
         if not len(block):
             return
+        self._came += len(block)
         predicted: list[str | None] = [None] * len(block)
         if model is not None and model.plane is not None:
             predicted = answer(model.plane, self._definition, block.features).classes
