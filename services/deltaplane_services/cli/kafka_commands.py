@@ -59,6 +59,7 @@ class ExportFormat(StrEnum):
 
     JSON = "json"
     ONNX = "onnx"
+    MLFLOW = "mlflow"
 
 
 model_app = typer.Typer(help="Look at a stream's live model.", no_args_is_help=True)
@@ -301,11 +302,17 @@ def model_show(
 def model_export(
     stream: StreamOptions,
     form: Annotated[
-        ExportFormat, typer.Option("--format", help="json: all of it. onnx: a graph from raw rows to classes.")
+        ExportFormat,
+        typer.Option(
+            "--format",
+            help="json: all of it. onnx: a graph from raw rows to classes. mlflow: a directory that MLflow loads.",
+        ),
     ] = ExportFormat.JSON,
-    out: Annotated[Path | None, typer.Option(help="The file to write; standard output without it.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The file to write, or the directory of mlflow; standard output without it.")
+    ] = None,
 ) -> None:
-    """The live model for use elsewhere, as JSON or ONNX, on standard output or in a file."""
+    """The live model for use elsewhere, as JSON, ONNX or for MLflow, on standard output, in a file or a directory."""
     from deltaplane_services.operations.model_listing import model_as_json, newest_model
 
     settings = stream.settings()
@@ -313,8 +320,24 @@ def model_export(
         with extra_needed("model export --format onnx", "export"):
             from deltaplane_services.operations.onnx_export import onnx_model
     check(settings, "viewer")
+    if form is ExportFormat.MLFLOW:
+        _export_to_mlflow(settings, out)
+        return
     tables = model_as_json(newest_model(settings), settings.definition)
     _write_out(onnx_model(tables) if form is ExportFormat.ONNX else f"{json_text(tables)}\n".encode(), out)
+
+
+def _export_to_mlflow(settings: ServiceSettings, out: Path | None) -> None:
+    from deltaplane.errors import DefinitionError
+    from deltaplane.log.exported_model import model_tables
+    from deltaplane_services.operations.mlflow_model import mlflow_files
+    from deltaplane_services.operations.model_listing import newest_model
+    from deltaplane_services.system.output_files import OutputDirectory
+
+    if out is None:
+        raise DefinitionError("model export: mlflow is a directory; give --out DIRECTORY")
+    with OutputDirectory(out, "out") as output:
+        output.keep(mlflow_files(model_tables(newest_model(settings), settings.definition), settings.definition))
 
 
 def _write_out(data: bytes, out: Path | None) -> None:

@@ -9,15 +9,26 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from deltaplane.errors import DeltaplaneError
 
-__all__ = ["NO_ROOM", "PRIVATE", "OutputFile", "OutputRefused", "check_output", "mode_of", "write_text"]
+__all__ = [
+    "NO_ROOM",
+    "PRIVATE",
+    "OutputDirectory",
+    "OutputFile",
+    "OutputRefused",
+    "check_output",
+    "mode_of",
+    "write_text",
+]
 
 PRIVATE = 0o600
 """The mode of files with raw rows, ids or secrets."""
@@ -62,7 +73,7 @@ class OutputFile:
             self._partial.chmod(_mode(found, mode))
         except OSError as fault:
             self._clear()
-            raise self._refused(fault) from None
+            raise _refusal(self._what, self._named, fault) from None
 
     @property
     def file(self) -> IO[bytes]:
@@ -93,7 +104,7 @@ class OutputFile:
     ) -> None:
         self._clear()
         if isinstance(error, OSError) and error.errno in NO_ROOM:
-            raise self._refused(error) from None
+            raise _refusal(self._what, self._named, error) from None
 
     def _clear(self) -> None:
         if self._opened is not None:
@@ -103,13 +114,58 @@ class OutputFile:
         if self._partial is not None:
             self._partial.unlink(missing_ok=True)
 
-    def _refused(self, fault: OSError) -> OutputRefused:
-        cure = {
-            errno.ENOENT: "make the directory first",
-            errno.ENOTDIR: "part of the path is a file",
-            errno.ENOSPC: "make room on that disk, or name another place; what was there before is as it was",
-        }.get(fault.errno or 0, "name another place")
-        return OutputRefused(f"{self._what}: {str(self._named)!r} cannot be written: {fault.strerror}; {cure}")
+
+class OutputDirectory:
+    """A directory of files that is being written, as a context manager; it is there once :meth:`keep` has been called.
+
+    ``what`` names the option that asked for it. Raises :class:`OutputRefused` at once if the directory is there already
+    or cannot be made, and at the end of the block if the disk was full.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self._what, self._path = what, path
+        self._partial: Path | None = None
+        if path.exists():
+            raise OutputRefused(f"{what}: {str(path)!r} is there already; name a directory that is not")
+        try:
+            self._partial = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", suffix=".partial", dir=path.parent))
+        except OSError as fault:
+            raise _refusal(what, path, fault) from None
+
+    def keep(self, files: Mapping[str, str]) -> None:
+        """Write texts to the disk by their paths in the directory, and give it its name."""
+        assert self._partial is not None, "it is kept once"
+        for name, text in files.items():
+            place = self._partial / name
+            place.parent.mkdir(exist_ok=True)
+            with place.open("wb") as file:
+                file.write(text.encode())
+                file.flush()
+                os.fsync(file.fileno())
+        # A directory that is made for a moment is private; this one is as others are.
+        self._partial.chmod(_mode(None, None) | 0o111)
+        self._partial.rename(self._path)
+        self._partial = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._partial is not None:
+            shutil.rmtree(self._partial, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise _refusal(self._what, self._path, error) from None
+
+
+def _refusal(what: str, path: Path, fault: OSError) -> OutputRefused:
+    cure = {
+        errno.ENOENT: "make the directory first",
+        errno.ENOTDIR: "part of the path is a file",
+        errno.ENOSPC: "make room on that disk, or name another place; what was there before is as it was",
+    }.get(fault.errno or 0, "name another place")
+    return OutputRefused(f"{what}: {str(path)!r} cannot be written: {fault.strerror}; {cure}")
 
 
 def _mode(found: os.stat_result | None, mode: int | None) -> int:
