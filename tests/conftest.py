@@ -8,6 +8,7 @@ else each run draws its own, and sees what no run saw before. ``--hypothesis-see
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import os
 import secrets
@@ -24,6 +25,10 @@ from sharing_out import ByFile
 __all__ = ["pytest_terminal_summary"]
 
 SEED_ON_CONTINUOUS_INTEGRATION = 1996_05_07
+
+SPARK = importlib.util.find_spec("pyspark") is not None
+collect_ignore = [] if SPARK else ["spark"]
+"""Tests of Spark are not among those of an environment without it: `make test-spark` makes one, and runs them."""
 
 # No deadline and no complaint of slow drawing: nothing here is timed, and a busy machine is not a failure.
 hypothesis.settings.register_profile(
@@ -50,7 +55,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> str:
     """Name the seed at the head of every run."""
     seed = config.option.hypothesis_seed
-    return f"deltaplane: Hypothesis starts from seed {seed}; repeat this run with --hypothesis-seed={seed}"
+    elsewhere = "" if SPARK else "; tests of Spark are run by make test-spark"
+    return f"deltaplane: Hypothesis starts from seed {seed}; repeat this run with --hypothesis-seed={seed}{elsewhere}"
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -26,7 +26,7 @@ def test_damaged_messages_and_files_are_read_or_refused_and_touch_nothing_after_
     findings = run(every_target(), 6000, seed, seen)
     assert not findings.crashes, "\n".join(crash.trace for crash in findings.crashes)
     for name, outcomes in findings.outcomes.items():
-        assert outcomes.total() > 10, f"hardly an input of {name}"
+        assert outcomes.total() > 5, f"hardly an input of {name}"
     assert sum(len(seen.seen(path)) for path in seen.lines) > 0.6 * sum(map(len, seen.lines.values()))
 
 

@@ -50,11 +50,15 @@ def test_who_asks_a_live_stream_is_told_the_same_by_whichever_way(kafka: Running
             stream.check_running()
             model = live.wait(PATIENCE_SECONDS, version=model.version)
         asked = [dict(zip(names, row, strict=True)) for row in queries.tolist()]
-        answers = client.ask_all(
-            [*asked, {**asked[0], names[0]: 1e300}], PATIENCE_SECONDS, ("probabilities", "reasons")
-        )
-        assert isinstance(answers[-1], Unanswered)
-        told = [answer for answer in answers if isinstance(answer, Prediction)]
+        told: list[Prediction] = []
+        while not told or {answer.model_version for answer in told} != {live.wait(PATIENCE_SECONDS).version}:
+            # The scorer and this process may be a model apart for a moment.
+            stream.check_running()
+            answers = client.ask_all(
+                [*asked, {**asked[0], names[0]: 1e300}], PATIENCE_SECONDS, ("probabilities", "reasons")
+            )
+            assert isinstance(answers[-1], Unanswered)
+            told = [answer for answer in answers if isinstance(answer, Prediction)]
         assert [answer.predicted for answer in told] == live.predict(asked)
         chances = live.predict_proba(queries)
         np.testing.assert_array_equal(
@@ -80,4 +84,4 @@ def test_who_asks_a_live_stream_is_told_the_same_by_whichever_way(kafka: Running
     exported.write_text(stream.run("model", "export").stdout)
     again = list(csv.DictReader(io.StringIO(stream.run("predict", str(file), "--model", str(exported)).stdout)))
     assert [row["score"] for row in again] == [row["score"] for row in found]
-    assert {row["probability"] for row in again} == {""}
+    assert [row["probability"] for row in again] == [row["probability"] for row in found]

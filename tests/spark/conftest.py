@@ -15,9 +15,10 @@ EXECUTORS, CORES, MEGABYTES = 2, 1, 1024
 @pytest.fixture(scope="session")
 def session() -> Iterator[Any]:
     """A cluster of two executors. Both run this interpreter, whose environment has the distribution."""
-    pyspark_sql = pytest.importorskip("pyspark.sql", reason="pyspark is not installed: make test-spark installs it")
+    from pyspark import sql  # noqa: PLC0415 - these tests are collected where it is installed.
+
     os.environ |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
-    builder = pyspark_sql.SparkSession.builder.master(f"local-cluster[{EXECUTORS},{CORES},{MEGABYTES}]")
+    builder = sql.SparkSession.builder.master(f"local-cluster[{EXECUTORS},{CORES},{MEGABYTES}]")
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "512m",

@@ -62,7 +62,6 @@ _MOST: Mapping[str, int] = {
     "Unanswered.decisions": _CLASSES,
     "DeadLetter.rest": limits.OUTCOMES,
     "Partial.statistics": _CLASSES,
-    "Partial.rounding": limits.FEATURES,
     "Partial.counts": limits.OUTCOMES,
     "Partial.refusals": limits.OUTCOMES,
     "Partial.examples": limits.OUTCOMES,

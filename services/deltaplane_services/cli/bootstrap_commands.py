@@ -170,7 +170,7 @@ def bootstrap_publish(
     file: HistoryFile,
     stream: SiteOptions,
     source: SourceName = "history",
-    wait: Wait = 30.0,
+    wait: Wait = 120.0,
 ) -> None:
     """Make a history a source of a stream, in one tile; what is there already is not published again.
 
@@ -199,7 +199,7 @@ def bootstrap_retire(
     source: SourceName = "history",
     table: MovedTable = None,
     processes: ProcessCount = None,
-    wait: Wait = 30.0,
+    wait: Wait = 120.0,
 ) -> None:
     """Take rows of a history out again, by id: they are found in its table, at the version that it was computed from.
 

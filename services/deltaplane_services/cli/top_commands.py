@@ -45,7 +45,7 @@ def live(
     from deltaplane_services.observe.top.snapshot import frame_of
     from deltaplane_services.system.printable import json_text
 
-    texts = [text for item in at or () for text in item.split(",") if text.strip()]
+    texts = [text for item in at or () for text in item.split(",") if text.strip()] or list(at or ())
     first = Address.of(Knobs().metrics_address)
     near = [Address(first.host, first.port + at) for at in range(PORTS_OF_A_MACHINE)]
     gatherer = Gatherer([Address.of(text) for text in texts] or near, looks_around=not texts)
