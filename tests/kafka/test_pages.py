@@ -14,7 +14,7 @@ from pages.places import ON_KAFKA
 from pages.session import Session, reading
 from tidy.sources import TOP
 
-PORTS = range(9108, 9118)
+PORTS = range(9108, 9120)
 """The ports that the pages give to services for their metrics."""
 
 

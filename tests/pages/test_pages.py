@@ -61,6 +61,13 @@ def test_what_is_shown_and_not_run_is_no_command() -> None:
                 )
 
 
+def test_no_two_services_of_pages_that_go_on_from_each_other_have_one_address() -> None:
+    pages = [(TOP / page).read_text("utf-8") for page in ON_KAFKA]
+    found = Counter(port for page in pages for port in re.findall(r"address 127\.0\.0\.1:([1-9]\d+)", page))
+    assert len(found) > 8
+    assert set(found.values()) == {1}, found
+
+
 def test_the_blocks_that_cannot_be_run_are_few_counted_and_say_why() -> None:
     blocks = [(page, block) for page in PAGES for block in blocks_of(TOP / page) if block.not_run is not None]
     assert Counter(page for page, _ in blocks) == NOT_RUN
