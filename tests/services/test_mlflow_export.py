@@ -89,7 +89,7 @@ def test_a_frame_of_pandas_comes_back_where_there_is_one(
     stream: StreamDefinition, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Pandas(ModuleType):
-        DataFrame = staticmethod(dict)
+        DataFrame: Any = staticmethod(dict)
 
     monkeypatch.setitem(sys.modules, "pandas", Pandas("pandas"))
     described = written(tmp_path, mlflow_files(model_tables(model, stream), stream))
