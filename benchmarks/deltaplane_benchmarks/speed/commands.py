@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 import typer
+from rich.console import Console
 
 from deltaplane_benchmarks.exhibit import Chart, Series
 from deltaplane_benchmarks.shared_options import KAFKA, Outputs, Seed
@@ -265,12 +266,16 @@ def intake_command(
     """JSON events through one intake beside produce, labels to the model, and memory over events that wait."""
     from deltaplane_benchmarks.speed import intake_speed
 
-    began = time.perf_counter()
+    began, console = time.perf_counter(), Console(stderr=True, highlight=False)
+
+    def say(text: str) -> None:
+        console.print(f"{time.perf_counter() - began:.0f} s: {text}", style="dim")
+
     raced = Figures(
         "intake: events in JSON, each with its label, against produce from a CSV file; each alone with the broker",
         {"way": "", "rows": ",", "rows/s": ",.0f", "cpu µs a row": ".1f", "rows a cpu second": ",.0f", "digest": ""},
     )
-    found = intake_speed.speed(broker, rows, seed, lambda _: None)
+    found = intake_speed.speed(broker, rows, seed, say)
     same = "same digest as replay" if found.same_digest else "OTHER DIGEST"
     for way, seconds, cpu, digest in (
         ("intake", found.intake_seconds, found.intake_cpu_seconds, same),
@@ -283,13 +288,13 @@ def intake_command(
         f"intake: from a label to the model that contains its row, {rate:,.0f} labels/s",
         {"labels": ",", "p50 ms": ".0f", "p90 ms": ".0f", "p99 ms": ".0f", "most ms": ".0f"},
     )
-    ages = intake_speed.label_to_model(broker, rate, 15.0, seed, lambda _: None).milliseconds
+    ages = intake_speed.label_to_model(broker, rate, 15.0, seed, say).milliseconds
     fresh.add(len(ages), *(float(np.percentile(ages, percent)) for percent in (50, 90, 99, 100)))
     memory = Figures(
         "intake: memory over events that wait",
         {"events": ",", "resident MB": ",.0f", "store MB": ",.0f", "seconds": ",.0f"},
     )
     looks = sorted({max(1000, waiting // 10), max(1000, waiting // 2), waiting})
-    for look in intake_speed.waiting(broker, looks, seed, lambda _: None):
+    for look in intake_speed.waiting(broker, looks, seed, say):
         memory.add(look.events, look.megabytes, look.store_megabytes, look.seconds)
     finish([raced, fresh, memory], began, outputs)
