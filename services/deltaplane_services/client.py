@@ -38,7 +38,7 @@ from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
 from deltaplane.log.reasons import LARGEST, Reasons, reasons
 from deltaplane.solve.solver import Plane
-from deltaplane.stream.rows_by_name import features_by_name, is_by_name, table_by_name
+from deltaplane.stream.rows_by_name import features_by_name, features_of, is_by_name, table_by_name
 from deltaplane.stream.sample import Retirement, Samples
 from deltaplane.wire import (
     most_named_rows,
@@ -355,7 +355,7 @@ class LiveModel:
 
     def _answered(self, rows: Any, *, why: bool = False) -> tuple[Answers, Reasons | None]:
         model, plane = self._with_plane()
-        features, unread = features_by_name(self._definition, rows) if is_by_name(rows) else (rows, {})
+        features, unread = features_of(self._definition, rows)
         mapped = self._definition.feature_map.kind != "none"
         # The map is a product of matrices, in a process that is not ours.
         with blas_threads() if mapped else nullcontext():

@@ -18,7 +18,7 @@ import not_run
 from deltaplane.wire.frame import header
 from kafka.distribution import DOWNLOAD_TIMEOUT_SECONDS, artifact, cache, place, prepare
 from kafka.errors import KafkaUnavailable
-from kafka.made_shop import MadeShop
+from kafka.made_shop import INPUT, MadeShop
 from kafka.selection import RunningKafka
 from kafka.services import Stream
 from kafka.test_pipeline_intake import replayed, stream_of
@@ -69,7 +69,7 @@ def shop(kafka: RunningKafka, stream_name: str) -> MadeShop:
 
 @pytest.fixture
 def stream(kafka: RunningKafka, tmp_path: Path, stream_name: str, shop: MadeShop) -> Iterator[Stream]:
-    with stream_of(tmp_path, stream_name, kafka.bootstrap, shop) as opened:
+    with stream_of(tmp_path, stream_name, kafka.bootstrap, shop.intake(), input=INPUT) as opened:
         text = opened.definition_file.read_text()
         opened.definition_file.write_text(text.replace("[intake]\n", "[intake]\nqueries = true\n"))
         yield opened

@@ -34,7 +34,7 @@ from deltaplane_services.kafka.clients import publisher
 from deltaplane_services.processors.messages import DELTAS, MODELS, SAMPLES, Outgoing, source_key
 from kafka.cluster import KafkaCluster
 from kafka.conftest import StartKafka
-from kafka.made_shop import MadeShop
+from kafka.made_shop import INPUT, MadeShop
 from kafka.raw_batches import batch_of, produce
 from kafka.rows import FIRST_TIME, Rows
 from kafka.selection import RunningKafka
@@ -501,7 +501,7 @@ def test_labels_whose_events_do_not_come_are_an_alert(kafka: RunningKafka, tmp_p
     name, (port,) = Rows.stream_name("orphans"), free_ports(1)
     shop, rules = MadeShop(kafka.bootstrap, name, seed=3), hurried(DEPLOY / "alerts.yml", FACTOR, tmp_path)
     with (
-        stream_of(tmp_path / "s", name, kafka.bootstrap, shop) as stream,
+        stream_of(tmp_path / "s", name, kafka.bootstrap, shop.intake(), input=INPUT) as stream,
         running(tmp_path, [f"127.0.0.1:{port}"], rules, PACE) as prometheus,
     ):
         scene = Scene(stream, Feed(stream, seed=3), prometheus)

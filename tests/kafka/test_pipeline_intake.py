@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,25 +32,28 @@ def shop(kafka: RunningKafka, stream_name: str) -> MadeShop:
 
 
 @contextmanager
-def stream_of(directory: Path, name: str, bootstrap: str, shop: MadeShop) -> Iterator[Stream]:
+def stream_of(
+    directory: Path, name: str, bootstrap: str, intake: Mapping[str, Any], *, registry: str | None = None, **more: Any
+) -> Iterator[Stream]:
+    """A stream of the shop's columns that an intake fills; ``more`` tables besides."""
     with Stream.made(
         directory,
         name,
         bootstrap,
-        service={"state_directory": str(directory / "state")},
+        service={"state_directory": str(directory / "state"), **({} if registry is None else {"registry": registry})},
         columns=COLUMNS,
         features={},
         grid={"steps": [2.0**-20] * FEATURES},
         classes={"names": ["fraud", "ok"], "positive": "fraud"},
-        input=INPUT,
-        intake=shop.intake(),
+        intake=dict(intake),
+        **more,
     ) as opened:
         yield opened
 
 
 @pytest.fixture
 def stream(kafka: RunningKafka, tmp_path: Path, stream_name: str, shop: MadeShop) -> Iterator[Stream]:
-    with stream_of(tmp_path, stream_name, kafka.bootstrap, shop) as opened:
+    with stream_of(tmp_path, stream_name, kafka.bootstrap, shop.intake(), input=INPUT) as opened:
         yield opened
 
 
@@ -120,7 +123,7 @@ def test_a_broker_that_is_killed_and_comes_back_costs_an_intake_nothing(
     second_kafka: KafkaCluster, tmp_path: Path, stream_name: str
 ) -> None:
     shop = MadeShop(second_kafka.bootstrap, stream_name, seed=11)
-    with stream_of(tmp_path, stream_name, second_kafka.bootstrap, shop) as stream:
+    with stream_of(tmp_path, stream_name, second_kafka.bootstrap, shop.intake(), input=INPUT) as stream:
         for command in ("worker", "merger", "intake"):
             stream.start(command)
         shop.sell(400)
@@ -147,17 +150,8 @@ def test_a_row_that_is_deleted_in_its_database_leaves_the_model_with_a_receipt_t
 ) -> None:
     topic = f"{stream_name}-public.orders"
     create_topic(kafka.bootstrap, topic, partitions=2)
-    with Stream.made(
-        tmp_path,
-        stream_name,
-        kafka.bootstrap,
-        service={"state_directory": str(tmp_path / "state")},
-        columns=COLUMNS,
-        features={},
-        grid={"steps": [2.0**-20] * FEATURES},
-        classes={"names": ["fraud", "ok"], "positive": "fraud"},
-        intake={"topic": topic, "format": "debezium-json", "id": "id", "label": "kind"},
-    ) as stream:
+    orders = {"topic": topic, "format": "debezium-json", "id": "id", "label": "kind"}
+    with stream_of(tmp_path, stream_name, kafka.bootstrap, orders) as stream:
         for command in ("worker", "merger", "intake"):
             stream.start(command)
         out = Producer({"bootstrap.servers": kafka.bootstrap})

@@ -17,13 +17,11 @@ import not_run
 from kafka.clients import create_topic, read_topic, wait_until
 from kafka.cluster import free_port
 from kafka.errors import KafkaUnavailable
-from kafka.made_shop import MadeShop
+from kafka.made_shop import INPUT, MadeShop
 from kafka.registry import RunningRegistry, running_registry
 from kafka.selection import RunningKafka
-from kafka.services import Stream
-from kafka.test_pipeline_intake import digest_of, replayed
+from kafka.test_pipeline_intake import digest_of, replayed, stream_of
 from kafka.test_pipeline_metrics import ask
-from services.intake_shop import COLUMNS, FEATURES
 
 
 def tx(*more: dict[str, Any]) -> dict[str, Any]:
@@ -104,18 +102,7 @@ def test_payments_in_avro_of_a_registry_are_a_model_whatever_else_comes_and_whil
     intake = {**shop.intake(), "format": "confluent-avro", "time_unit": None}
     intake["labels"] = {**intake["labels"], "format": "json"}
     del intake["time_unit"]
-    with Stream.made(
-        tmp_path,
-        stream_name,
-        kafka.bootstrap,
-        service={"state_directory": str(tmp_path / "state"), "registry": registry.url},
-        columns=COLUMNS,
-        features={},
-        grid={"steps": [2.0**-20] * FEATURES},
-        classes={"names": ["fraud", "ok"], "positive": "fraud"},
-        input={"id": "ref", "time": "created", "time_unit": "ms", "label": "verdict"},
-        intake=intake,
-    ) as stream:
+    with stream_of(tmp_path, stream_name, kafka.bootstrap, intake, registry=registry.url, input=INPUT) as stream:
         for command in ("worker", "merger"):
             stream.start(command)
         port = free_port()
@@ -169,17 +156,8 @@ def test_a_database_whose_changes_are_envelopes_in_avro(
     client = SchemaRegistryClient({"url": registry.url})
     request.addfinalizer(lambda: client.__exit__(None, None, None))  # type: ignore[no-untyped-call]
     write_key, write = (AvroSerializer(client, json.dumps(one)) for one in (key, envelope))
-    with Stream.made(
-        tmp_path,
-        stream_name,
-        kafka.bootstrap,
-        service={"state_directory": str(tmp_path / "state"), "registry": registry.url},
-        columns=COLUMNS,
-        features={},
-        grid={"steps": [2.0**-20] * FEATURES},
-        classes={"names": ["fraud", "ok"], "positive": "fraud"},
-        intake={"topic": topic, "format": "debezium-confluent-avro", "id": "id", "label": "kind"},
-    ) as stream:
+    orders = {"topic": topic, "format": "debezium-confluent-avro", "id": "id", "label": "kind"}
+    with stream_of(tmp_path, stream_name, kafka.bootstrap, orders, registry=registry.url) as stream:
         for command in ("worker", "merger", "intake"):
             stream.start(command)
         out = Producer({"bootstrap.servers": kafka.bootstrap})

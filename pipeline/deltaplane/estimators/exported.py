@@ -15,7 +15,7 @@ from deltaplane.estimators.statistics_classifier import answerable
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.exported_model import exported_model
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.rows_by_name import features_by_name, is_by_name
+from deltaplane.stream.rows_by_name import features_of
 
 __all__ = ["ExportedClassifier"]
 
@@ -84,7 +84,7 @@ class ExportedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @blas_threads()
     def _answered(self, X: Any) -> Answers:
-        features, unread = features_by_name(self.definition, X) if is_by_name(X) else (X, {})
+        features, unread = features_of(self.definition, X)
         answers = answer(self._plane, self.definition, features, unread)
         answerable(answers.refusals, len(answers))
         return answers

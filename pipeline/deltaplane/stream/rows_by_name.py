@@ -20,7 +20,16 @@ from deltaplane.columns.tables_given import columns_of
 from deltaplane.errors import TableMismatch
 from deltaplane.stream.definition import StreamDefinition
 
-__all__ = ["features_by_name", "is_by_name", "table_by_name"]
+__all__ = ["features_by_name", "features_of", "is_by_name", "table_by_name"]
+
+
+def features_of(definition: StreamDefinition, rows: Any) -> tuple[Any, Mapping[int, str]]:
+    """Rows as :func:`deltaplane.log.answers.answer` takes them, and why some of them have no features, by their index.
+
+    ``rows`` have names for their cells, or are numbers in the order of the features, which are left as they are.
+    Raises what :func:`features_by_name` raises.
+    """
+    return features_by_name(definition, rows) if is_by_name(rows) else (rows, {})
 
 
 def is_by_name(rows: Any) -> bool:

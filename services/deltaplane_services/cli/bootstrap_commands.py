@@ -106,16 +106,12 @@ class Columns:
 
 def columns_of(definition: Path, columns: Columns, times: TimeOptions, form: FormatOptions) -> ColumnsOfTable:
     """The definition of a stream, and what the columns of a table are."""
-    from deltaplane.stream.definition import StreamDefinition
     from deltaplane_services.definition_file.definition_tables import lay_over_input, load_tables
+    from deltaplane_services.definition_file.settings import definition_of
     from deltaplane_services.lake.table_sums import ColumnsOfTable
 
     tables = lay_over_input(with_file(load_tables(definition), times, form), **vars(columns))
-    stream = StreamDefinition.from_tables({key: tables[key] for key in tables if key not in _NOT_OF_THE_STREAM})
-    return ColumnsOfTable(stream, tables.get("input", {}))
-
-
-_NOT_OF_THE_STREAM = ("input", "service", "kafka", "intake")
+    return ColumnsOfTable(definition_of(tables), tables.get("input", {}))
 
 
 @bootstrap_app.command("compute")

@@ -6,6 +6,7 @@ leave a window lie in the files before it; so a job names these, too.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -93,22 +94,18 @@ def _chunks(blocks: Iterator[RowBlock], job: PieceJob) -> Iterator[tuple[bool, R
     rest = at
     head: list[RowBlock] = []
     for block in blocks:
-        head.append(block.cut(min(rest, len(block)), len(block)))
+        of_before = min(rest, len(block))
+        head.append(block.cut(of_before, len(block)))
         if rest:
-            yield False, block.cut(0, min(rest, len(block)))
-        rest -= min(rest, len(block))
+            yield False, block.cut(0, of_before)
+        rest -= of_before
         if not rest:
             break
     if at >= job.rows:
         return
-    for block in rechunk(_chained(head[-1:], blocks), job.chunk):
+    for block in rechunk(itertools.chain(head[-1:], blocks), job.chunk):
         if len(block):
             yield True, block
         at += len(block)
         if at >= job.rows:
             return
-
-
-def _chained(first: Iterable[RowBlock], others: Iterable[RowBlock]) -> Iterator[RowBlock]:
-    yield from first
-    yield from others

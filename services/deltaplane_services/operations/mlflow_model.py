@@ -21,7 +21,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.log.answers import answer
 from deltaplane.log.exported_model import ExportedModel, exported_model
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.rows_by_name import features_by_name, is_by_name
+from deltaplane.stream.rows_by_name import features_of
 
 __all__ = ["Answering", "mlflow_files"]
 
@@ -96,7 +96,7 @@ class Answering:
 
     def columns(self, rows: Any) -> dict[str, list[Any]]:
         """What is said of each row, by column: its class, decision values, probabilities, or why it has none."""
-        features, unread = features_by_name(self.definition, rows) if is_by_name(rows) else (rows, {})
+        features, unread = features_of(self.definition, rows)
         answers = answer(self.exported.plane, self.definition, features, unread).of_model(self.exported)
         labels, each = self.exported.plane.classes, range(len(answers))
         decisions, chances = [answers.decisions(row) for row in each], [answers.probabilities_of(row) for row in each]

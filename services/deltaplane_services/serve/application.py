@@ -27,7 +27,7 @@ from deltaplane.errors import DeltaplaneError
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.reasons import Reasons, reasons
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.stream.rows_by_name import features_by_name, is_by_name
+from deltaplane.stream.rows_by_name import features_of
 from deltaplane_services.serve import questions, responses
 from deltaplane_services.serve.model_source import ModelSource, Served
 from deltaplane_services.serve.questions import BadQuestion, Question
@@ -233,8 +233,7 @@ class _Server:
 
 
 def _answer(served: Served, definition: StreamDefinition, asked: Question) -> tuple[Answers, Reasons | None]:
-    rows = asked.rows
-    features, unread = features_by_name(definition, rows) if is_by_name(rows) else (rows, {})
+    features, unread = features_of(definition, asked.rows)
     answers = answer(served.plane, definition, features, unread).of_model(served.model)
     if not asked.reasons:
         return answers, None
