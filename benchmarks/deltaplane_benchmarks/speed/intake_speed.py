@@ -7,7 +7,6 @@ import http.client
 import itertools
 import json
 import os
-import random
 import re
 import secrets
 import socket
@@ -15,11 +14,10 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from confluent_kafka import Producer
@@ -27,26 +25,19 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from deltaplane.arrays import Floats
 from deltaplane.errors import DeltaplaneError
+from deltaplane_benchmarks.speed.made_shop import event_of, shop_rows, shop_tables
 from deltaplane_benchmarks.speed.processes import cost_of
 from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
+from deltaplane_services.operations.dead_letters import kept_letters
 from deltaplane_services.operations.topics import create_topics
 from deltaplane_services.processors.messages import SAMPLES, read_published_samples
 from deltaplane_services.replay.on_kafka import delete_topics
 
 __all__ = ["Freshness", "Speed", "Waiting", "label_to_model", "speed", "waiting"]
 
-_COLUMNS = {
-    "rules": [
-        *({"column": f"x{number}", "kind": "number", "fill": 0.0} for number in range(8)),
-        {"column": "country", "kind": "category", "levels": ["DE", "FR", "NG", "PL"]},
-        {"column": "known", "kind": "boolean", "missing": "fill"},
-    ]
-}
-_FEATURES = 23
-_FIRST_TIME = 1_700_000_000_000
 _STALLED_SECONDS = 180.0
 _Say = Callable[[str], None]
 
@@ -88,20 +79,7 @@ class _Stream:
     def __init__(self, broker: str, directory: Path, *, late: bool) -> None:
         name = f"bench-intake-{secrets.token_hex(4)}"
         self.events, self.labels = f"{name}-events", f"{name}-labels"
-        intake: dict[str, Any] = {"topic": self.events, "id": "tx.ref", "time": "tx.created", "time_unit": "ms"}
-        intake |= {"row": "tx", "fields": {"x0": "tx.sum.value"}}
-        intake |= {"labels": {"topic": self.labels, "id": "of", "label": "is"}} if late else {"label": "tx.kind"}
-        self.tables: dict[str, Any] = {
-            "name": name,
-            "columns": _COLUMNS,
-            "grid": {"steps": [2.0**-20] * _FEATURES},
-            "classes": {"names": ["fraud", "ok"], "positive": "fraud"},
-            "window": {"length": "all"},
-            "solver": {"C": 1.0},
-            "input": {"id": "ref", "time": "created", "time_unit": "ms", "label": "kind"},
-            "intake": intake,
-            "service": {"state_directory": str(directory / "state")},
-        }
+        self.tables = shop_tables(name, str(directory / "state"), late=late)
         self._metrics: dict[str, int] = {}
         self.broker, self.directory = broker, directory
         self.definition_file = directory / "deltaplane.toml"
@@ -147,6 +125,11 @@ class _Stream:
                 raise DeltaplaneError(f"bench: {command} was not ready:\n{log.read_text('utf-8', 'replace')[-2000:]}")
             time.sleep(0.01)
         return process
+
+    def check_none_refused(self) -> None:
+        """Raise :class:`DeltaplaneError` if a row was refused: what waits for all rows would wait for it in vain."""
+        for one in kept_letters(self.settings):
+            raise DeltaplaneError(f"bench: a row that was made to be admitted was refused: {one.letter.reason}")
 
     def run(self, *arguments: str | Path) -> str:
         environment = {**os.environ, "DELTAPLANE_BROKER": self.broker}
@@ -203,25 +186,6 @@ def _stream(broker: str, *, late: bool) -> Iterator[_Stream]:
         yield stream
 
 
-def _rows(count: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Rows of a shop: eight numbers, a country, a truth."""
-    chance = random.Random(seed)  # noqa: S311 - made rows.
-    for number in range(count):
-        row: dict[str, Any] = {"ref": f"{chance.getrandbits(64):016x}", "created": _FIRST_TIME + number}
-        row |= {f"x{one}": round(chance.lognormvariate(3, 1), 2) for one in range(8)}
-        fraud = chance.random() < 0.2
-        yield {
-            **row,
-            "country": chance.choice(["DE", "FR", "NG"]),
-            "known": not fraud,
-            "kind": "fraud" if fraud else "ok",
-        }
-
-
-def _event(row: Mapping[str, Any]) -> bytes:
-    return json.dumps({"tx": {**row, "sum": {"value": row["x0"], "currency": "EUR"}}, "source": "web"}).encode()
-
-
 def _send(broker: str, topic: str, records: Iterator[tuple[str, bytes]]) -> None:
     out = Producer({"bootstrap.servers": broker, "linger.ms": 20, "compression.type": "lz4"})
     for number, (key, value) in enumerate(records):
@@ -236,15 +200,15 @@ def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
     with _stream(broker, late=False) as taken, _stream(broker, late=False) as sent:
         table = sent.directory / "rows.csv"
         with table.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(next(_rows(1, seed))))
+            writer = csv.DictWriter(file, list(next(shop_rows(1, seed))))
             writer.writeheader()
-            writer.writerows(_rows(rows, seed))
+            writer.writerows(shop_rows(rows, seed))
         say(f"{rows:,} events in JSON")
-        _send(broker, taken.events, ((row["ref"], _event(row)) for row in _rows(rows, seed)))
+        _send(broker, taken.events, ((row["ref"], event_of(row)) for row in shop_rows(rows, seed)))
         say("through one intake")
         service = taken.start("intake", until="took over partition")
         began, before = time.perf_counter(), cost_of(service.pid).cpu_seconds
-        _wait_for_rows(taken, rows)
+        _wait_forshop_rows(taken, rows)
         intake_seconds, intake_cpu = time.perf_counter() - began, cost_of(service.pid).cpu_seconds - before
         taken.stop()
         say("by produce")
@@ -264,13 +228,14 @@ def speed(broker: str, rows: int, seed: int, say: _Say) -> Speed:
     return Speed(rows, intake_seconds, intake_cpu, float(found[1]), cpu, same, digest)
 
 
-def _wait_for_rows(stream: _Stream, rows: int) -> None:
+def _wait_forshop_rows(stream: _Stream, rows: int) -> None:
     """Wait until so many rows are in the samples."""
     log, found, until = reader(stream.settings, "site"), 0, time.monotonic() + _STALLED_SECONDS
     try:
         log.follow([(SAMPLES, partition, 0) for partition in range(stream.settings.definition.partitions)])
         while found < rows:
             if time.monotonic() > until:
+                stream.check_none_refused()
                 raise DeltaplaneError(f"bench: only {found:,} of {rows:,} rows came")
             found += sum(len(read_published_samples(one, stream.settings.definition)) for one in log.poll(500, 0.01))
     finally:
@@ -281,8 +246,8 @@ def label_to_model(broker: str, rate: float, seconds: float, seed: int, say: _Sa
     """Events that wait, and their labels at a steady rate, followed to the models that contain them."""
     count = int(rate * seconds)
     with _stream(broker, late=True) as stream:
-        rows = list(_rows(count, seed))
-        _send(broker, stream.events, ((row["ref"], _event(row)) for row in rows))
+        rows = list(shop_rows(count, seed))
+        _send(broker, stream.events, ((row["ref"], event_of(row)) for row in rows))
         stream.start("worker", until="claimed")
         stream.start("merger", until="elected")
         stream.start("intake", until="took over partition")
@@ -303,7 +268,9 @@ def label_to_model(broker: str, rate: float, seconds: float, seed: int, say: _Sa
                 positions = {one.source.partition: one.samples for one in model.positions}
                 arrivals.append((time.time(), positions, sum(model.counts.values())))
             if time.monotonic() > until:
-                raise DeltaplaneError("bench: not all labels came to a model")
+                stream.check_none_refused()
+                live = arrivals[-1][2] if arrivals else 0
+                raise DeltaplaneError(f"bench: of {count:,} labels {number:,} were sent, and {live:,} are in a model")
         out.flush()
         follower.close()
         places = _places(stream, count)
@@ -332,10 +299,10 @@ def waiting(broker: str, looks: Sequence[int], seed: int, say: _Say) -> Iterator
     """An intake while more and more events wait for labels that never come."""
     with _stream(broker, late=True) as stream:
         service = stream.start("intake", until="took over partition")
-        rows, sent, began = _rows(max(looks), seed), 0, time.perf_counter()
+        rows, sent, began = shop_rows(max(looks), seed), 0, time.perf_counter()
         for look in looks:
             say(f"{look:,} events that wait")
-            _send(broker, stream.events, ((row["ref"], _event(row)) for row in itertools.islice(rows, look - sent)))
+            _send(broker, stream.events, ((row["ref"], event_of(row)) for row in itertools.islice(rows, look - sent)))
             sent = look
             stream.wait_for_waiting(look)
             status = Path(f"/proc/{service.pid}/status").read_text("ascii")
