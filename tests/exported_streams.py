@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.arrays import Floats, Int32s
 from deltaplane.log.model import Model
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
@@ -13,7 +14,7 @@ from deltaplane.wire import write_sample_batch
 from deltaplane_services.embedded.embedded_runner import EmbeddedRunner, RunnerOptions
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 
-__all__ = ["NOW", "PLAIN", "ROWS", "STANDARD", "STREAMS", "model_of"]
+__all__ = ["NOW", "PLAIN", "ROWS", "STANDARD", "STREAMS", "model_of", "model_of_rows"]
 
 NOW = 1_000_000
 ROWS = 600
@@ -50,15 +51,20 @@ STREAMS: dict[str, dict[str, Any]] = {
 
 
 def model_of(stream: StreamDefinition) -> Model:
-    """A model that the whole pipeline has made."""
+    """A model that the whole pipeline has made of rows of three features."""
     random = np.random.default_rng(3)
     rows = random.normal(size=(ROWS, 3)).round(3)
-    names = stream.classes.names
     codes = (rows[:, 0] ** 2 + rows[:, 1] > 1.0).astype(np.int32)
-    if len(names) == 3:
+    if len(stream.classes.names) == 3:
         codes += rows[:, 2] > 0.5
+    return model_of_rows(stream, rows, codes)
+
+
+def model_of_rows(stream: StreamDefinition, rows: Floats, codes: Int32s) -> Model:
+    """A model that the whole pipeline has made of rows float64[n, d] and the places of their classes int32[n]."""
+    names = stream.classes.names
     runner = EmbeddedRunner(stream, options=RunnerOptions(keep_log=True))
-    for start in range(0, ROWS, 100):
+    for start in range(0, len(rows), 100):
         part = slice(start, start + 100)
         ids = [f"row-{at}" for at in range(start, start + 100)]
         samples = Samples.of_record(ids, NOW, names, codes[part], rows[part])

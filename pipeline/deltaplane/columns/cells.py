@@ -19,6 +19,7 @@ __all__ = [
     "BLANKS",
     "MISSING",
     "MISSING_IF_SEEN",
+    "TRUTHS",
     "MissingWords",
     "is_nothing",
     "number_of",
@@ -40,7 +41,9 @@ MISSING_IF_SEEN = ("<null>",)
 They are not in ``MISSING``, since that is the default of definitions that exist already.
 """
 
-_TRUTHS = {"true": 1.0, "yes": 1.0, "y": 1.0, "t": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "n": 0.0, "f": 0.0, "0": 0.0}
+TRUTHS = {"true": 1.0, "yes": 1.0, "y": 1.0, "t": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "n": 0.0, "f": 0.0, "0": 0.0}
+"""Words of truth, in lower case."""
+
 _NUMBERS = int | float | Decimal
 _NOT_A_NUMBER = re.compile(r"[+-]?nan", re.IGNORECASE)
 _SHOWN = 40
@@ -126,7 +129,7 @@ def truth_of(cell: Any) -> float:
     """
     if isinstance(cell, _NUMBERS) and cell in (0, 1):
         return float(cell)
-    truth = _TRUTHS.get(cell.lower()) if isinstance(cell, str) else None
+    truth = TRUTHS.get(cell.lower()) if isinstance(cell, str) else None
     if truth is None:
         raise ValueError("is neither true nor false (yes or no, y or n, t or f, 1 or 0)")
     return truth

@@ -18,7 +18,15 @@ from deltaplane.arrays import Floats, Int64s
 from deltaplane.columns.cells import number_of
 from deltaplane.maps.portable import RESULT_BITS, cosines_and_sines
 
-__all__ = ["PARTS", "local_milliseconds", "milliseconds_of", "names_of", "time_text", "write_parts"]
+__all__ = [
+    "PARTS",
+    "SPAN_MILLISECONDS",
+    "local_milliseconds",
+    "milliseconds_of",
+    "names_of",
+    "time_text",
+    "write_parts",
+]
 
 
 PARTS = ("hour", "weekday", "day of year", "days")
@@ -26,7 +34,7 @@ PARTS = ("hour", "weekday", "day of year", "days")
 
 _DAY = 86_400_000
 _EPOCH = date(1970, 1, 1).toordinal()
-_FIRST, _LAST = (date.min.toordinal() - _EPOCH + 1) * _DAY, (date.max.toordinal() - _EPOCH - 1) * _DAY
+SPAN_MILLISECONDS = (date.min.toordinal() - _EPOCH + 1) * _DAY, (date.max.toordinal() - _EPOCH - 1) * _DAY
 """The first and the last time, in milliseconds, so that every time is a day of the calendar in every zone."""
 _OUTSIDE = "is a time outside the years 1 to 9999"
 _TICKS = {"us": 1000, "ns": 10**6, "ps": 10**9, "fs": 10**12, "as": 10**15}
@@ -68,7 +76,7 @@ def milliseconds_of(cell: Any, zone_minutes: int) -> float:
         milliseconds = (cell.toordinal() - _EPOCH) * _DAY - behind
     else:
         milliseconds = _of_seconds(cell)
-    if not _FIRST <= milliseconds <= _LAST:
+    if not SPAN_MILLISECONDS[0] <= milliseconds <= SPAN_MILLISECONDS[1]:
         raise ValueError(_OUTSIDE)
     return float(milliseconds)
 

@@ -15,14 +15,14 @@ import numpy as np
 
 from deltaplane.arrays import Floats
 
-__all__ = ["LOGARITHM_BITS", "signed_logarithms"]
+__all__ = ["LOGARITHM_BITS", "TERMS", "ln2_in_parts", "signed_logarithms"]
 
 
 LOGARITHM_BITS = 32
 """Values are multiples of 2**-32, far finer than the step of a fitted grid. Logarithms below 1e-10 are zero."""
 
 _ONE = 2.0**LOGARITHM_BITS
-_TERMS = 11
+TERMS = 11
 """Terms of the series of atanh: the next one is below 2**-58 of the first, since the argument is within ±0.1716."""
 _UNSETTLED = 2.0**-16
 """Within this distance (in multiples) from the middle of two multiples, the quick computation may be wrong. Its error
@@ -39,11 +39,11 @@ def signed_logarithms(values: Floats) -> Floats:
     small = mantissas < math.sqrt(0.5)
     mantissas = np.where(small, 2.0 * mantissas, mantissas)
     powers = exponents.astype(np.float64) - small
-    high, low = _ln2_in_parts()
+    high, low = ln2_in_parts()
     ratios = (mantissas - 1.0) / (mantissas + 1.0)
     squares = ratios * ratios
-    series = np.full_like(ratios, 1.0 / (2 * _TERMS - 1))
-    for term in range(_TERMS - 2, -1, -1):
+    series = np.full_like(ratios, 1.0 / (2 * TERMS - 1))
+    for term in range(TERMS - 2, -1, -1):
         series *= squares
         series += 1.0 / (2 * term + 1)
     rest = (2.0 * ratios * series + (lost / ones + powers * low)) * _ONE
@@ -57,7 +57,7 @@ def signed_logarithms(values: Floats) -> Floats:
 
 
 @functools.cache
-def _ln2_in_parts() -> tuple[float, float]:
+def ln2_in_parts() -> tuple[float, float]:
     """The logarithm of 2 as an integer number of steps, whose multiples are exact, and the remainder."""
     bits = 128
     value = 2 * _atanh(1, 3, bits)

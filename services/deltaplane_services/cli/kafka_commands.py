@@ -311,6 +311,9 @@ def model_export(
     out: Annotated[
         Path | None, typer.Option(help="The file to write, or the directory of mlflow; standard output without it.")
     ] = None,
+    encoded: Annotated[
+        bool, typer.Option("--encoded", help="onnx: a graph that takes features, encoded already, and not [columns].")
+    ] = False,
 ) -> None:
     """The live model for use elsewhere, as JSON, ONNX or for MLflow, on standard output, in a file or a directory."""
     from deltaplane_services.operations.model_listing import model_as_json, newest_model
@@ -324,7 +327,8 @@ def model_export(
         _export_to_mlflow(settings, out)
         return
     tables = model_as_json(newest_model(settings), settings.definition)
-    _write_out(onnx_model(tables) if form is ExportFormat.ONNX else f"{json_text(tables)}\n".encode(), out)
+    encoder = None if encoded else settings.definition.columns
+    _write_out(onnx_model(tables, encoder) if form is ExportFormat.ONNX else f"{json_text(tables)}\n".encode(), out)
 
 
 def _export_to_mlflow(settings: ServiceSettings, out: Path | None) -> None:

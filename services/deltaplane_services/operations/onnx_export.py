@@ -2,7 +2,8 @@
 
 The graph computes what the page ``docs/export.md`` computes with NumPy, operator by operator, in the same order.
 Products are added from the first feature to the last, so that a decision equals the scorer's to the last bit on a
-runtime that rounds as IEEE 754 does. The encoding of columns is not part of it: its rows hold features.
+runtime that rounds as IEEE 754 does. With ``[columns]`` it begins with the cells; see
+:mod:`deltaplane_services.operations.onnx_columns`.
 """
 
 from __future__ import annotations
@@ -13,63 +14,50 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
+from deltaplane.columns.encoder import Encoder
 from deltaplane.errors import DefinitionError
+from deltaplane_services.operations.onnx_columns import encoded_columns, has_texts
+from deltaplane_services.operations.onnx_graph import Graph
 
-__all__ = ["OPSET", "onnx_model"]
+__all__ = ["OPSET", "OPSET_OF_TEXTS", "onnx_model"]
 
 OPSET = 17
 """The version of the operator set: that of ONNX 1.12, which runtimes since 2022 read."""
 
-_IR_VERSION = 8
+OPSET_OF_TEXTS = 20
+"""The version of those that match texts: that of ONNX 1.15, which runtimes since 2024 read."""
+
+_IR_VERSIONS = {OPSET: 8, OPSET_OF_TEXTS: 9}
+_OUTPUTS = ("class", "decision", "answered", "probability")
 
 
-class _Graph:
-    """The nodes and constants of a graph; each gets a name when it is added."""
-
-    def __init__(self) -> None:
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-
-    def constant(self, value: Any, kind: Any = np.float64) -> str:
-        """The name of a new constant tensor."""
-        name = f"constant_{len(self.constants)}"
-        self.constants.append(numpy_helper.from_array(np.array(value, dtype=kind), name))
-        return name
-
-    def cast(self, value: str, kind: Any) -> str:
-        """The name of ``value`` cast to another tensor type."""
-        output = f"value_{len(self.nodes)}"
-        self.nodes.append(helper.make_node("Cast", [value], [output], to=kind))
-        return output
-
-    def __call__(self, operator: str, *inputs: str, to: str = "", domain: str = "", **attributes: Any) -> str:
-        """The name of the output of a new node; ``to`` gives the output that name."""
-        output = to or f"value_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, list(inputs), [output], domain=domain, **attributes))
-        return output
-
-
-def onnx_model(tables: Mapping[str, Any]) -> bytes:
+def onnx_model(tables: Mapping[str, Any], encoder: Encoder | None = None) -> bytes:
     """The bytes of an ONNX model, from the tables of :func:`deltaplane.log.exported_model.model_tables`.
 
-    The input is ``features`` float64[n, d]. The outputs are ``class`` text[n], empty for a row without an answer;
-    ``decision`` float64[n, p]; ``answered`` bool[n]; and, if the model has probabilities, ``probability`` float64[n, k]
-    of its classes, NaN for a row without an answer. Raises :class:`DefinitionError` if there is no plane.
+    The input is ``features`` float64[n, d]; with an ``encoder``, that of the stream's ``[columns]``, there is an input
+    [n] for each column, of its name, float64 or text. The outputs are ``class`` text[n], empty for a row without an
+    answer; ``decision`` float64[n, p]; ``answered`` bool[n]; and, if the model has probabilities, ``probability``
+    float64[n, k] of its classes, NaN for a row without an answer. Raises :class:`DefinitionError` if there is no plane,
+    and for columns that ONNX cannot encode.
     """
     if tables["weights"] is None:
         raise DefinitionError("model: there is no plane yet that could be exported; wait for more rows")
-    graph, given = _Graph(), tables["input"]
-    rows = "features"
+    graph, given = Graph(_OUTPUTS), tables["input"]
+    encoded, columns = "", None
+    if encoder is None:
+        rows = graph.input("features", TensorProto.DOUBLE, ["rows", len(given["features"])])
+    else:
+        rows, encoded, columns = encoded_columns(graph, encoder)
     if given["fill"] is not None:
         rows = graph("Where", graph("IsNaN", rows), graph.constant(given["fill"]), rows)
     grid = given["grid"]
     away = graph("Sub", rows, graph.constant(grid["offsets"]))
     quantized = graph("Round", graph("Div", away, graph.constant(grid["steps"])))
     fits = graph("Less", graph("Abs", quantized), graph.constant(float(grid["range"])))
-    counted = graph("ReduceMin", graph.cast(fits, TensorProto.INT32), axes=[1], keepdims=1)
-    answered = graph.cast(counted, TensorProto.BOOL)
+    answered = graph.all_of(fits, len(given["features"]))
+    answered = graph("And", answered, encoded) if encoded else answered
     zero = graph.constant(0.0)
     kind = tables["feature_map"]["kind"]
     own = graph("Where", answered, rows, zero) if kind in ("none", "mixed") else ""
@@ -87,10 +75,11 @@ def onnx_model(tables: Mapping[str, Any]) -> bytes:
     _choose(graph, tables)
     if tables["probability"] is not None:
         _calibrate(graph, tables, answered)
-    return bytes(_model(graph, tables).SerializeToString())
+    opset = OPSET if encoder is None or not has_texts(encoder) else OPSET_OF_TEXTS
+    return bytes(_model(graph, tables, opset, columns).SerializeToString())
 
 
-def _choose(graph: _Graph, tables: Mapping[str, Any]) -> None:
+def _choose(graph: Graph, tables: Mapping[str, Any]) -> None:
     """Add the nodes that choose the class of each row from its decisions."""
     positive = tables["positive"]
     if positive is None:
@@ -111,7 +100,7 @@ def _choose(graph: _Graph, tables: Mapping[str, Any]) -> None:
     )
 
 
-def _calibrate(graph: _Graph, tables: Mapping[str, Any], answered: str) -> None:
+def _calibrate(graph: Graph, tables: Mapping[str, Any], answered: str) -> None:
     """Add the nodes that look up the probability of each class by the bin of its decision."""
     given = tables["probability"]
     away = graph("Sub", "decision", graph.constant(given["middles"]))
@@ -133,7 +122,7 @@ def _calibrate(graph: _Graph, tables: Mapping[str, Any], answered: str) -> None:
     graph("Where", answered, chances, graph.constant(np.nan), to="probability")
 
 
-def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
+def _mapped(graph: Graph, given: Mapping[str, Any], quantized: str) -> str:
     """The name of the mapped features, from rows on the grid; the weights are multiplied with these."""
     away = graph("Sub", quantized, graph.constant(given["centers"]))
     standardized = graph("Round", graph("Mul", away, graph.constant(given["inverse_scales"])))
@@ -143,7 +132,10 @@ def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
     projected = graph(
         "Mul", graph("MatMul", kept, graph.constant(given["projections"])), graph.constant(given["factor"])
     )
-    bent = (_sigmoid if given["kind"] == "hidden" else _cosines_and_sines)(graph, given, projected)
+    if given["kind"] == "hidden":
+        bent = _sigmoid(graph, given, projected)
+    else:
+        bent = graph.cosines_and_sines(given["polynomial"], projected)
     if given["kind"] == "mixed":
         columns = len(given["projections"][0])
         pairs = [at for column in range(columns) for at in (column, columns + column)]
@@ -151,7 +143,7 @@ def _mapped(graph: _Graph, given: Mapping[str, Any], quantized: str) -> str:
     return graph("Mul", graph.cast(bent, TensorProto.DOUBLE), graph.constant(given["step"]))
 
 
-def _sigmoid(graph: _Graph, given: Mapping[str, Any], projected: str) -> str:
+def _sigmoid(graph: Graph, given: Mapping[str, Any], projected: str) -> str:
     shifted = graph.cast(graph("Add", projected, graph.constant(given["phases"])), TensorProto.FLOAT)
     reach = given["exponent_reach"]
     exponent = graph(
@@ -159,37 +151,18 @@ def _sigmoid(graph: _Graph, given: Mapping[str, Any], projected: str) -> str:
     )
     whole = graph("Round", exponent)
     power = graph("Pow", graph.constant(2.0, np.float32), whole)
-    result = graph("Mul", _polynomial(graph, given, graph("Sub", exponent, whole)), power)
+    result = graph("Mul", graph.polynomial(given["polynomial"], graph("Sub", exponent, whole)), power)
     below = graph("Add", result, graph.constant(1.0, np.float32))
     return graph("Round", graph("Div", graph.constant(2.0**20, np.float32), below))
 
 
-def _cosines_and_sines(graph: _Graph, given: Mapping[str, Any], projected: str) -> str:
-    turns = graph("Sub", projected, graph("Round", projected))
-    quarter = graph.constant(0.25)
-    cosines = graph("Sub", quarter, graph("Abs", turns))
-    size = graph("Sub", quarter, graph("Abs", cosines))
-    sines = graph("Where", graph("Less", turns, graph.constant(0.0)), graph("Neg", size), size)
-    angles = graph.cast(graph("Concat", cosines, sines, axis=1), TensorProto.FLOAT)
-    return graph("Round", graph("Mul", angles, _polynomial(graph, given, graph("Mul", angles, angles))))
-
-
-def _polynomial(graph: _Graph, given: Mapping[str, Any], x: str) -> str:
-    """The name of a polynomial's value at ``x``, in float32, by Horner's rule."""
-    first, *others = (graph.constant(coefficient, np.float32) for coefficient in given["polynomial"])
-    value = graph("Mul", x, first)
-    for coefficient in others[:-1]:
-        value = graph("Mul", graph("Add", value, coefficient), x)
-    return graph("Add", value, others[-1])
-
-
-def _model(graph: _Graph, tables: Mapping[str, Any]) -> Any:
-    features, planes = len(tables["input"]["features"]), len(tables["intercepts"])
+def _model(graph: Graph, tables: Mapping[str, Any], opset: int, columns: list[dict[str, Any]] | None) -> Any:
+    planes = len(tables["intercepts"])
     chances = helper.make_tensor_value_info("probability", TensorProto.DOUBLE, ["rows", len(tables["classes"])])
     made = helper.make_graph(
         graph.nodes,
         "deltaplane",
-        [helper.make_tensor_value_info("features", TensorProto.DOUBLE, ["rows", features])],
+        graph.inputs,
         [
             helper.make_tensor_value_info("class", TensorProto.STRING, ["rows"]),
             helper.make_tensor_value_info("decision", TensorProto.DOUBLE, ["rows", planes]),
@@ -198,14 +171,15 @@ def _model(graph: _Graph, tables: Mapping[str, Any]) -> Any:
         ],
         graph.constants,
     )
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
-    model = helper.make_model(made, opset_imports=opsets, producer_name="deltaplane", ir_version=_IR_VERSION)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(made, opset_imports=opsets, producer_name="deltaplane", ir_version=_IR_VERSIONS[opset])
     said = {name: tables[name] for name in ("stream", "version", "digest", "data_fingerprint", "stream_fingerprint")}
     said |= {
         "features": tables["input"]["features"],
         "classes": tables["classes"],
         "decisions_of": [tables["positive"]] if tables["positive"] else tables["classes"],
     }
+    said |= {} if columns is None else {"columns": columns}
     helper.set_model_props(
         model, {key: value if isinstance(value, str) else json.dumps(value) for key, value in said.items()}
     )
