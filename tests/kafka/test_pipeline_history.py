@@ -99,7 +99,9 @@ def test_a_history_is_a_source_is_retired_from_by_id_and_is_proved_from_its_tabl
     out = frozenset({"row-7", "row-8"})
     stream.wait_for_digest(lake.digest(out), "two rows are out")
     assert "row-7: duplicate" in lake.run("bootstrap", "retire", "row-7", "--history", lake.history)
-    assert "equal" in lake.run("audit", "--history", lake.history)
+    said = lake.run("audit", "--history", lake.history, "--sql", 20, "--sql-seed", 5)
+    assert "10 entries of each class by plain SQL (seed 5): equal" in said
+    assert "NOT EQUAL" not in said
 
     # What a merger and a worker know of it outlives them.
     merger.kill()
@@ -120,8 +122,11 @@ def test_a_history_is_a_source_is_retired_from_by_id_and_is_proved_from_its_tabl
     height = rows["height"].to_pylist()
     height[5] += 1.0
     pq.write_table(rows.set_column(2, "height", pa.array(height)), lake.table / "part-1.parquet")
-    said = lake.run("audit", "--history", lake.history, code=1)
+    said = lake.run("audit", "--history", lake.history, "--sql", 20, code=1)
     assert "NOT EQUAL" in said
+    assert "SQL finds" in said
+    assert "SQL counts" not in said
+    assert "name the file of the history (--history)" in lake.run("audit", "--sql", 20, code=2)
     said = lake.run("bootstrap", "retire", "row-9", "--history", lake.history, code=2)
     assert "part-1.parquet is not the one" in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +83,12 @@ class HistoryOptions:
     table: MovedTable = None
     retired_ids: Annotated[
         Path | None, typer.Option(help="The file of ids that did not count when the history was computed.")
+    ] = None
+    sql: Annotated[
+        int, typer.Option(callback=within(0, 100_000), help="Entries of each class that plain SQL finds again besides.")
+    ] = 0
+    sql_seed: Annotated[
+        int | None, typer.Option(help="Seed by which these are drawn; told in the result, new each time by default.")
     ] = None
 
 
@@ -258,12 +265,17 @@ def audited_history(settings: ServiceSettings, options: HistoryOptions, log: His
     """What ``audit`` computes again of a history; None where no history is named."""
     from deltaplane_services.lake.auditing import HistoryAccount
     from deltaplane_services.lake.recomputing import TableOfHistory
+    from deltaplane_services.lake.sql_entries import Drawn
 
     if options.history is None:
+        if options.sql:
+            raise DefinitionError("sql: it reads the table of a history; name the file of the history (--history)")
         return None
+    seed = secrets.randbelow(2**32) if options.sql_seed is None else options.sql_seed
+    drawn = Drawn(options.sql, seed) if options.sql else None
     source = _history_source(settings, options.history, options.source)
     table = TableOfHistory(source.history, options.table, os.cpu_count() or 1, _tell_files)
-    return HistoryAccount(source, table, log, _ids_in(options.retired_ids))
+    return HistoryAccount(source, table, log, _ids_in(options.retired_ids), drawn)
 
 
 def _ids_in(file: Path | None) -> frozenset[str]:

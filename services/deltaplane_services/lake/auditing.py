@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deltaplane.log.delta import Source, SourceState
 from deltaplane_services.lake.recomputing import TableOfHistory
+from deltaplane_services.lake.sql_entries import Drawn, draw_places, places_in_sql
 from deltaplane_services.processors.account import RecomputedSource
 from deltaplane_services.processors.history_source import HistoryLog, HistorySource, retired_ids_of
 
@@ -14,12 +15,16 @@ __all__ = ["HistoryAccount"]
 
 @dataclass(frozen=True)
 class HistoryAccount:
-    """Recomputes the source ``history`` from its ``table``; ``retired_before``: see :meth:`TableOfHistory.again`."""
+    """Recomputes the source ``history`` from its ``table``; ``retired_before``: see :meth:`TableOfHistory.again`.
+
+    ``drawn``: the entries that SQL finds again besides, if any.
+    """
 
     history: HistorySource
     table: TableOfHistory
     log: HistoryLog
     retired_before: frozenset[str] = frozenset()
+    drawn: Drawn | None = None
 
     @property
     def source(self) -> Source:
@@ -29,8 +34,8 @@ class HistoryAccount:
     def of(self, state: SourceState) -> RecomputedSource:
         """The account of the source at an accepted state.
 
-        Raises :class:`LakeError` where the table cannot be read, and :class:`HistoryRefused` where nobody can tell
-        which ids were retired.
+        Raises :class:`LakeError` where the table cannot be read, :class:`HistoryRefused` where nobody can tell which
+        ids were retired, and :class:`ExtraMissing` if SQL is asked for and its library is not there.
         """
         history = self.history.history
         out = retired_ids_of(state, self.log.receipts(self.source), self.history.definition, self.history.statistics)
@@ -41,4 +46,14 @@ class HistoryAccount:
         rows = sum(state.statistics.counts(self.history.definition.nested_windows.longest).values()) + len(out)
         if rows != history.partial.rows:
             faults += (f"deltas and receipts are of {rows:,} rows, the history is of {history.partial.rows:,}",)
-        return RecomputedSource(statistics, history.partial.watermark, 0, 0, faults, ())
+        notes: tuple[str, ...] = ()
+        if self.drawn is not None:
+            definition = self.history.definition
+            places = draw_places(places_in_sql(definition), self.drawn)
+            in_sql = self.table.in_sql(out, self.retired_before)
+            differences = in_sql.differences(state.statistics, definition.nested_windows.longest, places)
+            faults += differences
+            found = f"{len(differences):,} differ" if differences else "equal"
+            looked_at = f"the counts of rows and {len(places):,} entries of each class"
+            notes = (f"{self.source}: {looked_at} by plain SQL (seed {self.drawn.seed}): {found}",)
+        return RecomputedSource(statistics, history.partial.watermark, 0, 0, faults, (), notes=notes)

@@ -16,6 +16,7 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.history import History
 from deltaplane_services.lake.compute import Computing, compute_history, mark_of
 from deltaplane_services.lake.last_versions import losers_of
+from deltaplane_services.lake.sql_entries import SqlTable
 from deltaplane_services.lake.table_sums import ColumnsOfTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable, open_table
 
@@ -75,16 +76,25 @@ class TableOfHistory:
         ``retired_before``: the ids that did not count when the history was computed, which holds marks of them alone.
         Raises :class:`LakeError` where these are not given, or the table cannot be read.
         """
-        facts = self.history.facts
-        marks = frozenset(facts.get("retired_marks", ()))
+        facts, out = self.history.facts, without | self._not_counted(retired_before)
+        computing = Computing(facts["version"], facts["last_by"], out, self.processes, self.told)
+        return compute_history(self.name, self.columns, computing).partial.in_windows(self.history.definition)
+
+    def in_sql(self, without: frozenset[str], retired_before: frozenset[str] = frozenset()) -> SqlTable:
+        """What :meth:`again` computes, as SQL reads it; raises the same errors."""
+        facts, out = self.history.facts, without | self._not_counted(retired_before)
+        table = open_table(self.name, facts["version"], self.columns.needed)
+        return SqlTable(table, self.columns, facts["last_by"], out, self.processes)
+
+    def _not_counted(self, retired_before: frozenset[str]) -> frozenset[str]:
+        """Those of some ids that did not count when the history was computed; all of these must be among them."""
+        marks = frozenset(self.history.facts.get("retired_marks", ()))
         if missing := len(marks - frozenset(map(mark_of, retired_before))):
             raise LakeError(
                 f"{self.name}: the history was computed without the rows of {len(marks):,} retired ids, and {missing:,}"
                 " of these are not given; give the same file of them again (--retired-ids)"
             )
-        before = frozenset(one for one in retired_before if mark_of(one) in marks)
-        computing = Computing(facts["version"], facts["last_by"], without | before, self.processes, self.told)
-        return compute_history(self.name, self.columns, computing).partial.in_windows(self.history.definition)
+        return frozenset(one for one in retired_before if mark_of(one) in marks)
 
     def _pinned(self) -> LakeTable:
         """The table, with those files alone that the history was computed from."""

@@ -179,8 +179,8 @@ def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Seq
     """The audit of the newest model at the site of ``settings``.
 
     ``asked``: ids for which the accounts say whether they are live. ``histories`` are computed again from their tables.
-    Raises :class:`NothingToAudit`, :class:`LogUnavailable`, and :class:`LakeError` and :class:`HistoryRefused` if a
-    history cannot be computed again.
+    Raises :class:`NothingToAudit`, :class:`LogUnavailable`, and :class:`LakeError`, :class:`HistoryRefused` and
+    :class:`ExtraMissing` if a history cannot be computed again.
     """
     central, site = reader(settings, "central"), reader(settings, "site")
     definition = settings.definition
@@ -207,7 +207,8 @@ def audit(settings: ServiceSettings, asked: Collection[str] = (), histories: Seq
             sources.append(SourceAudit(position, rows, account, faults))
             total = total + statistics
         proof = told.prove(model, total, definition)
-        return Audit(model, total.digest(definition.data_fingerprint), tuple(sources), proof, told.notes)
+        notes = (*told.notes, *(note for account in accounts.values() for note in account.notes))
+        return Audit(model, total.digest(definition.data_fingerprint), tuple(sources), proof, notes)
     finally:
         central.close()
         site.close()

@@ -48,6 +48,7 @@ class RecomputedSource:
     - ``faults``: each difference between the logs and the deltas, in words.
     - ``believed``: what is taken from the deltas unchecked, since the logs no longer show it, in words.
     - ``live``: of the ids that were asked for, those that have a live row.
+    - ``notes``: what was done besides, in words.
     """
 
     statistics: Statistics
@@ -57,6 +58,7 @@ class RecomputedSource:
     faults: tuple[str, ...]
     believed: tuple[str, ...]
     live: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
 
 def account_of(
