@@ -49,7 +49,7 @@ CUT = """[...document.querySelectorAll('.plot')].flatMap(plot => {
 """Words of pictures of which a part is outside the picture."""
 
 ONE_OVER_ANOTHER = """[...document.querySelectorAll('.plot')].flatMap(plot => {
-    const words = [...plot.querySelectorAll('.xtick text, .ytick text, .annotation text')];
+    const words = [...plot.querySelectorAll('.xtick text, .ytick text, .annotation text, .xtitle, .ytitle')];
     const boxes = words.map(text => [text.textContent, text.getBoundingClientRect()]).filter(([, box]) => box.width);
     return boxes.flatMap(([text, box], at) => boxes.slice(at + 1).filter(([, other]) =>
         box.left < other.right - 2 && other.left < box.right - 2
@@ -82,6 +82,18 @@ def tiny() -> dict[str, Any]:
     return value | {"positive": None}
 
 
+def falling() -> dict[str, Any]:
+    """A fall of quality, and a shift, of features with long names."""
+    name = "transaction_amount_in_cents_of_customer"
+    shifted = [{"feature": f"{name}_{at}", "shift": 1.25, "spread": 1.5} for at in range(5)]
+    side = {"gmean": 0.8, "imbalance_ratio": 237.14, "live_imbalance_ratio": 200.0}
+    blend = [{"kind": "windows", "choice": str(100 * 4**at), "before": 0.4, "during": 0.1} for at in range(6)]
+    fall = {"rows_from": 28_800, "rows_to": 30_600, "class": "yes", "chance": 1e-9, "before": side, "during": side}
+    fall |= {"recall_before": 0.84, "recall_during": 0.77, "blend": blend}
+    fall |= {"features": shifted, "features_of_class": shifted}
+    return vanishing() | {"falls": [fall], "drifts": [{"row": 1500, "features": shifted}]}
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     run = run_of(vanishing(), "test")
@@ -91,6 +103,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "many": run_page(many),
         "hostile": run_page(run_of(hostile(), "test")),
         "tiny": run_page(run_of(tiny(), "test")),
+        "falling": run_page(run_of(falling(), "test")),
         "comparison": comparison_page({"a": run, "b": many, HOSTILE[0]: run}),
     }
     directory = tmp_path_factory.mktemp("reports")
@@ -113,7 +126,7 @@ def check(page: Page, path: Path) -> None:
     assert elsewhere == []
 
 
-@pytest.mark.parametrize("name", ["vanishing", "many", "tiny", "hostile", "comparison"])
+@pytest.mark.parametrize("name", ["vanishing", "many", "tiny", "falling", "hostile", "comparison"])
 def test_a_report_opens_by_itself_and_every_picture_is_drawn_whole_on_any_screen(
     browser: Browser, reports: dict[str, Path], name: str
 ) -> None:
@@ -135,6 +148,15 @@ def test_a_report_opens_by_itself_and_every_picture_is_drawn_whole_on_any_screen
         assert page.ask("document.documentElement.scrollWidth") <= screen.width
         assert page.ask(TOO_WIDE) == [], screen
     check(page, reports[name])
+
+
+def test_when_and_why_is_seen_whole_without_scrolling_to_the_side(browser: Browser, reports: dict[str, Path]) -> None:
+    page = opened(browser, reports["falling"], PHONE)
+    beyond = """[...document.querySelectorAll('#changes .scroll')].map(box => box.scrollWidth - box.clientWidth)"""
+    for screen in (PHONE, DESK, NIGHT):
+        page.show_on(screen)
+        assert page.ask(beyond) == [0, 0], screen
+    check(page, reports["falling"])
 
 
 def test_light_and_dark_follow_the_system_until_the_button_says_otherwise(

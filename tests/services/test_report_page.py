@@ -325,7 +325,7 @@ def test_long_names_that_begin_alike_are_told_apart_everywhere() -> None:
     assert titles == labels
     ticks = figures["confusion"]["layout"]["xaxis"]["ticktext"]
     assert [tick.replace("<br>", "") for tick in ticks] == labels
-    assert len(set(figures["confusion"]["narrow"]["xaxis"]["ticktext"])) == 5
+    assert len(set(figures["confusion"]["narrow"][0][1]["xaxis"]["ticktext"])) == 5
 
 
 # Weights -------------------------------------------------------------------------------------------------------------

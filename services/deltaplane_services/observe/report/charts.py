@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -22,6 +22,7 @@ __all__ = [
     "MOST_FEATURES",
     "SHARE_OF",
     "USUAL_SHARE",
+    "WITHIN_THE_STRIP",
     "axis_of",
     "charts_of",
     "gmeans",
@@ -38,7 +39,10 @@ CLASSES_IN_ONE_PLOT = 4
 MOST_FEATURES = 8
 
 USUAL_SHARE = 0.99
-"""Of weights: where the rest are several times as large, they do not set the scale."""
+"""Of weights and shifts: where the rest are several times as large, they do not set the scale."""
+
+WITHIN_THE_STRIP = 5.0
+"""The largest shift in deviations that is drawn whole, however rare it is: what one looks for is a peak."""
 
 
 def charts_of(run: Run) -> list[Chart]:
@@ -82,19 +86,27 @@ def gmeans(run: Run, *, lately: bool) -> Floats:
     )
 
 
-def stream_table(run: Run, columns: dict[str, Floats]) -> Table:
-    """Columns along the stream: the rows, the time where there is one, and the values."""
+def stream_table(run: Run, columns: dict[str, Floats], digits: Mapping[str, int] | None = None) -> Table:
+    """Columns along the stream: the rows, the time where there is one, and the values.
+
+    ``digits``: column to its digits after the point; 4 for a column without any.
+    """
     head = ("rows", *(("event time",) if run.has_times else ()), *columns)
     body = []
     for at, span in enumerate(run.spans):
         first = (f"{span.rows_to:,}", *((time_text(span.time_milliseconds),) if run.has_times else ()))
-        body.append((*first, *(cell(values[at]) for values in columns.values())))
+        body.append((*first, *(cell(values[at], (digits or {}).get(name, 4)) for name, values in columns.items())))
     return Table(head, tuple(body), keys=tuple(span.rows_to for span in run.spans))
 
 
 def _along(run: Run, name: str, title: str, note: str, panels: Sequence[Panel], values: dict[str, Floats]) -> Chart:
     """A picture along the stream."""
-    return Chart(name, title, note, stream_table(run, values), tuple(panels), axis_of(run), vanished(run))
+    table = stream_table(run, values, dict.fromkeys(values, _DIGITS[name]) if name in _DIGITS else None)
+    return Chart(name, title, note, table, tuple(panels), axis_of(run), vanished(run))
+
+
+_DIGITS = {"counts": 0, "imbalance": 2}
+"""Name of a picture to the digits of the numbers in its table."""
 
 
 def _gmean(run: Run) -> Chart:
@@ -219,8 +231,7 @@ def _weights(run: Run) -> Chart:
         panels.append(Panel(tuple(lines), "signed", 46, run.features[feature], limits=limits))
     values = {weights.name(feature, label): weights.by_class[label][:, feature] for feature in top for label in classes}
     note = _weights_note(run, weights, top)
-    if any(_reaches_out(panel) for panel in panels):
-        note += " Peaks that would dwarf all else reach beyond their strip; the table has them."
+    note += _PEAKS if any(map(_reaches_out, panels)) else ""
     return _along(run, "weights", "Weights of the plane", note, panels, values)
 
 
@@ -234,7 +245,7 @@ def _drift(run: Run) -> list[Chart]:
     shifts = np.where(np.isfinite(shifts), shifts, np.nan)
     names = run.raw_features if len(run.raw_features) == number else tuple(f"feature {at + 1}" for at in range(number))
     top = np.argsort(-np.nan_to_num(np.abs(shifts)).max(axis=0), kind="stable")[:MOST_FEATURES].tolist()
-    limits = _limits([shifts[:, at] for at in top])
+    limits = _limits([shifts[:, at] for at in top], inside=WITHIN_THE_STRIP)
     panels = [
         Panel((Line("", shifts[:, at], Ink("line3"), width=1.6),), "signed", 46, names[at], limits=limits) for at in top
     ]
@@ -243,6 +254,7 @@ def _drift(run: Run) -> list[Chart]:
         " deviations of these: told without labels."
     )
     note += f" The {len(top)} of {number:,} features that shift most." if len(top) < number else ""
+    note += _PEAKS if any(map(_reaches_out, panels)) else ""
     return [_along(run, "drift", "Drift of features", note, panels, {names[at]: shifts[:, at] for at in top})]
 
 
@@ -252,12 +264,18 @@ def _reaches_out(panel: Panel) -> bool:
     return any(bool(((line.values < low) | (line.values > high)).any()) for line in panel.lines)
 
 
-def _limits(values: Sequence[Floats]) -> tuple[float, float]:
-    """From the lowest to the highest value, zero among them; a few peaks that dwarf all others are left outside."""
+_PEAKS = " Peaks that would dwarf all else reach beyond their strip; the table has them."
+
+
+def _limits(values: Sequence[Floats], inside: float = 0.0) -> tuple[float, float]:
+    """From the lowest to the highest value, zero among them; a few peaks that dwarf all others are left outside.
+
+    No value of at most ``inside`` is left outside.
+    """
     every = np.concatenate([[0.0], *(np.ravel(part) for part in values)])
     every = every[np.isfinite(every)]
     size = np.abs(every)
-    usual = 1.5 * float(np.quantile(size, USUAL_SHARE))
+    usual = max(inside, 1.5 * float(np.quantile(size, USUAL_SHARE)))
     within = every[size <= usual] if 2.0 * usual < float(size.max()) else every
     low, high = float(within.min()), float(within.max())
     return (low, high) if low < high else (-1.0, 1.0)

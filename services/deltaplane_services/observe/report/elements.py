@@ -63,7 +63,10 @@ def table(content: Table, *, name: str, text: bool = False, low: bool = False) -
     head = element("thead", element("tr", (element("th", title, scope="col") for title in content.head)))
     body = element("tbody")
     for at, row in enumerate(content.body):
-        cells = [element("th", row[0], scope="row"), *(element("td", value) for value in row[1:])]
+        cells = [element("th", row[0], scope="row")]
+        # On a small screen the cells of a table of text may stand one below the other, each after its column's name.
+        names = content.head[1:] if text else (None,) * len(row[1:])
+        cells += [element("td", value, data_name=name) for name, value in zip(names, row[1:], strict=True)]
         body.append(element("tr", cells, data_row=str(content.keys[at]) if content.keys else None))
     kind = "scroll low" if low else "scroll"
     inner = element("table", head, body, class_="text" if text else None)

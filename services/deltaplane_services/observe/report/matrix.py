@@ -27,10 +27,16 @@ def matrix_of(run: Run, most_classes: int) -> Matrix:
 
 
 def matrix_table(matrix: Matrix) -> Table:
-    """The same counts as a table, with the recall of every class."""
+    """The same counts as a table, with the recall of every class, and below them its precision."""
     rows = []
+    of_predicted = matrix.counts.sum(axis=0)
     for at, label in enumerate(matrix.labels):
         counts = matrix.counts[at]
         recall = f"{matrix.shares[at, at]:.4f}" if counts.any() and label != OTHERS else "–"
         rows.append((label, *(f"{count:,}" for count in counts.tolist()), f"{counts.sum():,}", recall))
+    precisions = [
+        f"{matrix.counts[at, at] / of_predicted[at]:.4f}" if of_predicted[at] and label != OTHERS else "–"
+        for at, label in enumerate(matrix.labels)
+    ]
+    rows.append(("precision", *precisions, "", ""))
     return Table(("true \\ predicted", *matrix.labels, "rows", "recall"), tuple(rows))

@@ -67,7 +67,8 @@
   const draw = async (plot) => {
     const figure = figures[plot.id], layout = painted(figure.layout);
     layout.width = plot.clientWidth;
-    for (const [key, value] of Object.entries(layout.width < 600 ? painted(figure.narrow) : {})) {
+    const narrow = figure.narrow.filter(([below]) => layout.width < below).map(([, parts]) => Object.entries(painted(parts)));
+    for (const [key, value] of narrow.flat()) {
       layout[key] = key.endsWith("axis") ? { ...layout[key], ...value } : value;
     }
     if (along.includes(plot)) Object.assign(layout.xaxis, axisOf(figure, figure.range ?? layout.xaxis.range, layout.width));

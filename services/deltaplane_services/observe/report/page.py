@@ -13,7 +13,7 @@ from deltaplane_services.observe.report.charts import MOST_CLASSES, charts_of
 from deltaplane_services.observe.report.elements import Element, document, element, table
 from deltaplane_services.observe.report.labels import time_text
 from deltaplane_services.observe.report.pictures import Chart, Line
-from deltaplane_services.observe.report.plotly_figures import figure_of, narrow_layout
+from deltaplane_services.observe.report.plotly_figures import figure_of, narrow_layouts
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.tiles import tiles_of
 from deltaplane_services.observe.report.value_tables import outcomes_table, rejections_table, settings_table
@@ -57,7 +57,7 @@ def figures(charts: Sequence[Chart]) -> dict[str, Any]:
         drawn[f"plot-{chart.name}"] = figure_as_json | {
             "rows": None if times is None or chart.axis is None else chart.axis.rows.tolist(),
             "times": None if times is None else times.tolist(),
-            "narrow": narrow_layout(chart, figure_as_json["layout"]),
+            "narrow": narrow_layouts(chart, figure_as_json["layout"]),
         }
     return drawn
 

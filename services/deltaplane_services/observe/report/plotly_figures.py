@@ -10,6 +10,7 @@ import base64
 import functools
 import gzip
 import html
+import math
 import re
 import textwrap
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ from deltaplane_services.observe.report.labels import short_names
 from deltaplane_services.observe.report.pictures import Axis, Chart, Line, Matrix, Panel, isolated
 from deltaplane_services.observe.report.style import Ink, light
 
-__all__ = ["LONGEST_NAME", "Library", "figure_of", "library", "narrow_layout"]
+__all__ = ["LONGEST_NAME", "Library", "figure_of", "library", "narrow_layouts"]
 
 LONGEST_NAME = 84
 """The most characters of a name in a picture."""
@@ -55,22 +56,34 @@ def library() -> Library:
     return Library(base64.b64encode(gzip.compress(text.encode(), 6, mtime=0)).decode(), text, guards)
 
 
-def narrow_layout(chart: Chart, layout: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a figure's ``layout`` to replace if there is little room.
+_CHARACTERS_BELOW = ((760, 66), (600, 50), (480, 34), (340, 26))
+"""The most characters of a panel's name in pictures that are narrower than so many pixels."""
 
-    Names of panels become shorter, and names above a matrix of more than two classes stand upright.
+_NARROW = 600
+
+
+def narrow_layouts(chart: Chart, layout: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The parts of a figure's ``layout`` to replace if it is narrower than so many pixels, the widest first.
+
+    Names of panels become shorter if they would not fit, and names above a matrix of more than two classes stand
+    upright.
     """
     if chart.matrix is None:
-        titles = short_names((panel.name for panel in chart.panels if panel.name), LONGEST_NAME // 3)
-        texts = (html.escape(title, quote=False) for title in titles.values())
-        notes = layout.get("annotations", ())
-        return {"annotations": [{**note, "text": text} for note, text in zip(notes, texts, strict=True)]}
+        panels = [panel.name for panel in chart.panels if panel.name]
+        found = []
+        for below, characters in _CHARACTERS_BELOW:
+            titles = short_names(panels, characters)
+            if any(title != name for name, title in titles.items()):
+                texts = (html.escape(title, quote=False) for title in titles.values())
+                notes = zip(layout.get("annotations", ()), texts, strict=True)
+                found.append((below, {"annotations": [{**note, "text": text} for note, text in notes]}))
+        return found
     if len(chart.matrix.labels) <= 2:
-        return {}
+        return []
     names = short_names(chart.matrix.labels, LONGEST_NAME // 3)
     upright = [html.escape(names[label], quote=False) for label in chart.matrix.labels]
     height = layout["height"] + 6 * max(map(len, names.values()))
-    return {"xaxis": {"ticktext": upright, "tickangle": -90}, "height": height}
+    return [(_NARROW, {"xaxis": {"ticktext": upright, "tickangle": -90}, "height": height})]
 
 
 def figure_of(chart: Chart) -> go.Figure:
@@ -163,7 +176,8 @@ def _y_axis(panel: Panel) -> dict[str, Any]:
     if panel.y == "signed":
         bottom, top = panel.limits or (-1.0, 1.0)
         room, zero = 0.08 * (top - bottom), {"zeroline": True, "zerolinecolor": light("edge")}
-        return common | zero | {"range": [bottom - room, top + room], "tickformat": "~g"}
+        ticks = {"tickvals": _round_ends(bottom, top), "tickformat": "~g"}
+        return common | zero | ticks | {"range": [bottom - room, top + room]}
     every = np.concatenate([line.values for line in panel.lines])
     every = every[np.isfinite(every) & (every > 0)]
     if panel.logarithmic:
@@ -172,11 +186,20 @@ def _y_axis(panel: Panel) -> dict[str, Any]:
             "type": "log",
             "range": ends,
             "dtick": "D2" if ends[1] - ends[0] < 1.7 else 1,
-            "tickformat": "~s",
+            # Below one the letters of units would be read wrongly: 100m for a tenth.
+            "tickformat": "~s" if every.min() >= 1.0 else "~g",
         }
     most = float(every.max()) if len(every) else panel.lowest + 1.0
     top = max(most + 0.08 * (most - panel.lowest), panel.lowest + 0.1)
     return common | {"range": [panel.lowest, top], "tickformat": "~s" if most >= 1000 else "~g"}
+
+
+def _round_ends(low: float, high: float) -> list[float]:
+    """Zero, and on each side that reaches so far the largest of 1, 2 and 5 times a power of ten."""
+    reach = max(high, -low)
+    power = 10.0 ** math.floor(math.log10(reach))
+    size = max(factor * power for factor in (1.0, 2.0, 5.0) if factor * power <= reach)
+    return [tick for tick in (-size, 0.0, size) if low <= tick <= high]
 
 
 def _title(text: str, y: float) -> dict[str, Any]:
@@ -239,16 +262,21 @@ def _matrix_figure(matrix: Matrix) -> go.Figure:
     }
     layout = _layout(max(cell, lines * _CELL_LINE) * size + 96) | {
         "hovermode": "closest",
-        "xaxis": {**side, **places, "side": "top", "title": {"text": "predicted", "font": {"color": light("soft")}}},
+        "xaxis": {**side, **places, "side": "top", "title": _axis_title("predicted")},
         "yaxis": {
             **side,
             **places,
             "range": [size - 0.5, -0.5],
-            "title": {"text": "true", "font": {"color": light("soft")}},
+            "title": _axis_title("true"),
         },
     }
     layout["margin"]["l"] = 8
     return go.Figure({"data": [cells], "layout": layout})
+
+
+def _axis_title(text: str) -> dict[str, Any]:
+    """A title that keeps its distance from the names beside the axis, however long these are."""
+    return {"text": text, "font": {"color": light("soft")}, "standoff": 10}
 
 
 def _wrapped(name: str, width: int) -> str:

@@ -49,6 +49,7 @@ def _quality(run: Run) -> Iterator[_Tile]:
         yield _Tile("G-mean as served", cell(run.served["gmean"]), what)
     if run.positive is None:
         yield _of(run, "accuracy", "accuracy", "share of rows predicted right")
+        yield from _agreement(run)
         return
     own = run.positive
     yield _of(run, f"precision ({own})", "precision", f"of the rows predicted {own!r}, the share that is")
@@ -56,13 +57,18 @@ def _quality(run: Run) -> Iterator[_Tile]:
     yield _of(run, "F-measure", "f_measure", "harmonic mean of precision and sensitivity")
     yield _alarms(run, own)
     yield _of(run, "specificity", "specificity", "of all other rows, the share predicted so")
-    yield _of(run, "Cohen's kappa", "kappa", "agreement beyond that of chance; 0 is chance")
-    yield _of(run, "Matthews correlation", "matthews", "of truth and prediction; 0 is chance")
+    yield from _agreement(run)
     yield _of(run, "ROC-AUC", "roc_auc", f"how often a row of {own!r} scores higher than another; 0.5 is chance")
     yield _of(run, "PR-AUC", "pr_auc", f"mean precision over all thresholds; chance is {_chance(run)}")
     what = "sensitivity over specificity: 1 leans to neither side"
     yield _of(run, "relative sensitivity", "relative_sensitivity", what)
     yield _of(run, "accuracy", "accuracy", "share of rows predicted right")
+
+
+def _agreement(run: Run) -> Iterator[_Tile]:
+    """What is defined for any number of classes, and is near 0 for a guess whatever their ratio."""
+    yield _of(run, "Cohen's kappa", "kappa", "agreement beyond that of chance; 0 is chance")
+    yield _of(run, "Matthews correlation", "matthews", "of truth and prediction; 0 is chance")
 
 
 def _of(run: Run, name: str, measure: str, what: str) -> _Tile:
