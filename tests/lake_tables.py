@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.table_sums import ColumnsOfTable
 
 TABLES: dict[str, Any] = {
@@ -22,7 +23,7 @@ TABLES: dict[str, Any] = {
     "window": {"length": "all"},
     "solver": {"C": 1.0},
 }
-INPUT = {"label": "target", "id": "id", "time": "at"}
+INPUT = InputTable(label="target", id="id", time="at")
 DEFINITION = StreamDefinition.from_tables(TABLES)
 COLUMNS = ColumnsOfTable(DEFINITION, INPUT)
 

@@ -12,9 +12,9 @@ from typing import Any
 from deltaplane.maps.feature_maps import KINDS as MAP_KINDS
 from deltaplane.solve.objectives import KINDS_OF_OBJECTIVE
 from deltaplane.solve.solver_options import KINDS
-from deltaplane.stream.component_tables import KEYS
+from deltaplane.stream.declared import KEYS
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.definition_file.definition_tables import INPUT_KEYS
+from deltaplane_services.definition_file.input_table import INPUT_KEYS
 from deltaplane_services.definition_file.intake_table import FORMATS, INTAKE_KEYS
 from generate.tables import code, table
 

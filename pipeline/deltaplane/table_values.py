@@ -5,21 +5,25 @@ All but the last raise :class:`DefinitionError` with the place, what was expecte
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 import json
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Self
 
 from deltaplane.errors import DefinitionError
 
 __all__ = [
     "UNIT_MILLISECONDS",
+    "Section",
     "Tables",
     "amount",
+    "as_it_is",
     "canonical_json",
     "check_keys",
     "check_text",
+    "declared",
     "flag",
     "label",
     "list_of",
@@ -49,6 +53,52 @@ def check_keys(tables: Tables, keys: Mapping[str, frozenset[str]]) -> None:
                 close = difflib.get_close_matches(str(key), known, n=1)
                 hint = f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(sorted(known))}"
                 raise DefinitionError(f"definition: unknown key {'.'.join(filter(None, (section, str(key))))!r}{hint}")
+
+
+def declared(read: Callable[[Any, str], Any]) -> Any:
+    """A field of a :class:`Section` that is None by default; ``read`` takes a value and its place, and checks it."""
+    return dataclasses.field(default=None, metadata={"read": read})
+
+
+class Section:
+    """One table of a definition file as a frozen dataclass: each field is a key, None if nothing is said of it.
+
+    Its fields are made by :func:`declared`, and a list becomes a tuple.
+    """
+
+    SECTION: ClassVar[str]
+
+    @classmethod
+    def keys(cls) -> tuple[str, ...]:
+        """The keys that the table may have."""
+        return tuple(one.name for one in dataclasses.fields(cls))  # type: ignore[arg-type]
+
+    @classmethod
+    def of(cls, table: Tables) -> Self:
+        """The section of a table without unknown keys. Raises :class:`DefinitionError` for a value of another type."""
+        return cls().with_said(**table)
+
+    def with_said(self, **values: Any) -> Self:
+        """The section with the values that are not None in place of its own. Raises as :meth:`of` does."""
+        read = {one.name: one.metadata["read"] for one in dataclasses.fields(self)}  # type: ignore[arg-type]
+        checked = {key: read[key](value, f"{self.SECTION}.{key}") for key, value in values.items() if value is not None}
+        said = {key: tuple(value) if isinstance(value, list) else value for key, value in checked.items()}
+        return dataclasses.replace(self, **said)  # type: ignore[type-var]
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """What is said, as the table of a definition file has it: the inverse of :meth:`of`."""
+        said = {key: getattr(self, key) for key in self.keys()}
+        return {key: _plain(value) for key, value in said.items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else dict(value) if isinstance(value, Mapping) else value
+
+
+def as_it_is(value: Any, _where: str) -> Any:
+    """Any value, which is checked by who uses it."""
+    return value
 
 
 def text(value: Any, where: str) -> str:

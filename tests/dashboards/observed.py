@@ -17,6 +17,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_query
 from deltaplane_services.definition_file.definition_tables import load_tables
 from deltaplane_services.definition_file.intake_table import intake_of
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.embedded.embedded_runner import RunnerOptions
 from deltaplane_services.intake.joining import IntakeProcessor
 from deltaplane_services.intake.reading import RecordReader
@@ -200,8 +201,8 @@ class ObservedReplay:
 
     def __init__(self, chunk: int = 250) -> None:
         tables = automatic(load_tables(DEFINITION))
-        self._options = ReplayOptions(str(ELECTRICITY), tables, chunk, retire_fraction=0.05, seed=7)
-        with open_rows(self._options.source, reader_options(self._options)) as reader:
+        self._options = ReplayOptions(str(ELECTRICITY), DefinitionFile.of(tables), chunk, retire_fraction=0.05, seed=7)
+        with open_rows(self._options.source, reader_options(self._options.definition_file)) as reader:
             self.definition = complete_definition(self._options, reader.feature_names, None)
         self.runner = ObservedRunner(self.definition, RunnerOptions(keep_log=True))
         self.truth: list[str] = []
@@ -210,7 +211,7 @@ class ObservedReplay:
         self._chunks = self._read()
 
     def _read(self) -> Iterator[RowBlock]:
-        with open_rows(self._options.source, reader_options(self._options)) as reader:
+        with open_rows(self._options.source, reader_options(self._options.definition_file)) as reader:
             yield from rechunk(reader, self._options.chunk)
 
     def go_on(self, chunks: int) -> None:

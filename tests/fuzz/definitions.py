@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from deltaplane.stream.declared import DeclaredSolver, DeclaredWindow
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.nested_windows import Window
 from deltaplane.table_values import span
-from deltaplane_services.definition_file.definition_tables import lay_over, load_tables, read_prior
+from deltaplane_services.definition_file.definition_tables import read_prior
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.definition_file.settings import resolve_settings
 from deltaplane_services.observe.top.gather import Address
 from deltaplane_services.operations.backup import Backup, BackupWriter
@@ -162,29 +164,23 @@ def _assigned(chance: random.Random, data: bytes) -> bytes:
 def _definition(data: bytes) -> str:
     path = SCRATCH / f"fuzz-{os.getpid()}.toml"
     path.write_bytes(data)
-    options = ReplayOptions("stream.csv", load_tables(path))
-    reader_options(options)
-    tables = {key: value for key, value in options.tables.items() if key not in ("service", "kafka")}
-    names = tables.get("features", {}).get("names")
-    rows = FIRST_ROWS[:, : len(names)] if isinstance(names, list) and names else FIRST_ROWS[:, :2]
-    definition = complete_definition(dataclasses.replace(options, tables=tables), ("a", "b"), rows)
+    options = ReplayOptions("stream.csv", DefinitionFile.read(path))
+    reader_options(options.definition_file)
+    names = options.stream.features.names
+    rows = FIRST_ROWS[:, : len(names)] if names else FIRST_ROWS[:, :2]
+    definition = complete_definition(options, ("a", "b"), rows)
     # A definition that is accepted can be written down, and says the same when it is read.
     again = StreamDefinition.from_tables(definition.to_tables())
     if again.stream_fingerprint != definition.stream_fingerprint:
         raise Broken("the tables of a definition make another")
-    resolve_settings(
-        {},
-        {},
-        {**definition.to_tables(), **{k: options.tables[k] for k in ("service", "kafka") if k in options.tables}},
-    )
+    resolve_settings({}, {}, {**definition.to_tables(), **options.definition_file.service})
     return "read"
 
 
 def _prior(data: bytes) -> str:
     path = SCRATCH / f"fuzz-{os.getpid()}.json"
     path.write_bytes(data)
-    tables = lay_over(tomllib.loads(PLAIN_GRID), "prior", **read_prior(path))
-    StreamDefinition.from_tables(tables)
+    StreamDefinition.from_tables({**tomllib.loads(PLAIN_GRID), "prior": read_prior(path)})
     return "read"
 
 
@@ -210,9 +206,14 @@ def _options(data: bytes) -> str:
     lines = [line.decode("utf-8", "surrogateescape") for line in data.split(b"\n")]
     lines += [""] * (8 - len(lines))
     tables: dict[str, Any] = tomllib.loads(PLAIN_GRID)
-    tables = lay_over(tables, "window", length=window_of(lines[0] or None))
-    tables = lay_over(tables, "solver", C=c_of(lines[1] or None), weighting=weighting_of(lines[2] or None))
-    StreamDefinition.from_tables(tables)
+    declared = DefinitionFile.of(tables)
+    StreamDefinition.of(
+        dataclasses.replace(
+            declared.stream,
+            window=DeclaredWindow().with_said(length=window_of(lines[0] or None)),
+            solver=DeclaredSolver().with_said(C=c_of(lines[1] or None), weighting=weighting_of(lines[2] or None)),
+        )
+    )
     for line, parse in zip(lines[3:6], (ImbalanceSchedule.parse, _span_or_window, Address.of), strict=True):
         if line:
             parse(line)

@@ -25,6 +25,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_model, write_claim, write_delta
 from deltaplane.wire.frame import read_record
 from deltaplane_services.definition_file.definition_tables import load_tables, read_prior
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.definition_file.settings import resolve_settings
 from deltaplane_services.observe.report.compare import comparison
 from deltaplane_services.observe.report.record import run_of
@@ -169,10 +170,9 @@ def test_a_definition_file_that_cannot_be_used_is_refused_with_the_place(text: s
     ],
 )
 def test_tables_are_checked_before_a_grid_or_map_is_fitted_with_them(tables: dict[str, Any], words: str) -> None:
-    options = ReplayOptions("file", {"feature_map": {"kind": "fourier"}, **tables})
-
     def used() -> None:
-        reader_options(options)
+        options = ReplayOptions("file", DefinitionFile.of({"feature_map": {"kind": "fourier"}, **tables}))
+        reader_options(options.definition_file)
         complete_definition(options, ("a", "b"), np.zeros((3, 2)))
 
     with pytest.raises(DefinitionError, match=words):

@@ -13,8 +13,9 @@ import pytest
 from deltaplane.log.partial import Partial
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_partial
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake.block_sums import partial_of_batches, partial_of_block
-from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.produce.feed_options import reader_options
 from deltaplane_services.readers import ReaderError, open_rows
 
 TABLES: dict[str, Any] = {
@@ -25,8 +26,8 @@ TABLES: dict[str, Any] = {
     "window": {"length": "all"},
     "input": {"label": "target", "id": "id", "time": "at"},
 }
-DEFINITION = StreamDefinition.from_tables({key: value for key, value in TABLES.items() if key != "input"})
-OPTIONS = reader_options(ReplayOptions("history", TABLES))
+DEFINITION = StreamDefinition.from_tables(TABLES)
+OPTIONS = reader_options(DefinitionFile.of(TABLES))
 
 
 def table_of(rows: int, seed: int = 0) -> pa.Table:

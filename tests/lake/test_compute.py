@@ -19,6 +19,7 @@ from deltaplane.stream.sample import Retirement, admit
 from deltaplane.window.partition import Partition
 from deltaplane.wire import write_partial
 from deltaplane.wire.histories import history_name, read_history, write_history
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.block_sums import samples_of_block
 from deltaplane_services.lake.compute import Computing, compute_history, mark_of
 from deltaplane_services.lake.table_sums import ColumnsOfTable, TableSums
@@ -88,15 +89,15 @@ def test_by_time_the_latest_version_counts_wherever_it_lies(tmp_path: Path) -> N
     assert compute_history(str(folder), COLUMNS, Computing()).partial.statistics.counts() == {"DOWN": 1}
     by_time = compute_history(str(folder), COLUMNS, Computing(last_by="time"))
     assert by_time.partial.statistics.counts() == {"UP": 1}
-    without = ColumnsOfTable(DEFINITION, {"label": "target", "id": "id"})
+    without = ColumnsOfTable(DEFINITION, InputTable(label="target", id="id"))
     with pytest.raises(DefinitionError, match="name their column with --time"):
         compute_history(str(folder), without, Computing(last_by="time"))
 
 
 def test_without_ids_every_row_counts(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "table", table_of(100, ids=["same"] * 100), 3)
-    columns = ColumnsOfTable(DEFINITION, {"label": "target"})
-    ids_ignored = ColumnsOfTable(DEFINITION, {"label": "target", "ignore": ["id", "at"]})
+    columns = ColumnsOfTable(DEFINITION, InputTable(label="target"))
+    ids_ignored = ColumnsOfTable(DEFINITION, InputTable(label="target", ignore=("id", "at")))
     assert columns.options.id is None
     history = compute_history(str(folder), ids_ignored, Computing())
     assert history.partial.rows + sum(history.partial.refusals.values()) == 100

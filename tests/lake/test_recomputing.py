@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from deltaplane.log.history import History
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.compute import Computing, compute_history
 from deltaplane_services.lake.recomputing import TableOfHistory
 from deltaplane_services.lake.table_sums import ColumnsOfTable
@@ -80,6 +81,6 @@ def test_a_row_whose_id_alone_was_changed_is_noticed(folder: Path, history: Hist
 
 
 def test_without_a_column_of_ids_no_row_can_be_found(folder: Path) -> None:
-    columns = ColumnsOfTable(DEFINITION, {"label": "target", "ignore": ["id", "at"]})
+    columns = ColumnsOfTable(DEFINITION, InputTable(label="target", ignore=("id", "at")))
     with pytest.raises(LakeError, match="without a column of ids"):
         TableOfHistory(compute_history(str(folder), columns, Computing())).rows_of(["row-3"])

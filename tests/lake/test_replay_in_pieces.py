@@ -17,8 +17,9 @@ import pytest
 import deltaplane
 from deltaplane.errors import DefinitionError
 from deltaplane_services.cli import application
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.replay.in_pieces import ReplayedInPieces, replay_in_pieces
-from deltaplane_services.replay.keywords import replay_options, tables_of
+from deltaplane_services.replay.keywords import replay_options, with_keywords
 from deltaplane_services.replay.local_pieces import cut, local_engine
 from deltaplane_services.replay.result import ReplayError
 
@@ -59,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def in_pieces(source: Path, given: dict[str, Any], pieces: int | None = None, **others: Any) -> ReplayedInPieces:
-    options = replay_options(str(source), tables_of({}, given), given, {}, **others)
+    options = replay_options(str(source), with_keywords(DefinitionFile(), given), given, {}, **others)
     return replay_in_pieces(options, local_engine(2, pieces))
 
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from deltaplane.stream.component_tables import KEYS
-from deltaplane_services.definition_file.definition_tables import INPUT_KEYS
+from deltaplane.stream.declared import KEYS
+from deltaplane_services.definition_file.input_table import INPUT_KEYS
 from deltaplane_services.definition_file.knobs import Knobs
 from deltaplane_services.observe.metrics import metric_names
 from deltaplane_services.observe.metrics.metric import Metric

@@ -22,6 +22,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services import client
 from deltaplane_services.cli import application, shared_options
 from deltaplane_services.client import LiveModel
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.definition_file.settings import resolve_knob
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay.result import ReplayResult, Snapshot
@@ -215,7 +216,7 @@ def replayed(directory: Path, number: int, tables: dict[str, Any] | None = None)
         seen.append(threads())
 
     given = {"input": {"label": "y"}, "window": {"length": "all"}, "solver": {"C": 1.0}, **(tables or {})}
-    options = ReplayOptions(str(rows_file(directory)), given, chunk=40, blas_threads=number)
+    options = ReplayOptions(str(rows_file(directory)), DefinitionFile.of(given), chunk=40, blas_threads=number)
     return replay(options, look, embedded(options)), seen
 
 

@@ -15,6 +15,7 @@ import pytest
 
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.definition_tables import load_tables
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
@@ -137,7 +138,7 @@ class Interrupted(EmbeddedPipeline):
 
 def run(open_pipeline: Callable[[StreamDefinition], EmbeddedPipeline], rows: Path = ELECTRICITY) -> ReplayResult:
     tables = load_tables(EXAMPLES / "deltaplane.toml") | {"partitions": 3, "window": {"length": 1500}}
-    options = ReplayOptions(source=str(rows), tables=tables, chunk=CHUNK, verify=True)
+    options = ReplayOptions(source=str(rows), definition_file=DefinitionFile.of(tables), chunk=CHUNK, verify=True)
     return replay(options, lambda _: None, open_pipeline)
 
 
@@ -166,7 +167,7 @@ def test_an_interrupt_while_a_replay_waits_for_its_next_row_ends_it_at_once() ->
             if told.ident is None:
                 told.start()
 
-    tables = load_tables(EXAMPLES / "deltaplane.toml")
-    options = ReplayOptions(source=str(ELECTRICITY), tables=tables, chunk=100, rows_per_second=1e-3)
+    declared = DefinitionFile.read(EXAMPLES / "deltaplane.toml")
+    options = ReplayOptions(source=str(ELECTRICITY), definition_file=declared, chunk=100, rows_per_second=1e-3)
     ended = replay(options, lambda _: None, lambda definition: Told(definition, seed=0))
     assert (ended.ended_early, ended.rows) == ("interrupted", 100)

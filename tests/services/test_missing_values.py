@@ -19,7 +19,7 @@ import deltaplane
 from deltaplane.columns.inference import Overrides, infer
 from deltaplane.errors import DefinitionError, DeltaplaneError
 from deltaplane_services.cli.application import app
-from deltaplane_services.definition_file.definition_tables import lay_over_input, missing_values_of
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.readers import ReaderOptions, open_rows
 from deltaplane_services.replay.console import as_written
 
@@ -162,10 +162,10 @@ def test_rules_are_decided_without_the_numbers_that_are_missing() -> None:
 
 
 def test_a_file_whose_numbers_have_commas_takes_one_mark_at_a_time() -> None:
-    laid = lay_over_input({"input": {"decimal": ",", "na": ["x"]}}, missing_values=["-999,5", "-1"])
-    assert missing_values_of(laid["input"]) == ("-999,5", "-1")
-    assert missing_values_of({"na": ["x"]}) == missing_values_of({"missing_values": "x"}) == ("x",)
-    assert lay_over_input({}, missing_values=["-999, -1", "a"])["input"]["missing_values"] == ["-999", "-1", "a"]
+    laid = InputTable.of({"decimal": ",", "na": ["x"]}).with_options(missing_values=["-999,5", "-1"])
+    assert laid.missing_values == ("-999,5", "-1")
+    assert InputTable.of({"na": ["x"]}) == InputTable.of({"missing_values": "x"}) == InputTable(missing_values=("x",))
+    assert InputTable().with_options(missing_values=["-999, -1", "a"]).missing_values == ("-999", "-1", "a")
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])

@@ -16,6 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltaplane.stream.sample import Samples
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.definition_file.settings import resolve_settings
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce import producing as module
@@ -113,7 +114,7 @@ def written(path: Path, write: Callable[[Callable[[str], object]], object]) -> C
 
 
 def run(source: Path, *, batch: int = 500, within: float = 0.05) -> Produced:
-    return produce(SETTINGS, ReplayOptions(str(source), TABLES, chunk=batch), within)
+    return produce(SETTINGS, ReplayOptions(str(source), DefinitionFile.of(TABLES), chunk=batch), within)
 
 
 # A pipe --------------------------------------------------------------------------------------------------------------
@@ -205,7 +206,7 @@ def test_an_interrupt_ends_a_slow_replay_of_a_file_at_once(tmp_path: Path, log: 
 
     waiting = threading.Thread(target=interrupt)
     waiting.start()
-    produced = produce(SETTINGS, ReplayOptions(str(file), TABLES, chunk=1, rows_per_second=1e-3))
+    produced = produce(SETTINGS, ReplayOptions(str(file), DefinitionFile.of(TABLES), chunk=1, rows_per_second=1e-3))
     waiting.join()
     assert (produced.rows, produced.interrupted, log.flushed) == (1, True, 1)
 
@@ -276,7 +277,7 @@ def test_what_has_an_id_keeps_it(tmp_path: Path, log: Log) -> None:
     file = tmp_path / "rows.csv"
     file.write_text("id,a,b,label\nmine,1,2,x\n")
     tables = {**TABLES, "input": {"label": "label", "id": "id"}}
-    produce(SETTINGS, ReplayOptions(str(file), tables))
+    produce(SETTINGS, ReplayOptions(str(file), DefinitionFile.of(tables)))
     assert log.ids == ["mine"]
 
 

@@ -19,6 +19,8 @@ from deltaplane.log.row_scores import RowScores
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
+from deltaplane_services.definition_file.input_table import InputTable
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 from deltaplane_services.replay import by_row as by_row_module
@@ -166,7 +168,7 @@ def test_a_replay_scores_rows_together_only_where_no_other_record_can_come_betwe
     assert not by_row(definition, replace(options, chunk=2))
     assert not by_row(definition, replace(options, retire_fraction=0.1))
     assert not by_row(definition, replace(options, rows_per_second=10.0))
-    assert not by_row(definition, replace(options, tables={"input": {"id": "name"}}))
+    assert not by_row(definition, replace(options, definition_file=DefinitionFile(input=InputTable(id="name"))))
     assert not by_row(replace(definition, partitions=2), options)
     assert not by_row(replace(definition, choices=(0.1, 1.0)), options)
 
@@ -189,7 +191,7 @@ PRIOR = {
     "positive": "b",
 }
 SLOW: dict[str, tuple[StreamDefinition, ReplayOptions, str]] = {
-    "ids": (of(), replace(BY_ROW, tables={"input": {"id": "name"}}), "--id"),
+    "ids": (of(), replace(BY_ROW, definition_file=DefinitionFile(input=InputTable(id="name"))), "--id"),
     "retirements": (of(), replace(BY_ROW, retire_fraction=0.1), "--retire-fraction"),
     "partitions": (of(partitions=2), BY_ROW, "2 partitions (--partitions 1)"),
     "windows": (of(window={"length": ["50", "100"]}), BY_ROW, "2 windows"),

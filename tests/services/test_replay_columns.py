@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from deltaplane.columns.encoder import Encoder
 from deltaplane.columns.rules import BooleanRule, CategoryRule, HashedRule, NumberRule
 from deltaplane.errors import DeltaplaneError
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import ReaderOptions, open_rows
 from deltaplane_services.readers.bounds import MATRIX_BYTES
@@ -72,7 +73,7 @@ def replayed(tmp_path: Path, data: bytes, name: str, **given: Any) -> ReplayResu
     file.write_bytes(data)
     tables = {"input": {"label": "label"}, "classes": {"positive": "fraud"}, "window": {"length": 1000}}
     tables |= {"solver": {"C": 1.0}, **given.pop("tables", {})}
-    options = ReplayOptions(str(file), tables, **given)
+    options = ReplayOptions(str(file), DefinitionFile.of(tables), **given)
     return run_replay(options, lambda _: None, embedded(options, lambda _: None))
 
 

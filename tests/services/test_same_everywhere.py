@@ -22,6 +22,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.rows_by_name import features_by_name
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_named_sample, write_named_sample_batch
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.processors.messages import SAMPLES, Record
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.produce.feed_options import ReplayOptions
@@ -89,7 +90,8 @@ def test_a_mixed_table_has_one_digest_and_one_answer_for_each_row_wherever_it_co
     writer.writerows([*row, label] for row, label in zip(cells, labels, strict=True))
     file = tmp_path / "rows.csv"
     file.write_text(written.getvalue(), "utf-8")
-    options = ReplayOptions(str(file), {"input": {"label": "label"}, "window": {"length": "all"}, "solver": {"C": 1.0}})
+    given = {"input": {"label": "label"}, "window": {"length": "all"}, "solver": {"C": 1.0}}
+    options = ReplayOptions(str(file), DefinitionFile.of(given))
     found = run_replay(options, lambda _: None, embedded(options, lambda _: None))
     definition, digest = found.definition, found.model.digest
     assert definition.columns is not None

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.replay import spark_pieces
 from deltaplane_services.replay.in_pieces import OpenEngine, ReplayedInPieces, replay_in_pieces
-from deltaplane_services.replay.keywords import replay_options, tables_of
+from deltaplane_services.replay.keywords import replay_options, with_keywords
 from deltaplane_services.replay.local_pieces import local_engine
 from spark_killing import killing_once
 
@@ -33,7 +34,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def replayed(folder: Path, window: str, engine: OpenEngine) -> ReplayedInPieces:
     given = {"label": "target", "window": window, "C": "1", "weighting": "inverse", "chunk": 20}
-    return replay_in_pieces(replay_options(str(folder), tables_of({}, given), given, {}), engine)
+    return replay_in_pieces(replay_options(str(folder), with_keywords(DefinitionFile(), given), given, {}), engine)
 
 
 @pytest.mark.parametrize(("window", "pieces"), [("all", 2), ("all", 9), ("60", 7)])

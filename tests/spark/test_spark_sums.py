@@ -15,12 +15,14 @@ from deltaplane.log.partial import Partial
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_partial
 from deltaplane.wire.histories import write_history
+from deltaplane_services.definition_file.input_table import InputTable
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake import spark
 from deltaplane_services.lake.block_sums import partial_of_block
 from deltaplane_services.lake.compute import Computing, compute_history
 from deltaplane_services.lake.table_sums import ColumnsOfTable
 from deltaplane_services.lake.tables import LakeError
-from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.produce.feed_options import reader_options
 from deltaplane_services.readers import ReaderError, open_rows
 from spark_killing import killing_once
 
@@ -72,7 +74,7 @@ def of_one_process(table: pa.Table, tmp_path_factory: pytest.TempPathFactory) ->
     path = tmp_path_factory.mktemp("whole") / "table.parquet"
     pq.write_table(table, path)
     total = Partial.zero(DEFINITION)
-    with open_rows(path, reader_options(ReplayOptions("table", TABLES))) as reader:
+    with open_rows(path, reader_options(DefinitionFile.of(TABLES))) as reader:
         for block in reader:
             total = total + partial_of_block(DEFINITION, block)
     return total
@@ -151,13 +153,13 @@ def test_a_file_that_cannot_be_read_is_told_in_one_line_and_not_tried_again(
 
 def test_a_history_computed_by_spark_has_the_bytes_of_one_computed_here(session: Any, folder: Path) -> None:
     assert session is not None
-    columns = ColumnsOfTable(DEFINITION, TABLES["input"])
+    columns = ColumnsOfTable(DEFINITION, InputTable.of(TABLES["input"]))
     local = compute_history(str(folder), columns, Computing(processes=1))
     assert write_history(compute_history(str(folder), columns, Computing(), spark.SparkSums)) == write_history(local)
 
 
 def test_rows_with_ids_are_left_to_the_engine_that_resolves_them(session: Any, folder: Path) -> None:
     assert session is not None
-    columns = ColumnsOfTable(DEFINITION, TABLES["input"] | {"id": "hour"})
+    columns = ColumnsOfTable(DEFINITION, InputTable.of(TABLES["input"] | {"id": "hour"}))
     with pytest.raises(LakeError, match="does not resolve ids"):
         compute_history(str(folder), columns, Computing(), spark.SparkSums)

@@ -19,6 +19,7 @@ from deltaplane.exact.statistics import Statistics, moments_by_class
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_benchmarks.speed.made_rows import LABELS, definition_for, make_rows
 from deltaplane_benchmarks.speed.pairs import Ratio, in_rounds
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.file_sums import FileSums
 from deltaplane_services.lake.table_sums import ColumnsOfTable, TableSums
 from deltaplane_services.lake.tables import open_table
@@ -60,9 +61,8 @@ def measure(features: int, rows: int, rounds: int, seed: int) -> LakeSpeed:
         for number in range(FILES):
             pq.write_table(table.slice(number * rows // FILES, rows // FILES), folder / f"part-{number}.parquet")
         files = sorted(folder.iterdir())
-        without, with_ids = (
-            ColumnsOfTable(definition, {"label": "label", **more}) for more in ({"ignore": ["id"]}, {"id": "id"})
-        )
+        without = ColumnsOfTable(definition, InputTable(label="label", ignore=("id",)))
+        with_ids = ColumnsOfTable(definition, InputTable(label="label", id="id"))
         digests: dict[str, str] = {}
 
         def note(name: str, way: Callable[[], str]) -> Callable[[], None]:

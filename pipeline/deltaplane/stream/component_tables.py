@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,12 +20,12 @@ from deltaplane.maps.feature_maps import UNITS, UNITS_OF_AUTO, FeatureMap
 from deltaplane.maps.standards import default_sigma, fit_standards
 from deltaplane.solve.candidates import AUTOMATIC_C, AUTOMATIC_WEIGHTINGS
 from deltaplane.solve.solver import Plane
-from deltaplane.solve.solver_options import SolverOptions
+from deltaplane.solve.solver_options import Bias, Kind, SolverOptions
+from deltaplane.stream.declared import KEYS, DeclaredGrid, DeclaredSolver, DeclaredWindow
 from deltaplane.stream.nested_windows import AUTOMATIC_LONGEST, NestedWindows, Window
-from deltaplane.table_values import Tables, flag, label, list_of, number, numbers, strings, whole
+from deltaplane.table_values import label, list_of, numbers, strings, whole
 
 __all__ = [
-    "KEYS",
     "choices_of",
     "feature_map_of",
     "feature_map_table",
@@ -39,36 +39,19 @@ __all__ = [
     "weightings_of",
 ]
 
-KEYS: dict[str, frozenset[str]] = {
-    "": frozenset(
-        {"name", "partitions", "partitioner", "max_skew", "columns", "features", "grid", "feature_map", "prior"}
-        | {"classes", "window", "solver", "input", "intake", "service", "kafka"}
-    ),
-    "columns": frozenset({"missing", "rules"}),
-    "features": frozenset({"names", "missing"}),
-    "grid": frozenset({"steps", "offsets", "range_bits"}),
-    "feature_map": frozenset({"kind", "units", "seed", "sigma", "centers", "scales", "curved"}),
-    "prior": frozenset({"classes", "positive", "features", "weights", "biases"}),
-    "classes": frozenset({"names", "positive", "most"}),
-    "window": frozenset({"length", "max", "pane", "keep_rows"}),
-    "solver": frozenset({"kind", "weighting", "C", "standardize", "bias", "objective", "calibrate"}),
-}
-"""The keys that each table may have. ``input`` and ``intake`` say how foreign files and topics are read; the services
-read them."""
 
-
-def grid_of(table: Mapping[str, Any], features: int) -> Grid:
-    """The grid of a table ``[grid]``; without ``range_bits``, it has the range of early versions."""
-    if "steps" not in table:
+def grid_of(given: DeclaredGrid, features: int) -> Grid:
+    """The grid that is declared; without ``range_bits``, it has the range of early versions."""
+    if given.steps is None:
         raise DefinitionError(
             "grid: expected steps = [...] (one a feature), got none; let replay fit one and write it down"
         )
-    steps = numbers(table["steps"], "grid.steps")
-    if len(steps) != features:
-        raise DefinitionError(f"grid: expected {features} steps, one a feature, got {len(steps)}")
-    offsets = numbers(table.get("offsets", [0.0] * features), "grid.offsets")
-    bits = whole(table.get("range_bits", limits.GRID_RANGE_BITS), "grid.range_bits")
-    return Grid(np.array(steps), np.array(offsets), bits)
+    if len(given.steps) != features:
+        raise DefinitionError(f"grid: expected {features} steps, one a feature, got {len(given.steps)}")
+    offsets = np.zeros(features) if given.offsets is None else np.array(given.offsets)
+    return Grid(
+        np.array(given.steps), offsets, limits.GRID_RANGE_BITS if given.range_bits is None else given.range_bits
+    )
 
 
 def grid_table(grid: Grid) -> dict[str, Any]:
@@ -151,52 +134,47 @@ def fit_feature_map(
     return fitted
 
 
-def nested_windows_of(table: Tables, partitions: int, most: int) -> NestedWindows:
-    """The windows of a table ``[window]``. ``most``: the largest number of windows if their lengths are automatic."""
-    length = table.get("length", "auto")
-    pane = whole(table.get("pane", 1), "window.pane")
-    keep_rows = flag(table.get("keep_rows", True), "window.keep_rows")
+def nested_windows_of(given: DeclaredWindow, partitions: int, most: int) -> NestedWindows:
+    """The windows that are declared. ``most``: the largest number of windows if their lengths are automatic."""
+    length = "auto" if given.length is None else given.length
+    pane, keep_rows = 1 if given.pane is None else given.pane, given.keep_rows is not False
     if length == "auto":
-        longest = whole(table.get("max", AUTOMATIC_LONGEST), "window.max")
+        longest = AUTOMATIC_LONGEST if given.max is None else given.max
         return replace(NestedWindows.automatic(longest, partitions, most), pane_rows=pane, keep_rows=keep_rows)
-    if "max" in table:
+    if given.max is not None:
         raise DefinitionError(f"window.max: it bounds length = 'auto', and length is {length!r}; leave one of them out")
-    lengths = [length] if isinstance(length, str | int) else list_of(length, "window.length")
-    return NestedWindows(tuple(Window.parse(str(one)) for one in lengths), pane, keep_rows)
+    lengths = (length,) if isinstance(length, str) else length
+    return NestedWindows(tuple(map(Window.parse, lengths)), pane, keep_rows)
 
 
-def choices_of(table: Tables) -> tuple[float, ...]:
-    """The values of C that the candidates of a table ``[solver]`` have; empty if C is one fixed number."""
-    value = table.get("C", "auto")
-    if value == "auto":
+def choices_of(given: DeclaredSolver) -> tuple[float, ...]:
+    """The values of C that the candidates of a solver have; empty if C is one fixed number."""
+    if given.C in (None, "auto"):
         return AUTOMATIC_C
-    return () if not isinstance(value, Sequence) or isinstance(value, str) else tuple(numbers(value, "solver.C"))
+    return given.C if isinstance(given.C, tuple) else ()
 
 
-def weightings_of(table: Tables, *, several: bool) -> tuple[str, ...]:
-    """The class weightings that the candidates of a table ``[solver]`` have; empty if one is fixed.
+def weightings_of(given: DeclaredSolver, *, several: bool) -> tuple[str, ...]:
+    """The class weightings that the candidates of a solver have; empty if one is fixed.
 
     ``several``: whether there are several windows or values of C. Then the weightings of ``AUTOMATIC_WEIGHTINGS`` are
     tried by default, if the kind is ``wlpsvm``.
     """
-    weighting = table.get("weighting", "auto" if several and table.get("kind", "wlpsvm") == "wlpsvm" else None)
-    if weighting == "auto":
+    by_default = several and given.weighting is None and given.kind in (None, "wlpsvm")
+    if given.weighting == "auto" or by_default:
         return AUTOMATIC_WEIGHTINGS
-    return tuple(strings(weighting, "solver.weighting")) if isinstance(weighting, list) else ()
+    return given.weighting if isinstance(given.weighting, tuple) else ()
 
 
-def solver_of(table: Tables, choices: tuple[float, ...]) -> SolverOptions:
-    """The solver's options of a table ``[solver]``, with the middle one of several values of C."""
-    C = choices[len(choices) // 2] if choices else number(table.get("C"), "solver.C")
-    weighting = table.get("weighting", "default")
-    if isinstance(weighting, Mapping):
-        weighting = {name: number(weight, f"solver.weighting.{name}") for name, weight in weighting.items()}
+def solver_of(given: DeclaredSolver, choices: tuple[float, ...]) -> SolverOptions:
+    """The solver's options that are declared, with the middle one of several values of C."""
+    weighting: Any = "default" if given.weighting is None else given.weighting
     return SolverOptions(
-        kind=table.get("kind", "wlpsvm"),
-        weighting="default" if weighting == "auto" or isinstance(weighting, list) else weighting,
-        C=C,
-        standardize=flag(table.get("standardize", True), "solver.standardize"),
-        bias=table.get("bias", "default"),
+        kind=cast("Kind", "wlpsvm" if given.kind is None else given.kind),
+        weighting="default" if weighting == "auto" or isinstance(weighting, tuple) else weighting,
+        C=choices[len(choices) // 2] if choices else cast("float", given.C),
+        standardize=given.standardize is not False,
+        bias=cast("Bias", "default" if given.bias is None else given.bias),
     )
 
 

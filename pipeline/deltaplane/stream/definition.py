@@ -14,7 +14,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -33,9 +33,8 @@ from deltaplane.solve.score_histograms import SCORE_BYTES
 from deltaplane.solve.solver import Plane
 from deltaplane.solve.solver_options import SolverOptions
 from deltaplane.stream.class_definition import ClassDefinition
-from deltaplane.stream.column_tables import encoder_of, encoder_table
+from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.component_tables import (
-    KEYS,
     choices_of,
     feature_map_of,
     feature_map_table,
@@ -47,22 +46,11 @@ from deltaplane.stream.component_tables import (
     solver_of,
     weightings_of,
 )
+from deltaplane.stream.declared import DeclaredStream
 from deltaplane.stream.message_size import MessageSize
 from deltaplane.stream.nested_windows import NestedWindows
 from deltaplane.stream.placement import PARTITIONERS, Partitioner, partition_of, partitions_of
-from deltaplane.table_values import (
-    Tables,
-    canonical_json,
-    check_keys,
-    check_text,
-    flag,
-    label,
-    span,
-    span_text,
-    strings,
-    text,
-    whole,
-)
+from deltaplane.table_values import Tables, canonical_json, check_text, span_text
 
 __all__ = ["FINGERPRINT_BYTES", "NAME", "StreamDefinition"]
 
@@ -329,46 +317,45 @@ class StreamDefinition:
 
         Raises :class:`DefinitionError` if a key is not known, or if a value is not valid.
         """
-        check_keys(tables, KEYS)
-        features = tables.get("features", {})
-        columns = encoder_of(tables.get("columns", {}))
-        made = () if columns is None else columns.features
-        names = tuple(strings(features.get("names", made), "features.names"))
+        return cls.of(DeclaredStream.of(tables))
+
+    @classmethod
+    def of(cls, declared: DeclaredStream) -> StreamDefinition:
+        """The definition of a stream that is declared, with defaults for what it leaves open.
+
+        Raises :class:`DefinitionError` if something without a default is left open, or if a value is not valid.
+        """
+        made = () if declared.columns is None else declared.columns.features
+        names = made if declared.features.names is None else declared.features.names
         if not names:
             raise DefinitionError("features: expected names = [...], got none")
-        grid = grid_of(tables.get("grid", {}), len(names))
-        classes, solver = tables.get("classes", {}), tables.get("solver", {})
-        positive, partitions = classes.get("positive"), whole(tables.get("partitions", 1), "partitions")
-        choices = choices_of(solver)
-        named = ClassDefinition(
-            tuple(strings(classes.get("names", ()), "classes.names")),
-            None if positive is None else label(positive, "classes.positive"),
-            whole(classes["most"], "classes.most") if "most" in classes else None,
+        grid, given, solver = grid_of(declared.grid, len(names)), declared.classes, declared.solver
+        classes = ClassDefinition(given.names or (), given.positive, given.most)
+        partitions = 1 if declared.partitions is None else declared.partitions
+        feature_map = feature_map_of(declared.feature_map.table, len(names))
+        fitting = MessageSize.most_windows(
+            classes.modelled_classes, feature_map.width(len(names)) + 1, classes.most or 2
         )
-        feature_map = feature_map_of(tables.get("feature_map", {}), len(names))
-        dimension = feature_map.width(len(names)) + 1
-        fitting = MessageSize.most_windows(named.modelled_classes, dimension, named.most or 2)
-        nested_windows = nested_windows_of(tables.get("window", {}), partitions, fitting)
+        nested_windows, choices = nested_windows_of(declared.window, partitions, fitting), choices_of(solver)
+        skew, missing, name = declared.max_skew_milliseconds, declared.features.missing, declared.name
         return cls(
-            name=text(tables.get("name", "stream"), "name"),
+            name="stream" if name is None else name,
             features=names,
             grid=grid,
             nested_windows=nested_windows,
             solver=solver_of(solver, choices),
-            classes=named,
-            missing=features.get("missing", "refuse"),
+            classes=classes,
+            missing=cast("Literal['refuse', 'offset']", "refuse" if missing is None else missing),
             partitions=partitions,
-            partitioner=tables.get("partitioner", "murmur2"),
-            max_skew_milliseconds=span(
-                tables.get("max_skew", span_text(nested_windows.fitting_skew_milliseconds)), "max_skew"
-            ),
+            partitioner="murmur2" if declared.partitioner is None else declared.partitioner,
+            max_skew_milliseconds=nested_windows.fitting_skew_milliseconds if skew is None else skew,
             choices=choices,
             weightings=weightings_of(solver, several=len(nested_windows.windows) > 1 or len(choices) > 1),
             feature_map=feature_map,
-            prior=prior_of(tables.get("prior", {}), feature_map.names(names)),
-            objective=Objective.parse(text(solver.get("objective", "gmean"), "solver.objective")),
-            calibrate=flag(solver.get("calibrate", True), "solver.calibrate"),
-            columns=columns,
+            prior=prior_of(declared.prior.table, feature_map.names(names)),
+            objective=GMEAN if solver.objective is None else Objective.parse(solver.objective),
+            calibrate=solver.calibrate is not False,
+            columns=declared.columns,
         )
 
     def to_tables(self) -> dict[str, Any]:

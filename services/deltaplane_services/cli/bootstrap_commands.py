@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 import typer
 
 from deltaplane.errors import DefinitionError
-from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, with_file
+from deltaplane_services.cli.file_options import INPUT, FormatOptions, TimeOptions, read_definition
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import SECONDS, AsJson, DefinitionFile, SiteOptions, check, within
 from deltaplane_services.system.printable import echo, json_text
@@ -113,12 +113,10 @@ class Columns:
 
 def columns_of(definition: Path, columns: Columns, times: TimeOptions, form: FormatOptions) -> ColumnsOfTable:
     """The definition of a stream, and what the columns of a table are."""
-    from deltaplane_services.definition_file.definition_tables import lay_over_input, load_tables
-    from deltaplane_services.definition_file.settings import definition_of
     from deltaplane_services.lake.table_sums import ColumnsOfTable
 
-    tables = lay_over_input(with_file(load_tables(definition), times, form), **vars(columns))
-    return ColumnsOfTable(definition_of(tables), tables.get("input", {}))
+    file = read_definition(definition, times, form, **vars(columns))
+    return ColumnsOfTable(file.definition, file.input)
 
 
 @bootstrap_app.command("compute")

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, ClassVar
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-__all__ = ["INPUT", "MISSING_VALUES", "FormatOptions", "TimeOptions", "with_file"]
+if TYPE_CHECKING:
+    from deltaplane_services.definition_file.parsed_file import DefinitionFile
+
+__all__ = ["INPUT", "MISSING_VALUES", "FormatOptions", "TimeOptions", "read_definition"]
 
 INPUT = "What the file holds"
 MISSING_VALUES = (
@@ -84,8 +87,9 @@ class FormatOptions:
     ] = None
 
 
-def with_file(tables: Mapping[str, Any], times: TimeOptions, form: FormatOptions) -> dict[str, Any]:
-    """The tables of a definition, overridden by the options on the file."""
-    from deltaplane_services.definition_file.definition_tables import lay_over_input
+def read_definition(definition: Path, times: TimeOptions, form: FormatOptions, **roles: Any) -> DefinitionFile:
+    """A definition file, whose table ``[input]`` is overridden by the options on the data file and its columns."""
+    from deltaplane_services.definition_file.parsed_file import DefinitionFile
 
-    return lay_over_input(tables, **asdict(times), **asdict(form))
+    file = DefinitionFile.read(definition)
+    return replace(file, input=file.input.with_options(**asdict(times), **asdict(form), **roles))

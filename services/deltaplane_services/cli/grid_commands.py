@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, with_file
+from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, read_definition
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import IdleSeconds, SiteOptions, check, tell_secrets
 
@@ -56,7 +56,7 @@ def refit(
         seen = RowsSeen(old)
         pass_live_log(settings, seen.add_records, idle_seconds)
     else:
-        seen = rows_of_file(source, with_file(tables, times, form), old)
+        seen = rows_of_file(source, read_definition(stream.definition, times, form), old)
     found = seen.refit()
     public, secrets = without_secrets_of(refitted_tables(tables, old, found, new_name))
     write_text(out, as_toml(public), "grid refit", mode_of(stream.definition))

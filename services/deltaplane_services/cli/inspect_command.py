@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -41,22 +41,25 @@ def inspect(
     in, and has a feature that says so. A column that alone gives the label is pointed out.
     """
     from deltaplane.columns.inference import Overrides
-    from deltaplane_services.definition_file.definition_tables import lay_over_input, missing_values_of, names_of
+    from deltaplane_services.definition_file.definition_tables import names_of
+    from deltaplane_services.definition_file.input_table import InputTable
+    from deltaplane_services.definition_file.parsed_file import DefinitionFile
     from deltaplane_services.operations.inspecting import Roles, definition_text, first_rows, inspect
-    from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+    from deltaplane_services.produce.feed_options import reader_options
     from deltaplane_services.system.output_files import check_output, write_text
 
     check_output(write_definition, "write-definition")
-    written = lay_over_input({}, **asdict(form)).get("input", {})
+    given = InputTable().with_options(**asdict(form))
+    written = replace(given, features=None)
     said = Overrides(
         category=names_of(category),
         number=names_of(number),
         ignore=names_of(ignore),
-        features=names_of(written.pop("features", None)),
+        features=names_of(given.features),
         refuse=names_of(refuse_missing),
-        missing=missing_values_of(written),
+        missing=written.missing_values or (),
     )
-    options = reader_options(ReplayOptions(file, {"input": written}))
+    options = reader_options(DefinitionFile(input=written))
     found = inspect(first_rows(file, options), Roles(label, id_column, time), said)
     decisions = found.inferred.decisions
     width = min(40, max(len(one.column) for one in decisions))
@@ -72,4 +75,4 @@ def inspect(
         if rows:
             echo(f"{rows:,} rows {what} and would be refused", typer.colors.YELLOW)
     if write_definition is not None:
-        write_text(write_definition, definition_text(found, said=written), "write-definition")
+        write_text(write_definition, definition_text(found, said=written.table), "write-definition")

@@ -13,7 +13,7 @@ import typer
 from deltaplane import limits
 from deltaplane.public_names import extra_needed
 from deltaplane_services.cli.bootstrap_commands import HistoryOptions, audited_history
-from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, with_file
+from deltaplane_services.cli.file_options import FormatOptions, TimeOptions, read_definition
 from deltaplane_services.cli.option_groups import with_groups
 from deltaplane_services.cli.shared_options import (
     SECONDS,
@@ -239,7 +239,6 @@ def produce(
 
     Rows without a column of ids (input.id) get FILE:LINE:HASH, so that a file sent twice counts once.
     """
-    from deltaplane_services.definition_file.definition_tables import load_tables
     from deltaplane_services.kafka.access import WRITE
     from deltaplane_services.kafka.start import check_topics
     from deltaplane_services.processors.messages import RETIREMENTS
@@ -252,7 +251,7 @@ def produce(
         check_topics(settings, "site", {RETIREMENTS: WRITE}, "retirer")
     options = ReplayOptions(
         source=file,
-        tables=with_file(load_tables(stream.definition), times, form),
+        definition_file=read_definition(stream.definition, times, form),
         chunk=batch,
         rows_per_second=speed,
         retire_fraction=retire_fraction,

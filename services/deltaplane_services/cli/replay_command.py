@@ -294,11 +294,11 @@ def replay(
 
     deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
     """
-    from deltaplane_services.definition_file.definition_tables import load_tables
+    from deltaplane_services.definition_file.parsed_file import DefinitionFile
     from deltaplane_services.observe.report.record import run_of
     from deltaplane_services.observe.report.report_outputs import check_outputs, draw
     from deltaplane_services.replay.console import Console
-    from deltaplane_services.replay.keywords import replay_options, tables_of
+    from deltaplane_services.replay.keywords import replay_options, with_keywords
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
     from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
@@ -315,14 +315,13 @@ def replay(
     check_output(run.write_definition, "write-definition")
     check_output(run.save, "save")
     saved = _resumed(run, definition, on.broker)
-    tables = load_tables(definition) if saved is None else saved.tables
+    declared = DefinitionFile.read(definition) if saved is None else saved.definition_file
     groups = (columns, times, form, stream, plane, run, figures)
     given = {_KEYWORDS.get(name, name): value for one in groups for name, value in asdict(one).items()}
     given["classes"] = None if columns.classes is None else ",".join(columns.classes)
-    tables = tables_of(tables, given)
     options = replay_options(
         file,
-        tables,
+        with_keywords(declared, given),
         given | {"blas_threads": flags["blas_threads"]},
         os.environ,
         rows_per_second=run.speed,
@@ -340,8 +339,8 @@ def replay(
             console.warn("chunk 1: on Kafka every row waits for its model, several milliseconds; use --chunk 100")
         from deltaplane_services.replay.on_kafka import KafkaRun, on_kafka
 
-        properties, threads = tuple(on.kafka or ()), options.blas_threads
-        pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, tables, threads))
+        properties, threads, service = tuple(on.kafka or ()), options.blas_threads, declared.service
+        pipeline = on_kafka(KafkaRun(on.broker, properties, on.workers, on.keep_topics, on.services, service, threads))
     with console.progress(quiet=run.quiet) as show:
         result = run_replay(options, show, pipeline, saved)
     # What is printed may meet a closed pipe, which must cost no file.
@@ -382,7 +381,7 @@ def _replayed_in_pieces(engine: EngineOptions, options: ReplayOptions, run: RunO
     else:
         found = replay_in_pieces(options, local_engine(engine.processes or os.cpu_count() or 1, engine.pieces))
     if run.write_definition is not None:
-        tables = found.definition.to_tables() | {"input": dict(options.input)}
+        tables = found.definition.to_tables() | {"input": options.input.table}
         write_text(run.write_definition, as_toml(tables), "write-definition")
     text = json_text(plain_summary_of_pieces(found, name)) + "\n"
     if run.json_to not in {None, "-"}:

@@ -178,7 +178,7 @@ def resolve_knob(name: str, flag: Any, environment: Mapping[str, str], tables: M
 
 def definition_of(tables: Mapping[str, Any]) -> StreamDefinition:
     """The stream definition in a parsed ``deltaplane.toml``. Raises :class:`DefinitionError`."""
-    return StreamDefinition.from_tables({key: tables[key] for key in tables if key not in SERVICE_TABLES})
+    return StreamDefinition.from_tables(tables)
 
 
 def without_secrets_of(tables: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

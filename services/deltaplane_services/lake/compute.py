@@ -109,7 +109,7 @@ def _facts(table: LakeTable, columns: ColumnsOfTable, summed: SummedTable, compu
     return {
         "table": table.name,
         "version": table.version,
-        "input": dict(columns.input),
+        "input": columns.input.table,
         "files": list(summed.facts),
         "last_by": computing.last_by,
     }

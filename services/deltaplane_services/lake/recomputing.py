@@ -14,6 +14,7 @@ import numpy as np
 
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.history import History
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.compute import Computing, compute_history, mark_of
 from deltaplane_services.lake.last_versions import losers_of
 from deltaplane_services.lake.sql_entries import SqlTable
@@ -40,7 +41,7 @@ class TableOfHistory:
     @property
     def columns(self) -> ColumnsOfTable:
         """The definition and the columns that the history was computed by."""
-        return ColumnsOfTable(self.history.definition, self.history.facts["input"])
+        return ColumnsOfTable(self.history.definition, InputTable.of(self.history.facts["input"]))
 
     def never_counted(self, ids: Collection[str]) -> frozenset[str]:
         """Those of some ids that had been retired already when the history was computed."""

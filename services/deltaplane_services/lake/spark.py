@@ -22,11 +22,12 @@ from deltaplane.log.partial import Partial
 from deltaplane.public_names import extra_needed
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_partial, write_partial
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake.block_sums import partial_of_batches
 from deltaplane_services.lake.file_sums import FileSums
 from deltaplane_services.lake.table_sums import ColumnsOfTable, SummedTable, TableSums, Told, ignore_progress
 from deltaplane_services.lake.tables import LakeError, LakeTable
-from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.produce.feed_options import reader_options
 from deltaplane_services.readers import ReaderError
 
 __all__ = [
@@ -147,9 +148,8 @@ def tree_of_sums(parts: Any, tables: Mapping[str, Any], count: int) -> tuple[Par
 
 def sums_of(tables_json: str) -> FileSums:
     """What reads files as the tables of a definition, with ``[input]``, say."""
-    tables = json.loads(tables_json)
-    definition = StreamDefinition.from_tables({key: value for key, value in tables.items() if key != "input"})
-    return FileSums(definition, reader_options(ReplayOptions("table", tables)))
+    file = DefinitionFile.of(json.loads(tables_json))
+    return FileSums(file.definition, reader_options(file))
 
 
 def row_of(**cells: tuple[str, Any]) -> Any:

@@ -12,12 +12,15 @@ import numpy as np
 from deltaplane.arrays import Int64s
 from deltaplane.errors import DefinitionError
 from deltaplane.log.partial import Partial
+from deltaplane.stream.declared import DeclaredStream
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_partial
+from deltaplane_services.definition_file.input_table import InputTable
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake.last_versions import Versions
 from deltaplane_services.lake.processes import Job, Processes
 from deltaplane_services.lake.tables import LakeFile, LakeTable
-from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.produce.feed_options import reader_options
 from deltaplane_services.readers import ReaderOptions, format_of_name
 
 __all__ = ["ColumnsOfTable", "SummedTable", "TableSums", "Told", "ignore_progress"]
@@ -38,17 +41,17 @@ class ColumnsOfTable:
     """
 
     definition: StreamDefinition
-    input: Mapping[str, Any]
+    input: InputTable
 
     @property
     def tables(self) -> dict[str, Any]:
-        """The tables that the processes read the files by."""
-        return {**self.definition.to_tables(), "input": dict(self.input)}
+        """The tables of a definition file that processes are sent, to read the files by."""
+        return {**self.definition.to_tables(), "input": self.input.table}
 
     @property
     def options(self) -> ReaderOptions:
         """The options of the reader."""
-        return reader_options(ReplayOptions("table", self.tables))
+        return reader_options(DefinitionFile(DeclaredStream.of(self.definition.to_tables()), self.input))
 
     @property
     def needed(self) -> list[str]:

@@ -16,12 +16,12 @@ import numpy as np
 
 from deltaplane.blas_threads import blas_threads
 from deltaplane.errors import DeltaplaneError
-from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import read_partial, write_partial
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.lake.file_sums import FileSums, hashes_of
 from deltaplane_services.lake.frames import Frame, read_frame, write_frame
 from deltaplane_services.lake.piece_replay import PieceJob, piece_scores
-from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+from deltaplane_services.produce.feed_options import reader_options
 
 __all__ = ["main"]
 
@@ -76,9 +76,8 @@ def main(jobs: BinaryIO, results: BinaryIO) -> None:
     first = read_frame(jobs)
     if first is None:
         return
-    tables = first.head["tables"]
-    definition = StreamDefinition.from_tables({key: tables[key] for key in tables if key != "input"})
-    sums = FileSums(definition, reader_options(ReplayOptions(first.head["table"], tables)))
+    file = DefinitionFile.of(first.head["tables"])
+    sums = FileSums(file.definition, reader_options(file))
     with blas_threads(1):
         while (frame := read_frame(jobs)) is not None:
             head, parts = _answer(sums, frame)

@@ -15,6 +15,7 @@ from deltaplane.exact.refit import Refit, refit_grid
 from deltaplane.maps.standards import SCALE_LARGEST, SCALE_SMALLEST
 from deltaplane.stream.component_tables import grid_table
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.processors.messages import SAMPLES, Record, read_published_samples
 
 __all__ = ["MOST_ROWS", "RowsSeen", "check_new", "refitted_tables", "rows_of_file"]
@@ -83,17 +84,17 @@ def refitted_tables(tables: dict[str, Any], old: StreamDefinition, found: Refit,
             "centers": [int(center) for center in quantized.tolist()],
             "scales": scales.tolist(),
         }
-    StreamDefinition.from_tables({key: value for key, value in changed.items() if key not in ("service", "kafka")})
+    StreamDefinition.from_tables(changed)
     return changed
 
 
-def rows_of_file(source: str, tables: dict[str, Any], definition: StreamDefinition) -> RowsSeen:
+def rows_of_file(source: str, file: DefinitionFile, definition: StreamDefinition) -> RowsSeen:
     """The rows of a data file, read as the definition says. Raises :class:`DefinitionError` if its features differ."""
-    from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
+    from deltaplane_services.produce.feed_options import reader_options
     from deltaplane_services.readers import open_rows
 
     seen = RowsSeen(definition)
-    options = reader_options(ReplayOptions(source, tables))
+    options = reader_options(file)
     with open_rows(source, options) as reader:
         if reader.feature_names != definition.features:
             raise DefinitionError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -13,8 +12,7 @@ from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
 from deltaplane.columns.rules import NumberRule
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import FillValue, likely_fill_values
-from deltaplane.stream.column_tables import encoder_table
-from deltaplane_services.definition_file.definition_tables import lay_over, missing_values_of
+from deltaplane.stream.declared import DeclaredFeatures
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
 from deltaplane_services.readers import ReaderOptions
 
@@ -36,26 +34,28 @@ class ColumnChoice:
     @property
     def reader_options(self) -> ReaderOptions:
         """The options for the reader, which call :meth:`decide` if rules must be decided."""
-        tables = self._options.tables
-        said = tables.get("columns") or tables.get("features") or tables.get("feature_map", {}).get("centers")
-        asked = not said and "steps" not in tables.get("grid", {}) and not self._options.continues
+        stream = self._options.stream
+        said = stream.columns is not None or stream.features != DeclaredFeatures() or stream.feature_map.centers
+        asked = not said and stream.grid.steps is None and not self._options.continues
         if self._options.fill_in and not asked:
             raise DefinitionError(
                 "missing: median is of rules that are decided on, and this definition says what its features are; give"
                 " each column a rule in [columns], or leave the option out"
             )
-        return reader_options(self._options, self.decide if asked else None)
+        return reader_options(
+            self._options.definition_file, self.decide if asked else None, fill_in=self._options.fill_in
+        )
 
     def decide(self, columns: Mapping[str, Cells], labels: Sequence[str]) -> Encoder:
         """The rules for the columns of the first rows; rows without a label are left out."""
         labelled = [row for row, label in enumerate(labels) if label]
         table = {name: _only(cells, labelled) for name, cells in columns.items()}
-        features = tuple(columns) if self._options.input.get("features") else ()
+        features = tuple(columns) if self._options.input.features else ()
         said = Overrides(
             category=self._options.category,
             number=self._options.number,
             features=features,
-            missing=missing_values_of(self._options.input),
+            missing=self._options.input.missing_values or (),
         )
         self.inferred = infer(table, [labels[row] for row in labelled], said)
         self.marks = _marks(self.inferred.encoder, table)
@@ -67,10 +67,10 @@ class ColumnChoice:
         return () if self.inferred is None else self.inferred.decisions
 
     def completed(self, options: ReplayOptions) -> ReplayOptions:
-        """``options`` with the decided rules in its tables, as if the definition had them."""
+        """``options`` with the decided rules, as if the definition had them."""
         if self.inferred is None:
             return options
-        return replace(options, tables=lay_over(options.tables, "columns", **encoder_table(self.inferred.encoder)))
+        return options.with_stream(columns=self.inferred.encoder)
 
 
 def _marks(encoder: Encoder, table: Mapping[str, Cells]) -> list[FillValue]:

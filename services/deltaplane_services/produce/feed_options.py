@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,11 +13,11 @@ from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import fit_grid
 from deltaplane.log.headline import METRICS
 from deltaplane.log.label_delay import LabelDelay
-from deltaplane.stream.column_tables import encoder_of
 from deltaplane.stream.component_tables import fit_feature_map, grid_of, grid_table, nested_windows_of
+from deltaplane.stream.declared import DeclaredMap, DeclaredStream
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.table_values import strings, whole
-from deltaplane_services.definition_file.definition_tables import Tables, lay_over, missing_values_of
+from deltaplane_services.definition_file.input_table import InputTable
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.readers import MISSING, Decide, ReaderOptions
 
 __all__ = ["ImbalanceSchedule", "ReplayOptions", "complete_definition", "needs_first_rows", "reader_options"]
@@ -55,7 +55,7 @@ class ImbalanceSchedule:
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """The options of feeding a file to a stream; ``tables`` hold the definition of the stream itself.
+    """The options of feeding a file to a stream; ``definition_file`` declares the stream itself.
 
     - ``blas_threads``: the threads of BLAS during the replay; 0 for as many as it takes by itself.
     - ``shuffle``: the seed of the order in which rows are taken; None for the order of the file.
@@ -73,7 +73,7 @@ class ReplayOptions:
     """
 
     source: str
-    tables: Mapping[str, Any] = field(default_factory=dict)
+    definition_file: DefinitionFile = field(default_factory=DefinitionFile)
     chunk: int = 100
     rows_per_second: float | None = None
     imbalance: ImbalanceSchedule | None = None
@@ -105,16 +105,16 @@ class ReplayOptions:
             raise DefinitionError(f"metric: expected one of {', '.join(METRICS)}, got {self.metric!r}")
         if not 0 <= self.seed < 2**64:
             raise DefinitionError(f"seed: expected a whole number from 0 to {2**64 - 1}, got {self.seed}")
-        if self.label_delay is not None and self.label_delay.timed and not self.input.get("time"):
+        if self.label_delay is not None and self.label_delay.timed and not self.input.time:
             raise DefinitionError(
                 f"label-delay: {self.label_delay} is a span of event time; say which column holds it with --time, or"
                 " give a number of rows"
             )
         if self.save is not None or self.continues:
             self._refuse_what_cannot_go_on()
-        if self.shuffle is not None and self.input.get("time"):
+        if self.shuffle is not None and self.input.time:
             raise DefinitionError(
-                f"shuffle: rows with times ({self.input['time']}) have an order of their own, and a window of mixed"
+                f"shuffle: rows with times ({self.input.time}) have an order of their own, and a window of mixed"
                 " ones is none; leave out --shuffle, or the time (--time, and input.time in the definition)"
             )
 
@@ -137,7 +137,7 @@ class ReplayOptions:
     @property
     def names_positive(self) -> bool:
         """Whether somebody says which class is the positive one."""
-        return bool(self.tables.get("classes", {}).get("positive"))
+        return bool(self.stream.classes.positive)
 
     @property
     def makes_two_classes(self) -> bool:
@@ -145,9 +145,8 @@ class ReplayOptions:
 
         A replay that goes on from another has the positive class of that one.
         """
-        asked = self.tables.get("solver", {}).get("objective", "gmean") != "gmean"
-        named = self.names_positive or self.tables.get("classes", {}).get("names")
-        return asked and not self.continues and not named
+        asked = self.stream.solver.objective not in (None, "gmean")
+        return asked and not self.continues and not self.names_positive and not self.stream.classes.names
 
     @property
     def needs_positive(self) -> str | None:
@@ -157,64 +156,63 @@ class ReplayOptions:
         return "imbalance" if self.imbalance is not None and not self.names_positive else None
 
     @property
-    def input(self) -> Mapping[str, Any]:
+    def stream(self) -> DeclaredStream:
+        """The stream as it is declared."""
+        return self.definition_file.stream
+
+    @property
+    def input(self) -> InputTable:
         """The table ``[input]``, which gives the roles of the file's columns."""
-        table: Mapping[str, Any] = self.tables.get("input", {})
-        return table
+        return self.definition_file.input
+
+    def with_stream(self, **parts: Any) -> ReplayOptions:
+        """The options with other parts of :class:`~deltaplane.stream.declared.DeclaredStream`."""
+        declared = replace(self.definition_file, stream=replace(self.stream, **parts))
+        return replace(self, definition_file=declared)
 
 
-def reader_options(options: ReplayOptions, decide: Decide | None = None) -> ReaderOptions:
-    """The options for the reader of the file; ``decide``, if given, decides rules for its columns from the first rows.
+def reader_options(file: DefinitionFile, decide: Decide | None = None, *, fill_in: bool = False) -> ReaderOptions:
+    """The options for the reader of a data file, as a definition file says.
 
-    Raises :class:`DefinitionError` if the tables contradict each other.
+    ``decide``, if given, decides rules for its columns from the first rows; see ``fill_in`` of :class:`ReplayOptions`.
+    Raises :class:`DefinitionError` if the file contradicts itself.
     """
-    table, tables = options.input, options.tables
-    names = strings(tables.get("features", {}).get("names", ()), "features.names")
-    chosen = _texts(table.get("features"))
-    if names and chosen and list(chosen) != list(names):
+    stream, table = file.stream, file.input
+    names, chosen = stream.features.names or (), table.features or ()
+    if names and chosen and chosen != names:
         raise DefinitionError(
             f"input.features: the stream has the features {', '.join(names[:8])}, and {', '.join(chosen[:8])} are to be"
             " read; give columns the names that the stream has with --rename OLD=NEW"
         )
-    classes, weighting = tables.get("classes", {}), tables.get("solver", {}).get("weighting")
-    declared = [*_texts(classes.get("names")), *_texts(classes.get("positive"))]
+    classes, weighting = stream.classes, stream.solver.weighting
+    declared = [*(classes.names or ()), *(() if classes.positive is None else (classes.positive,))]
     declared += list(weighting) if isinstance(weighting, Mapping) else []
-    given: dict[str, Any] = {key: str(table[key]) for key in _TEXTS if table.get(key) is not None}
-    encoder = encoder_of(tables.get("columns", {}))
-    words = missing_values_of(table)
+    encoder, words = stream.columns, table.missing_values or ()
     if encoder is not None and (unknown := [word for word in words if word not in encoder.missing]):
         raise DefinitionError(
             f"missing_values: {', '.join(map(repr, unknown[:8]))} would be a missing value of this file, and [columns]"
             f" has rules of which none says so; list it there: missing = {[*encoder.missing, *unknown]}"
         )
     return ReaderOptions(
-        features=None if tables.get("columns") else tuple(names or chosen) or None,
-        ignored=_texts(table.get("ignore")),
-        missing="keep" if tables.get("features", {}).get("missing") == "offset" else "refuse",
-        number_of_features=table.get("number_of_features"),
-        header=table.get("header", True),
-        nominal=table.get("nominal", "one-hot"),
-        renamed=tuple(map(_renamed, _texts(table.get("rename")))),
+        features=None if encoder is not None else names or chosen or None,
+        ignored=table.ignore or (),
+        missing="keep" if stream.features.missing == "offset" else "refuse",
+        number_of_features=table.number_of_features,
+        header=table.header is not False,
+        renamed=tuple(map(_renamed, table.rename or ())),
         declared_labels=tuple(declared),
         na=tuple(dict.fromkeys((*MISSING, *words))),
         encoder=encoder,
         decide=decide,
-        fill_in=options.fill_in,
-        **given,
+        fill_in=fill_in,
+        **{key: value for key in _TEXTS if (value := getattr(table, key)) is not None},
     )
 
 
 _TEXTS = (
     *("label", "id", "time", "time_unit", "time_format", "time_zone", "format", "delimiter", "encoding"),
-    *("decimal", "thousands", "quote", "comment", "labels", "libsvm_base"),
+    *("decimal", "thousands", "quote", "comment", "labels", "libsvm_base", "nominal"),
 )
-
-
-def _texts(value: Any) -> tuple[str, ...]:
-    """The texts of a value: those of a list, a single one, or none."""
-    if value is None:
-        return ()
-    return tuple(map(str, value)) if isinstance(value, list | tuple) else (str(value),)
 
 
 def _renamed(pair: str) -> tuple[str, str]:
@@ -227,42 +225,39 @@ def _renamed(pair: str) -> tuple[str, str]:
 
 def needs_first_rows(options: ReplayOptions) -> bool:
     """Whether the grid or the feature map must be fitted on the first rows."""
-    table = options.tables.get("feature_map", {})
-    complete = table.get("kind", "none") == "none" or {"centers", "scales"} <= table.keys()
-    return "steps" not in options.tables.get("grid", {}) or not complete
+    return options.stream.grid.steps is None or not options.stream.feature_map.is_complete
 
 
-def _fitted(tables: Tables, first: Floats) -> Tables:
-    if "steps" not in tables.get("grid", {}):
-        tables = lay_over(tables, "grid", **grid_table(fit_grid(first)))
-    grid = grid_of(tables["grid"], first.shape[1])
-    table = tables.get("feature_map", {})
-    if table.get("kind") != "auto":
-        return lay_over(tables, "feature_map", **fit_feature_map(table, grid, first))
-    partitions = whole(tables.get("partitions", 1), "partitions")
-    nested_windows = nested_windows_of(tables.get("window", {}), partitions, limits.WINDOWS)
-    return {**tables, "feature_map": fit_feature_map(table, grid, first, nested_windows)}
+def _fitted(stream: DeclaredStream, first: Floats) -> DeclaredStream:
+    """The stream with a grid and a map; what it lacks of them is fitted on the first rows float64[n, d]."""
+    if stream.grid.steps is None:
+        stream = replace(stream, grid=stream.grid.with_said(**grid_table(fit_grid(first))))
+    grid, windows = grid_of(stream.grid, first.shape[1]), None
+    if stream.feature_map.kind == "auto":
+        partitions = 1 if stream.partitions is None else stream.partitions
+        windows = nested_windows_of(stream.window, partitions, limits.WINDOWS)
+    fitted = fit_feature_map(stream.feature_map.table, grid, first, windows)
+    return replace(stream, feature_map=DeclaredMap.of(fitted))
 
 
 def complete_definition(options: ReplayOptions, features: tuple[str, ...], first: Floats | None) -> StreamDefinition:
-    """The stream definition of a replay; what the tables leave open is taken from the file.
+    """The stream definition of a replay; what nobody declares is taken from the file.
 
     ``first`` are its first rows float64[n, d] if :func:`needs_first_rows`; a missing grid or map is fitted on them.
     Raises :class:`DefinitionError` if the definition, the file and the options do not go together.
     """
-    tables: Tables = dict(options.tables)
-    names = strings(tables.get("features", {}).get("names", list(features)), "features.names")
-    tables = lay_over(tables, "features", names=names)
+    stream = options.stream
+    if stream.features.names is None:
+        stream = replace(stream, features=replace(stream.features, names=features))
     if first is not None:
-        tables = _fitted(tables, first)
-    window = tables.get("window", {})
-    if "keep_rows" not in window and window.get("length") == "all":
+        stream = _fitted(stream, first)
+    if stream.window.keep_rows is None and stream.window.length == "all":
         # If the file has no ids, no id comes twice; without retirements either, no row is ever looked up.
-        needs_rows = bool(options.input.get("id")) or options.retire_fraction > 0
-        tables = lay_over(tables, "window", keep_rows=needs_rows)
-    definition = StreamDefinition.from_tables(tables)
+        needs_rows = bool(options.input.id) or options.retire_fraction > 0
+        stream = replace(stream, window=replace(stream.window, keep_rows=needs_rows))
+    definition = StreamDefinition.of(stream)
     span = definition.nested_windows.shortest_timed
-    if span is not None and not options.input.get("time"):
+    if span is not None and not options.input.time:
         raise DefinitionError(f"window: {span} is a span of event time; say which column holds it with --time")
     if options.retire_fraction and not definition.nested_windows.keep_rows:
         raise DefinitionError(

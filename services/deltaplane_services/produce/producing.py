@@ -116,7 +116,7 @@ class _Rows:
 
 def _read(pipe: LivePipe | None, options: ReplayOptions) -> Iterator[RowBlock]:
     """The blocks of the source, which is opened when the first is asked for: opening a pipe may have to wait."""
-    with open_rows(options.source if pipe is None else pipe, reader_options(options)) as reader:
+    with open_rows(options.source if pipe is None else pipe, reader_options(options.definition_file)) as reader:
         yield from reader
 
 

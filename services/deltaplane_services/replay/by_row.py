@@ -47,7 +47,7 @@ def hindrances(definition: StreamDefinition, options: ReplayOptions) -> list[str
     windows, automatic = definition.nested_windows.windows, definition.automatic
     several_c = automatic and len(windows) == 1
     found = {
-        "ids of the file's own (leave out --id: line numbers are taken)": bool(options.input.get("id")),
+        "ids of the file's own (leave out --id: line numbers are taken)": bool(options.input.id),
         "retirements (leave out --retire-fraction)": bool(options.retire_fraction),
         "labels that come late (leave out --label-delay)": options.label_delay is not None,
         "a speed (leave out --speed)": options.rows_per_second is not None,

@@ -188,7 +188,7 @@ def _marks(result: ReplayResult) -> str:
     more = f" and {len(marks) - MARKS_SHOWN} more" if len(marks) > MARKS_SHOWN else ""
     values = list(dict.fromkeys(as_written(mark.value) for mark in marks))
     said = result.options.input
-    if "," in (said.get("decimal"), said.get("thousands")):
+    if "," in (said.decimal, said.thousands):
         option = " ".join(f"--missing-values {value}" for value in values)
     else:
         option = f"--missing-values {','.join(values)}"

@@ -11,7 +11,6 @@ from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.definition_file.definition_tables import lay_over
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import RowBlock
 from deltaplane_services.replay.labels_seen import LabelsSeen
@@ -40,7 +39,7 @@ def with_positive(options: ReplayOptions, first: list[RowBlock]) -> tuple[Replay
         labels.add(block.labels)
     rare = labels.rarest(options.needs_positive)
     if options.makes_two_classes:
-        options = replace(options, tables=lay_over(dict(options.tables), "classes", positive=rare))
+        options = options.with_stream(classes=replace(options.stream.classes, positive=rare))
     return options, rare
 
 

@@ -180,7 +180,7 @@ def _check_options(options: ReplayOptions) -> None:
         "--shuffle: rows have the order of the table": options.shuffle is not None,
         "--imbalance: which rows stay depends on all before": options.imbalance is not None,
         "--retire-fraction: a row that is retired leaves where its id says": options.retire_fraction > 0,
-        "--id: whether an id came before depends on every row before": bool(options.input.get("id")),
+        "--id: whether an id came before depends on every row before": bool(options.input.id),
         "--speed: nothing is fed at a rate": options.rows_per_second is not None,
         "--verify: compare digests with another engine": options.verify,
         "--chunk 1: use 2 rows or more": options.chunk == 1,
@@ -203,7 +203,9 @@ def _completed(options: ReplayOptions, table: LakeTable) -> tuple[ReplayOptions,
             for file in table.files:
                 if is_empty_parquet(file.path):
                     continue
-                known = choice.reader_options if not names else reader_options(choice.completed(options))
+                known = (
+                    choice.reader_options if not names else reader_options(choice.completed(options).definition_file)
+                )
                 reader = opened.enter_context(open_rows(file.path, known))
                 names = names or reader.feature_names
                 yield from reader

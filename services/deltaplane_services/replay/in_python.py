@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from deltaplane.errors import DefinitionError
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.definition_file.definition_tables import Tables, load_tables
-from deltaplane_services.replay.keywords import Keywords, check_keywords, replay_options, tables_of
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
+from deltaplane_services.replay.keywords import Keywords, check_keywords, replay_options, with_keywords
 from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.replay.run import embedded
 from deltaplane_services.replay.run import replay as run_replay
@@ -173,15 +173,14 @@ def replay(table: Any, **keywords: Unpack[Keywords]) -> Replayed:
     """
     check_keywords(keywords)
     given: dict[str, Any] = dict(keywords)
-    tables = _tables(given.pop("definition", None))
+    declared = _declared(given.pop("definition", None))
     source, content = NAME, None
     if isinstance(table, str | os.PathLike):
         source = os.fspath(table)
     else:
         content = as_parquet(table)
         given["format"] = "parquet"
-    tables = tables_of(tables, given)
-    options = replay_options(source, tables, given, {}, content=content, keep_predictions=True)
+    options = replay_options(source, with_keywords(declared, given), given, {}, content=content, keep_predictions=True)
     pipeline = embedded(options, lambda text: warnings.warn(text, RuntimeWarning, stacklevel=2))
     replayed = Replayed(run_replay(options, lambda _: None, pipeline))
     if replayed.warnings:
@@ -193,11 +192,11 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _tables(definition: Any) -> Tables:
+def _declared(definition: Any) -> DefinitionFile:
     if definition is None or isinstance(definition, str | os.PathLike):
-        return load_tables(None if definition is None else Path(definition))
+        return DefinitionFile.read(None if definition is None else Path(definition))
     if isinstance(definition, StreamDefinition):
-        return definition.to_tables()
+        return DefinitionFile.of(definition.to_tables())
     if isinstance(definition, Mapping):
-        return dict(definition)
+        return DefinitionFile.of(definition)
     raise DefinitionError(f"definition: expected a path, tables or a StreamDefinition, got {type(definition).__name__}")

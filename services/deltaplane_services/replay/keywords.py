@@ -6,26 +6,31 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict
 
 from deltaplane.errors import DefinitionError
 from deltaplane.log.label_delay import LabelDelay
+from deltaplane.stream.declared import DeclaredFeatures, DeclaredPrior
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.table_values import flag, number, whole
-from deltaplane_services.definition_file.definition_tables import (
-    Tables,
-    check_input,
-    lay_over,
-    lay_over_input,
-    names_of,
-    read_prior,
-)
+from deltaplane_services.definition_file.definition_tables import names_of, read_prior
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.definition_file.settings import resolve_knob
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 
-__all__ = ["FILL_IN", "Keywords", "c_of", "check_keywords", "replay_options", "tables_of", "weighting_of", "window_of"]
+__all__ = [
+    "FILL_IN",
+    "Keywords",
+    "c_of",
+    "check_keywords",
+    "replay_options",
+    "weighting_of",
+    "window_of",
+    "with_keywords",
+]
 
 _Names = str | Sequence[str]
 """_Names of columns: several in a list, or in a text with commas."""
@@ -125,38 +130,44 @@ def check_keywords(given: Mapping[str, Any]) -> None:
             raise DefinitionError(f"replay: unknown keyword {name!r}; {hint}")
 
 
-def tables_of(tables: Mapping[str, Any], given: Mapping[str, Any]) -> Tables:
-    """The tables of a definition with what is given laid over them. Raises DefinitionError for a wrong value."""
+def with_keywords(file: DefinitionFile, given: Mapping[str, Any]) -> DefinitionFile:
+    """A definition file with what is given in place of what it says. Raises DefinitionError for a wrong value."""
     say = {name: value for name, value in given.items() if value is not None}
     # A text with commas is left to the reader, who knows whether a column is called so.
     lists = {name: [say[name]] if isinstance(say[name], str) else list(say[name]) for name in _LISTS if name in say}
     roles = {name: say.get(name) for name in ("label", "time", "id")}
     of_file = {name: lists.get(name, say.get(name)) for name in _OF_THE_FILE}
     of_file["missing_values"] = say.get("missing_values", say.get("na"))
-    laid = lay_over_input(tables, **roles, ignore=lists.get("ignore"), **of_file)
-    check_input(laid.get("input", {}))
-    names = say.get("classes")
-    laid = lay_over(laid, "classes", positive=say.get("positive"), names=None if names is None else _labels_of(names))
-    laid = _with_missing(laid, say.get("missing"))
-    laid = lay_over(laid, "window", length=window_of(say.get("window")), max=say.get("max_window"))
-    laid = lay_over(laid, "", partitions=say.get("partitions"))
-    laid = lay_over(laid, "feature_map", kind=say.get("feature_map"), units=say.get("units"), sigma=say.get("sigma"))
-    laid = lay_over(
-        laid,
-        "solver",
-        kind=say.get("kind"),
-        C=c_of(say.get("C")),
-        weighting=weighting_of(say.get("weighting")),
-        standardize=say.get("standardize"),
-        objective=say.get("objective"),
+    read_as = file.input.with_options(**roles, ignore=lists.get("ignore"), **of_file)
+    names, stream = say.get("classes"), file.stream
+    partitions = stream.partitions if say.get("partitions") is None else whole(say["partitions"], "partitions")
+    stream = replace(
+        stream,
+        partitions=partitions,
+        features=_with_missing(stream.features, say.get("missing")),
+        classes=stream.classes.with_said(
+            positive=say.get("positive"), names=None if names is None else _labels_of(names)
+        ),
+        window=stream.window.with_said(length=window_of(say.get("window")), max=say.get("max_window")),
+        feature_map=stream.feature_map.with_said(
+            kind=say.get("feature_map"), units=say.get("units"), sigma=say.get("sigma")
+        ),
+        solver=stream.solver.with_said(
+            kind=say.get("kind"),
+            C=c_of(say.get("C")),
+            weighting=weighting_of(say.get("weighting")),
+            standardize=say.get("standardize"),
+            objective=say.get("objective"),
+        ),
+        prior=stream.prior if say.get("prior") is None else DeclaredPrior.of(read_prior(Path(say["prior"]))),
     )
-    return laid if say.get("prior") is None else {**laid, "prior": read_prior(Path(say["prior"]))}
+    return replace(file, stream=stream, input=read_as)
 
 
 def replay_options(
-    source: str, tables: Tables, given: Mapping[str, Any], environment: Mapping[str, str], **others: Any
+    source: str, file: DefinitionFile, given: Mapping[str, Any], environment: Mapping[str, str], **others: Any
 ) -> ReplayOptions:
-    """The run that is asked for; ``tables`` are those of :func:`tables_of`, ``others`` fields of the options.
+    """The run that is asked for; ``file`` is that of :func:`with_keywords`, ``others`` are fields of the options.
 
     Raises DefinitionError for a wrong value.
     """
@@ -164,7 +175,7 @@ def replay_options(
     imbalance, shuffle, delay = (say.get(name) for name in ("imbalance", "shuffle", "label_delay"))
     return ReplayOptions(
         source=source,
-        tables=tables,
+        definition_file=file,
         chunk=whole(say.get("chunk", 100), "chunk"),
         imbalance=None if imbalance is None else ImbalanceSchedule.parse(str(imbalance)),
         retire_fraction=number(say.get("retire_fraction", 0.0), "retire-fraction"),
@@ -176,17 +187,14 @@ def replay_options(
         fill_in=say.get("missing") == FILL_IN,
         metric=say.get("metric"),
         label_delay=None if delay is None else LabelDelay.parse(str(delay)),
-        blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, tables),
+        blas_threads=resolve_knob("blas_threads", say.get("blas_threads"), environment, file.service),
         **others,
     )
 
 
-def _with_missing(tables: Tables, given: str | None) -> Tables:
-    """The tables with what becomes of missing values, or without a word on it where rules are to say so."""
-    if given != FILL_IN:
-        return lay_over(tables, "features", missing=given)
-    features = {key: value for key, value in tables.get("features", {}).items() if key != "missing"}
-    return {**tables, "features": features} if features else {key: tables[key] for key in tables if key != "features"}
+def _with_missing(features: DeclaredFeatures, given: str | None) -> DeclaredFeatures:
+    """The features with what becomes of missing values; nothing is said of it if rules are to fill them in."""
+    return replace(features, missing=None) if given == FILL_IN else features.with_said(missing=given)
 
 
 def _labels_of(given: Any) -> list[str]:

@@ -23,7 +23,7 @@ from confluent_kafka.admin import AdminClient
 
 from deltaplane.errors import DeltaplaneError
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.definition_file.settings import SERVICE_TABLES, ServiceSettings, resolve_settings
+from deltaplane_services.definition_file.settings import ServiceSettings, resolve_settings
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.operations.topics import create_topics
 from deltaplane_services.processors.messages import TOPICS
@@ -40,7 +40,7 @@ class KafkaRun:
     """Where a replay runs: the cluster, further librdkafka properties, and the number of workers.
 
     ``keep_topics`` keeps the topics for an audit. ``services=False`` uses services that somebody else has started for
-    the stream. ``tables`` are those of a definition file, of which ``[service]`` and ``[kafka]`` are used.
+    the stream. ``service``: the tables ``[service]`` and ``[kafka]`` of a definition file, by their names.
     ``blas_threads`` is the number of BLAS threads of each service.
     """
 
@@ -49,7 +49,7 @@ class KafkaRun:
     workers: int = 1
     keep_topics: bool = False
     services: bool = True
-    tables: Mapping[str, Any] = field(default_factory=dict)
+    service: Mapping[str, Any] = field(default_factory=dict, repr=False)
     blas_threads: int = 1
 
 
@@ -62,7 +62,7 @@ def on_kafka(run: KafkaRun) -> OpenPipeline:
     def open_pipeline(definition: StreamDefinition) -> KafkaPipeline:
         if run.services:
             definition = replace(definition, name=f"{definition.name}-replay-{secrets.token_hex(4)}")
-        tables = definition.to_tables() | {name: run.tables[name] for name in SERVICE_TABLES if name in run.tables}
+        tables = definition.to_tables() | dict(run.service)
         flags: dict[str, Any] = {"broker": run.broker, "kafka": list(run.properties)}
         if run.services:
             # A replay uses one cluster, even if the file or the environment names a central one.

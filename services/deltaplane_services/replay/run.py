@@ -150,7 +150,7 @@ def replay(
 def _prediction_file(options: ReplayOptions, definition: StreamDefinition, stack: ExitStack) -> PredictionFile | None:
     if options.predictions is None:
         return None
-    return stack.enter_context(PredictionFile(options.predictions, definition, timed=bool(options.input.get("time"))))
+    return stack.enter_context(PredictionFile(options.predictions, definition, timed=bool(options.input.time)))
 
 
 def _keep(*outputs: OutputFile | PredictionFile | None) -> None:
@@ -186,7 +186,7 @@ class _Run:
         self._series = PrequentialSeries()
         self._predictions: Predictions | None = None
         if options.keep_predictions:
-            self._predictions = Predictions(feed.definition, with_ids=bool(options.input.get("id")))
+            self._predictions = Predictions(feed.definition, with_ids=bool(options.input.id))
         self._yardsticks = Yardsticks(feed.definition, delayed=options.label_delay is not None)
         delay = options.label_delay
         self._held = None if delay is None else HeldRows(feed.definition, delay)
@@ -378,7 +378,7 @@ class _Run:
         rows, refused = self._feed.rows, self._refusals
         labels = self._labels.rows
         seen = ", ".join(sorted(labels)[:12])
-        label = self.options.input.get("label")
+        label = self.options.input.label
         column = "" if label is None else f" in column {label!r}"
         others = f"; {refused.total} rows were refused: {refused.told()}" if refused.total else ""
         positive = self.definition.classes.positive

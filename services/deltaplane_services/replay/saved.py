@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from deltaplane.errors import DeltaplaneError
+from deltaplane.stream.declared import DeclaredStream
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.input_table import InputTable
+from deltaplane_services.definition_file.parsed_file import DefinitionFile
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.operations.backup import Backup, BackupWriter
 from deltaplane_services.processors.messages import TOPICS, Record
@@ -47,7 +50,7 @@ class SavedReplay:
     """
 
     definition: StreamDefinition
-    input: Mapping[str, Any]
+    input: InputTable
     rows: int
     now: int
     last_line: int
@@ -56,9 +59,9 @@ class SavedReplay:
     broker: EmbeddedBroker
 
     @property
-    def tables(self) -> dict[str, Any]:
-        """The tables of its definition, with the columns of its file."""
-        return {**self.definition.to_tables(), "input": dict(self.input)}
+    def definition_file(self) -> DefinitionFile:
+        """Its definition, with the columns of its file."""
+        return DefinitionFile(DeclaredStream.of(self.definition.to_tables()), self.input)
 
     def check(self, definition: StreamDefinition) -> None:
         """Raise BadSavedReplay if ``definition`` is not the one that was saved."""
@@ -78,7 +81,7 @@ def save(saved: SavedReplay, digest: str, path: Path) -> None:
         "rows": saved.rows,
         "now": saved.now,
         "last_line": saved.last_line,
-        "input": dict(saved.input),
+        "input": saved.input.table,
         "logs": [[*place, broker.begin(*place), broker.end(*place)] for place in places],
         "rounding_error": saved.rounding_error,
         "order": dict(saved.order),
@@ -107,8 +110,8 @@ def read_saved(path: Path) -> SavedReplay:
         raise BadSavedReplay(f"{path}: its logs do not fit its header ({fault}); save the replay again") from fault
     if logs:
         raise BadSavedReplay(f"{path}: it holds records of logs that its header does not name; save the replay again")
-    rest = {name: facts[name] for name in _FIELDS if name != "logs"}
-    return SavedReplay(definition=backup.definition, broker=broker, **rest)
+    rest = {name: facts[name] for name in _FIELDS if name not in ("logs", "input")}
+    return SavedReplay(definition=backup.definition, input=InputTable.of(facts["input"]), broker=broker, **rest)
 
 
 def _facts(backup: Backup, path: Path) -> dict[str, Any]:

@@ -234,4 +234,4 @@ def write_json(result: ReplayResult, to: str) -> None:
 
 def definition_text(result: ReplayResult) -> str:
     """The definition that was used, with the fitted grid and the columns of the file, as ``deltaplane.toml``."""
-    return as_toml(result.definition.to_tables() | {"input": dict(result.options.input)})
+    return as_toml(result.definition.to_tables() | {"input": result.options.input.table})

@@ -65,13 +65,13 @@ def verdict_of(
             f"labels come in {order.runs:,} long runs, where rows in a mixed order have about "
             f"{order.expected_runs:,.0f}: if that is not how they came in time, {_cure(options)}"
         )
-    in_time = bool(options.input.get("time"))
+    in_time = bool(options.input.time)
     says_nothing = undefined or (order.is_sorted and not in_time)
     return Verdict(scored, not_scored, order.runs, order.expected_runs, order.is_sorted, tuple(warnings), says_nothing)
 
 
 def _cure(options: ReplayOptions) -> str:
-    if options.input.get("time"):
+    if options.input.time:
         return "have them in the order of their times, or leave --time out and mix them with --shuffle 0"
     return "mix them with --shuffle 0, or any other seed"
 
