@@ -151,3 +151,26 @@ def test_a_claim_that_somebody_died_over_is_taken_up_again(lake: Lake) -> None:
     assert "published; 600 rows" in lake.run("bootstrap", "publish", lake.history, "--wait", "0")
     with KafkaHistoryLog(lake.stream.settings) as log:
         assert log.state(Source("history", 0)).samples_position == COUNT
+
+
+@pytest.mark.parametrize("window", ["250", "400s"])
+def test_a_stream_with_a_window_goes_on_from_the_last_rows_of_a_table(
+    kafka: RunningKafka, tmp_path: Path, stream_name: str, window: str
+) -> None:
+    past, live = Rows(COUNT, seed=2), Rows(100, seed=1, ids_from=COUNT - 50)
+    write(past, tmp_path / "table")
+    file = tmp_path / "rows.avro"
+    with Stream.of(
+        tmp_path, stream_name, kafka.bootstrap, input=INPUT, window={"length": window}, partitions=2
+    ) as stream:
+        said = stream.run("bootstrap", "rows", tmp_path / "table", "--out", file).stdout
+        reference, data = Reference(stream.definition), stream.definition.data_fingerprint
+        past.tell(reference)
+        assert f"digest {reference.statistics().digest(data)}" in said
+        stream.run("topics", "create")
+        stream.start("merger")
+        stream.start("worker")
+        assert "equal: the model of stream" in stream.run("restore", file, "--wait", "60").stdout
+        stream.run("produce", live.write(tmp_path / "live.csv"))
+        live.tell(reference)
+        stream.wait_for_digest(reference.statistics().digest(data), "rows that come later go on from there")

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from deltaplane.errors import DefinitionError
+from deltaplane.stream.definition import StreamDefinition
 from deltaplane.wire import write_partial
 from deltaplane_services.lake.compute import Computing, compute_history
+from deltaplane_services.lake.last_rows import last_rows_of_table
+from deltaplane_services.lake.table_sums import ColumnsOfTable
 from deltaplane_services.lake.tables import LakeError, open_table
-from lake_tables import COLUMNS, table_of, write_folder
+from lake_tables import COLUMNS, INPUT, TABLES, table_of, write_folder
 
 deltalake = pytest.importorskip("deltalake", reason="the extra lake brings it")
 
@@ -73,3 +76,14 @@ def test_what_the_files_do_not_hold_as_it_is_is_refused(tmp_path: Path) -> None:
 def test_a_version_that_never_was_is_refused(tmp_path: Path) -> None:
     with pytest.raises(LakeError, match="version 9 of the Delta table cannot be read"):
         open_table(delta_of(tmp_path / "table", 5), 9)
+
+
+def test_of_a_table_without_an_order_the_last_rows_are_those_of_the_last_times(tmp_path: Path) -> None:
+    name = delta_of(tmp_path / "table", 60, 40)
+    definition = StreamDefinition.from_tables({**TABLES, "window": {"length": "30"}})
+    columns = ColumnsOfTable(definition, INPUT)
+    with pytest.raises(DefinitionError, match="say --last-by time with --time COLUMN"):
+        last_rows_of_table(name, columns, Computing(), 10**12)
+    last = last_rows_of_table(name, columns, Computing(last_by="time"), 10**12)
+    assert last.rows == 30
+    assert last.samples[0].event_times.min() > 20_000

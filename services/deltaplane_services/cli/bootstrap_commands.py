@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import secrets
 import sys
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -29,8 +31,10 @@ __all__ = [
     "Columns",
     "HistoryFile",
     "HistoryOptions",
+    "LastVersionBy",
     "MovedTable",
     "ProcessCount",
+    "RetiredIds",
     "SourceName",
     "Table",
     "Version",
@@ -40,6 +44,7 @@ __all__ = [
     "bootstrap_compute",
     "bootstrap_publish",
     "bootstrap_retire",
+    "bootstrap_rows",
     "columns_of",
 ]
 
@@ -58,8 +63,11 @@ ProcessCount = Annotated[
     int | None,
     typer.Option("--processes", callback=within(1, 1024), help="Processes that read files; as many as cores."),
 ]
-
-
+LastVersionBy = Annotated[
+    Literal["place", "time"] | None,
+    typer.Option("--last-by", help="Which row is the last: by place in the table (default), or by event time."),
+]
+RetiredIds = Annotated[Path | None, typer.Option("--retired-ids", help="File with ids that do not count, one a line.")]
 HistoryFile = Annotated[
     Path, typer.Argument(help="A file that bootstrap compute has written.", metavar="HISTORY", show_default=False)
 ]
@@ -133,11 +141,8 @@ def bootstrap_compute(
         Literal["local", "spark"],
         typer.Option(help="What reads the table: processes of this machine, or Spark, whose executors see its files."),
     ] = "local",
-    last_by: Annotated[
-        Literal["place", "time"] | None,
-        typer.Option(help="Which version of an id counts: the last by place in the table (default), or by event time."),
-    ] = None,
-    retired_ids: Annotated[Path | None, typer.Option(help="File with ids that do not count, one a line.")] = None,
+    last_by: LastVersionBy = None,
+    retired_ids: RetiredIds = None,
     processes: ProcessCount = None,
     as_json: AsJson = False,
 ) -> None:
@@ -163,6 +168,41 @@ def bootstrap_compute(
         output.write(write_history(history))
         output.keep()
     _show(history, out, as_json=as_json)
+
+
+@bootstrap_app.command("rows")
+@with_groups
+def bootstrap_rows(
+    table: Table,
+    definition: DefinitionFile,
+    columns: Columns,
+    times: TimeOptions,
+    form: FormatOptions,
+    out: Annotated[Path, typer.Option(help="The file to write (Avro), which deltaplane restore publishes.")],
+    version: Version = None,
+    last_by: LastVersionBy = None,
+    retired_ids: RetiredIds = None,
+) -> None:
+    """Write the last rows of a table, all that windows of rows or of time would hold of it, as a backup.
+
+    deltaplane restore publishes it on the topics of a new stream, which goes on from there as if all rows had come.
+    """
+    from deltaplane_services.lake.compute import Computing
+    from deltaplane_services.lake.last_rows import last_rows_of_table
+    from deltaplane_services.operations.backup import BackupWriter
+
+    asked, now = columns_of(definition, columns, times, form), time.time_ns() // 1_000_000
+    with BackupWriter(out, asked.definition, "out") as writer:
+        computing = Computing(version, last_by, _ids_in(retired_ids), told=_tell_files)
+        rows = last_rows_of_table(table, asked, computing, now)
+        writer.begin(rows.labels)
+        for record in rows.records():
+            writer.add((record,))
+        digest = rows.statistics.digest(asked.definition.data_fingerprint)
+        writer.end(digest)
+    echo(f"{rows.rows:,} rows of {rows.read:,} that were read, {len(rows.retired):,} retirements, written to {out}")
+    _tell_refused(rows.refusals, rows.examples)
+    echo(f"digest {digest}")
 
 
 @bootstrap_app.command("publish")
@@ -315,7 +355,11 @@ def _show(history: History, out: Path, *, as_json: bool) -> None:
     echo(f"{partial.rows:,} rows of {facts['table']}{version}, {len(facts['files']):,} files, written to {out}")
     echo(", ".join(f"{label}: {count:,}" for label, count in partial.statistics.counts().items()))
     others = {name: count for name, count in partial.counts.items() if name != "applied"}
-    for name, count in {**others, **partial.refusals}.items():
-        example = f" ({partial.examples[name]})" if name in partial.examples else ""
-        echo(f"{count:,} {name}{example}", typer.colors.YELLOW)
+    _tell_refused({**others, **partial.refusals}, partial.examples)
     echo(f"digest {partial.digest()}")
+
+
+def _tell_refused(counts: Mapping[str, int], examples: Mapping[str, str]) -> None:
+    """Say what does not count, by its kind, with an example of each."""
+    for name, count in counts.items():
+        echo(f"{count:,} {name}{f' ({examples[name]})' if name in examples else ''}", typer.colors.YELLOW)
