@@ -34,17 +34,9 @@ from deltaplane.wire import (
 )
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
-from deltaplane_services.processors.messages import (
-    DEAD_LETTERS,
-    DELTAS,
-    MORE_RECORDS,
-    RECEIPTS,
-    RETIREMENTS,
-    SAMPLES,
-    Output,
-    Record,
-    read_published_samples,
-)
+from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.messages import DEAD_LETTERS, DELTAS, RECEIPTS, RETIREMENTS, SAMPLES, Output, Record
+from deltaplane_services.processors.refused_records import MORE_RECORDS
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from strategies_streams import rows_by
 

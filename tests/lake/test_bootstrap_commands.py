@@ -22,7 +22,7 @@ def bootstrap(*words: object) -> Result:
 @pytest.fixture
 def definition(tmp_path: Path) -> Path:
     file = tmp_path / "deltaplane.toml"
-    file.write_text(as_toml({**TABLES, "input": INPUT}))
+    file.write_text(as_toml({**TABLES, "input": INPUT.table}))
     return file
 
 

@@ -13,6 +13,7 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Claim, Delta, Rebuild, Source, SourceOrder, Tile, Verdict
 from deltaplane.wire import read_model, write_claim, write_delta, write_source_order
 from deltaplane_services.processors.acceptance import Change, SourceHistory, next_state, nothing_of, with_verdicts
+from deltaplane_services.processors.codec import Codec
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 from deltaplane_services.processors.model_account import account_of_model
@@ -115,7 +116,7 @@ def test_a_rule_may_pass_a_record_over_and_is_told_of_each_once() -> None:
         return Verdict.GAP if change.source == THERE else None
 
     found = list(
-        with_verdicts(log, DEFINITION, rule, lambda record, fault: skipped.append((record.offset, str(fault))))
+        with_verdicts(log, Codec(DEFINITION), rule, lambda record, fault: skipped.append((record.offset, str(fault))))
     )
     assert [(one.record.offset, one.verdict) for one in found] == [(1, Verdict.GAP), (4, Verdict.GAP)]
     assert seen == [0, 1, 2, 3, 4]

@@ -24,7 +24,8 @@ from deltaplane_services.kafka import clients
 from deltaplane_services.kafka.assigned_source import AssignedSource
 from deltaplane_services.kafka.clients import _ErrorLog
 from deltaplane_services.kafka.topic_plans import SMALL_RECORD_BYTES
-from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Record, dead_letter
+from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Record
+from deltaplane_services.processors.refused_records import dead_letter
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from deltaplane_services.produce.refused_rows import Refusals
 from strategies_streams import Row, definition_of, samples_of

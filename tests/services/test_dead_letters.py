@@ -14,7 +14,8 @@ from deltaplane_services.kafka.letter_headers import headers_beside, original_he
 from deltaplane_services.kafka.unpacking import STAND_IN
 from deltaplane_services.operations import dead_letters
 from deltaplane_services.operations.dead_letters import KeptLetter, Replayed, replay_letters
-from deltaplane_services.processors.messages import UNREADABLE, Headers, Outgoing, Record, dead_letter
+from deltaplane_services.processors.messages import UNREADABLE, Headers, Outgoing, Record
+from deltaplane_services.processors.refused_records import dead_letter
 from services.intake_shop import SHOP
 
 

@@ -22,15 +22,8 @@ from deltaplane_services.intake.joining import IntakeProcessor
 from deltaplane_services.intake.positions import Sent, last_position, sent_by
 from deltaplane_services.intake.reading import Place, RecordReader
 from deltaplane_services.intake.waiting_rows import WaitingRows, opened
-from deltaplane_services.processors.messages import (
-    DEAD_LETTERS,
-    RETIREMENTS,
-    SAMPLES,
-    Outgoing,
-    Output,
-    Record,
-    read_published_samples,
-)
+from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.messages import DEAD_LETTERS, RETIREMENTS, SAMPLES, Outgoing, Output, Record
 from services.intake_shop import DAY, FIRST_TIME, chargeback, payment, record, shop
 
 NOW = FIRST_TIME + 1000 * DAY

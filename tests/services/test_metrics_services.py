@@ -11,16 +11,8 @@ from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
 from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, label_values, metric_names
 from deltaplane_services.observe.metrics.process_metrics import SILENCE_SECONDS
-from deltaplane_services.processors.messages import (
-    DEAD_LETTERS,
-    DELTAS,
-    MODELS,
-    SAMPLES,
-    Outgoing,
-    Output,
-    Record,
-    dead_letter,
-)
+from deltaplane_services.processors.messages import DEAD_LETTERS, DELTAS, MODELS, SAMPLES, Outgoing, Output, Record
+from deltaplane_services.processors.refused_records import dead_letter
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.solving import solver_digest
 from deltaplane_services.processors.worker_processor import WorkerProcessor

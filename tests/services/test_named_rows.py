@@ -35,6 +35,7 @@ from deltaplane.wire import (
     write_sample_batch,
 )
 from deltaplane_services.operations.refitting import RowsSeen
+from deltaplane_services.processors.codec import Codec
 from deltaplane_services.processors.messages import DEAD_LETTERS, DELTAS, QUERIES, SAMPLES, Output, Record
 from deltaplane_services.processors.portions import in_portions
 from deltaplane_services.processors.regroup import Regroup
@@ -182,7 +183,7 @@ def test_a_bad_row_has_a_letter_that_names_row_column_value_and_cure_and_costs_n
 def test_what_a_poll_brings_is_taken_in_portions_each_with_a_delta_and_the_end_is_the_same() -> None:
     values = [value for at in range(0, 40, 4) for value in batch(range(at, at + 4))]
     with mock.patch.object(limits, "NAMED_FEATURES", 2 * 4 * WIDTH):
-        portions = [len(samples) for samples, _ in in_portions(records(values), [], DEFINITION)]
+        portions = [len(samples) for samples, _ in in_portions(records(values), [], Codec(DEFINITION))]
         one = worker()
         output = one.process(records(values), [])
         again = worker()
@@ -194,8 +195,8 @@ def test_what_a_poll_brings_is_taken_in_portions_each_with_a_delta_and_the_end_i
     assert one.partition.statistics.digest(DATA) == again.partition.statistics.digest(DATA) == digest
     # Rows whose decoding costs what they weigh are one portion, whatever there is of them.
     plain = replace(DEFINITION, columns=None)
-    assert [len(samples) for samples, _ in in_portions(records(values), [], plain)] == [10]
-    assert [len(samples) for samples, _ in in_portions(records(singles(range(40))), [], DEFINITION)] == [40]
+    assert [len(samples) for samples, _ in in_portions(records(values), [], Codec(plain))] == [10]
+    assert [len(samples) for samples, _ in in_portions(records(singles(range(40))), [], Codec(DEFINITION))] == [40]
 
 
 def test_a_rebuild_takes_portions_too() -> None:

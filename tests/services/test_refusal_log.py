@@ -17,15 +17,8 @@ from deltaplane.wire import read_dead_letter
 from deltaplane_services.observe.metrics import ScorerMetrics, WorkerMetrics
 from deltaplane_services.observe.refusal_log import LINE_SECONDS, RefusalLog
 from deltaplane_services.processors.intake import Intake
-from deltaplane_services.processors.messages import (
-    QUERIES,
-    RETIREMENTS,
-    SAMPLES,
-    Output,
-    Record,
-    dead_letter,
-    refused_rows,
-)
+from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Output, Record
+from deltaplane_services.processors.refused_records import dead_letter, refused_rows
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.worker_processor import WorkerProcessor
 from services.metrics_models import BINARY, model, plane

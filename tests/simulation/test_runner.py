@@ -12,7 +12,8 @@ import pytest
 from crashing_runner import CrashingRunner
 from deltaplane.errors import DeltaGap, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Claim, Source, SourceState, Verdict
+from deltaplane.log.delta import Claim, Delta, Source, SourceState, Verdict
+from deltaplane.log.model import Model
 from deltaplane.log.records import Prediction, Query, Unanswered
 from deltaplane.reference import Reference
 from deltaplane.stream.definition import StreamDefinition
@@ -31,8 +32,8 @@ from deltaplane.wire import (
 )
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker, OffsetOutOfRange
 from deltaplane_services.embedded.embedded_runner import RunnerOptions, start_merger, take_source
-from deltaplane_services.processors import merger_processor as merger_module
-from deltaplane_services.processors import worker_processor as worker_module
+from deltaplane_services.processors import codec as codec_module
+from deltaplane_services.processors.codec import Codec, read_published_samples
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     DEAD_LETTERS,
@@ -45,8 +46,6 @@ from deltaplane_services.processors.messages import (
     SAMPLES,
     Encoding,
     Outgoing,
-    read_change,
-    read_published_samples,
 )
 from deltaplane_services.processors.recovery import accepted_state
 from golden.wire_examples import by_content
@@ -455,7 +454,7 @@ def test_what_a_reader_is_spared_decoding_is_what_decoding_would_have_given(wind
     changes = [record for record in spared[DELTAS] if record.decoded is not None]
     assert len(changes) == len(spared[DELTAS]) - 2  # All but the claims.
     for record in changes:
-        assert plain(record.decoded) == plain(read_change(record._replace(decoded=None), definition.dimensions))
+        assert plain(record.decoded) == plain(Codec(definition).change(record._replace(decoded=None)))
     assert spared[MODELS]
     for record in spared[MODELS]:
         assert plain(record.decoded) == plain(read_model(record.value))
@@ -467,8 +466,7 @@ def test_where_nobody_decodes_nothing_is_encoded_either(monkeypatch: pytest.Monk
 
     definition = definition_of("40", partitions=1, features=2)
     runner = CrashingRunner(definition, 1, RunnerOptions(decode=False))
-    monkeypatch.setattr(worker_module, "write_delta", never)
-    monkeypatch.setattr(merger_module, "write_model", never)
+    monkeypatch.setattr(codec_module, "_WRITERS", {**codec_module._WRITERS, **dict.fromkeys((Delta, Model), never)})
     rows = rows_of(5)
     for start in range(0, len(rows), 7):
         samples = samples_of([tuple(rows[start : start + 7])], 0, 2)

@@ -20,7 +20,8 @@ from deltaplane_benchmarks.exhibit import Target
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.log import LogReader
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record, read_published_samples
+from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from kafka.sending import CheckedProducer, Place
 from soak.load import Sent
 from strategies_streams import rows_by

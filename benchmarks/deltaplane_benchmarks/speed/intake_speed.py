@@ -33,7 +33,8 @@ from deltaplane_services.kafka.clients import reader
 from deltaplane_services.kafka.following import ModelFollower
 from deltaplane_services.operations.dead_letters import kept_letters
 from deltaplane_services.operations.topics import create_topics
-from deltaplane_services.processors.messages import SAMPLES, read_published_samples
+from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.messages import SAMPLES
 from deltaplane_services.replay.on_kafka import delete_topics
 
 __all__ = ["Freshness", "Speed", "Waiting", "label_to_model", "speed", "waiting"]

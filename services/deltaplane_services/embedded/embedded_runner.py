@@ -16,13 +16,13 @@ from deltaplane.arrays import Floats
 from deltaplane.log.delta import UNKNOWN_TOPICS, Source, TopicIds
 from deltaplane.log.scoring import ScoredRows
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_model
 from deltaplane_services.definition_file.intake_table import IntakeDefinition
 from deltaplane_services.embedded.embedded_broker import EmbeddedBroker
 from deltaplane_services.intake.joining import IntakeProcessor
 from deltaplane_services.intake.positions import last_position, sent_by
 from deltaplane_services.intake.reading import RecordReader
 from deltaplane_services.intake.waiting_rows import WaitingRows
+from deltaplane_services.processors.codec import read_published_model
 from deltaplane_services.processors.merger_processor import MergerProcessor
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
@@ -33,7 +33,6 @@ from deltaplane_services.processors.messages import (
     SAMPLES,
     Output,
     Record,
-    read_published_model,
 )
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
@@ -108,7 +107,7 @@ def take_source(
         max(resume.retirements, broker.begin(RETIREMENTS, source.partition)),
     )
     for record in broker.fetch_topic(MODELS):
-        processor.see_model(read_model(record.value), record.log_time)
+        processor.see_model(read_published_model(record), record.log_time)
     return processor
 
 

@@ -42,16 +42,9 @@ from deltaplane_services.intake.positions import Sent, sent_by
 from deltaplane_services.intake.reading import Item, Place, ReadRecords
 from deltaplane_services.intake.row_cells import RowColumns, from_texts
 from deltaplane_services.intake.waiting_rows import Version, WaitingRow, WaitingRows, counted
+from deltaplane_services.processors.codec import read_published_samples
 from deltaplane_services.processors.letters import LetterBudget
-from deltaplane_services.processors.messages import (
-    QUERIES,
-    RETIREMENTS,
-    SAMPLES,
-    Outgoing,
-    Output,
-    Record,
-    read_published_samples,
-)
+from deltaplane_services.processors.messages import QUERIES, RETIREMENTS, SAMPLES, Outgoing, Output, Record
 
 __all__ = ["MESSAGE_BYTES", "MESSAGE_ROWS", "REASON", "IntakeProcessor"]
 

@@ -22,7 +22,8 @@ from deltaplane_services.intake.formats import decoders_of
 from deltaplane_services.intake.formats.change import BadRecord, Change
 from deltaplane_services.intake.row_cells import RowColumns, as_texts
 from deltaplane_services.processors.letters import Refused
-from deltaplane_services.processors.messages import Record, dead_letter
+from deltaplane_services.processors.messages import Record
+from deltaplane_services.processors.refused_records import dead_letter
 from deltaplane_services.readers import ReaderError, ReaderOptions
 from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, TimeRule, declared_rule
 from deltaplane_services.readers.time_units import TimeUnit

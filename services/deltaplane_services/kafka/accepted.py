@@ -14,6 +14,7 @@ from deltaplane.window.outcomes import RetirementOutcome
 from deltaplane_services.definition_file.settings import ServiceSettings
 from deltaplane_services.kafka.log import LogReader
 from deltaplane_services.processors.acceptance import Change, SourceHistory, next_state, nothing_of, with_verdicts
+from deltaplane_services.processors.codec import Codec
 from deltaplane_services.processors.messages import CHECKPOINTS, DELTAS, Record
 from deltaplane_services.processors.model_account import DatedCheckpoint, NothingToAudit
 from deltaplane_services.processors.recovery import accepted_state, newest_checkpoint, readable_checkpoint
@@ -146,7 +147,7 @@ class AcceptedTiles:
     def poll(self) -> None:
         """Read what has come. Only positions are followed here, since the sum of the changes is not known."""
         for _, change, verdict in with_verdicts(
-            self._log.poll(POLL_RECORDS, 0.0), self._settings.definition, self._apply
+            self._log.poll(POLL_RECORDS, 0.0), Codec(self._settings.definition), self._apply
         ):
             if verdict is Verdict.ACCEPTED and isinstance(change, Delta):
                 self._accepted.add((change.source, change.writer, change.tile.sequence))

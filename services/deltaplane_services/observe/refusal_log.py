@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from deltaplane.log.records import DeadLetter
-from deltaplane_services.processors.messages import MORE_RECORDS
+from deltaplane_services.processors.refused_records import MORE_RECORDS
 
 __all__ = ["EXAMPLE_CHARACTERS", "LINE_SECONDS", "RefusalLog"]
 

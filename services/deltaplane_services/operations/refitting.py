@@ -16,7 +16,8 @@ from deltaplane.maps.standards import SCALE_LARGEST, SCALE_SMALLEST
 from deltaplane.stream.component_tables import grid_table
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.parsed_file import DefinitionFile
-from deltaplane_services.processors.messages import SAMPLES, Record, read_published_samples
+from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.messages import SAMPLES, Record
 
 __all__ = ["MOST_ROWS", "RowsSeen", "check_new", "refitted_tables", "rows_of_file"]
 

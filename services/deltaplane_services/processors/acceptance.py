@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from deltaplane.errors import DefinitionMismatch, StateMismatch, WireError
 from deltaplane.exact.statistics import Statistics
-from deltaplane.log.delta import Claim, Delta, Source, SourceOrder, SourceState, Verdict, accept, check_declared
+from deltaplane.log.delta import Delta, Source, SourceState, Verdict, accept, check_declared
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane_services.processors.messages import Record, read_change
+from deltaplane_services.processors.codec import Change, Codec, Undecodable
+from deltaplane_services.processors.messages import Record
 
 __all__ = ["Change", "Fault", "JudgedChange", "SourceHistory", "next_state", "nothing_of", "with_verdicts"]
 
-Change = Claim | Delta | SourceOrder
 Fault = WireError | DefinitionMismatch | StateMismatch
 
 
@@ -32,7 +32,7 @@ class JudgedChange(NamedTuple):
 
 def with_verdicts(
     records: Iterable[Record],
-    definition: StreamDefinition,
+    codec: Codec,
     rule: Callable[[Record, Change], Verdict | None],
     skipped: Callable[[Record, Fault], None] = lambda _record, _fault: None,
 ) -> Iterator[JudgedChange]:
@@ -42,8 +42,11 @@ def with_verdicts(
     reader takes, and with the reason.
     """
     for record in records:
+        change = codec.change(record)
+        if isinstance(change, Undecodable):
+            skipped(record, change.fault)
+            continue
         try:
-            change = read_change(record, definition.dimensions)
             verdict = rule(record, change)
         except (WireError, DefinitionMismatch, StateMismatch) as fault:
             skipped(record, fault)
@@ -81,7 +84,7 @@ class SourceHistory:
 
     def follow(self, records: Iterable[Record]) -> Iterator[JudgedChange]:
         """The records of this source with their verdicts, each after ``state`` has moved on; others are left out."""
-        return with_verdicts(records, self._definition, self._apply)
+        return with_verdicts(records, Codec(self._definition), self._apply)
 
     def _apply(self, _record: Record, change: Change) -> Verdict | None:
         if change.source != self.state.source:

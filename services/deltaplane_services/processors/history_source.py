@@ -26,7 +26,7 @@ from deltaplane.log.records import Receipt
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane.window.sliding import NO_WATERMARK
-from deltaplane.wire import write_claim, write_delta, write_receipt
+from deltaplane_services.processors.codec import outgoing
 from deltaplane_services.processors.messages import DELTAS, RECEIPTS, Outgoing, receipt_key, source_key
 
 __all__ = [
@@ -120,7 +120,7 @@ class HistorySource:
         labels = tuple(sorted(self.history.partial.statistics.counts())) if self.definition.classes.are_open else ()
         delta = self._delta(self.writer, tile, self.statistics, {str(SampleOutcome.APPLIED): rows}, labels)
         self._claim(log, state, self.writer)
-        log.append(self._outgoing(write_delta(delta)))
+        log.append(self._outgoing(delta))
         after = log.state(self.source)
         if not self._holds(after):
             raise HistoryRefused(
@@ -183,9 +183,9 @@ class HistorySource:
             )
             partition = self.source.partition % self.definition.partitions
             key = receipt_key(self.source.partition, place, writer, tile.sequence)
-            receipts.append(Outgoing(RECEIPTS, partition, key, write_receipt(said), said))
+            receipts.append(outgoing(RECEIPTS, partition, key, said))
         log.append(*receipts)
-        log.append(self._outgoing(write_delta(delta)))
+        log.append(self._outgoing(delta))
         now = log.state(self.source)
         if now.owner != writer or now.sequence == state.sequence:
             raise HistoryRefused(
@@ -214,7 +214,7 @@ class HistorySource:
     def _claim(self, log: HistoryLog, state: SourceState, writer: str) -> None:
         """Claim the source, unless it is this writer's already."""
         if state.owner != writer:
-            log.append(self._outgoing(write_claim(Claim(self.source, writer, self.definition.stream_fingerprint))))
+            log.append(self._outgoing(Claim(self.source, writer, self.definition.stream_fingerprint)))
 
     def _delta(
         self, writer: str, tile: Tile, change: Statistics, counts: Mapping[str, int], labels: tuple[str, ...]
@@ -234,8 +234,8 @@ class HistorySource:
             labels=labels,
         )
 
-    def _outgoing(self, message: bytes) -> Outgoing:
-        return Outgoing(DELTAS, self.source.partition % self.definition.partitions, source_key(self.source), message)
+    def _outgoing(self, message: Claim | Delta) -> Outgoing:
+        return outgoing(DELTAS, self.source.partition % self.definition.partitions, source_key(self.source), message)
 
 
 def retired_ids_of(

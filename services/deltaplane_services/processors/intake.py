@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.event_times import look_like_seconds
 from deltaplane.stream.sample import (
@@ -28,18 +27,16 @@ from deltaplane.stream.sample import (
     refused_for_its_place,
     why_misplaced,
 )
-from deltaplane.wire import NamedSamples, read_retirement, single_samples
 from deltaplane_services.processors.announced import OtherDefinitions
+from deltaplane_services.processors.codec import Codec, Undecodable
 from deltaplane_services.processors.letters import LetterBudget, Refused
 from deltaplane_services.processors.messages import (
     RETIREMENTS,
     SAMPLES,
     Outgoing,
     Record,
-    dead_letter,
-    read_published_samples,
-    refused_rows,
 )
+from deltaplane_services.processors.refused_records import dead_letter, refused_rows
 
 __all__ = ["NO_ROWS", "Batch", "EventClock", "Intake", "refused_rows_of"]
 
@@ -82,14 +79,14 @@ class EventClock:
 
 
 class Intake:
-    """Decodes and admits the records of one source, which lie in ``partition``.
+    """Admits the messages in the records of one source, which lie in ``partition``; ``codec`` reads them.
 
     ``labels`` are those that it has admitted so far, in order, if classes are open. ``rounding_error`` float64[d] is
     the largest distance so far between an admitted value and the grid, in the features' own units. ``budget`` decides
     which refused records get dead letters of their own.
     """
 
-    def __init__(self, definition: StreamDefinition, partition: int) -> None:
+    def __init__(self, definition: StreamDefinition, partition: int, codec: Codec | None = None) -> None:
         self.definition = definition
         self.partition = partition
         self.labels: dict[str, None] = {}
@@ -97,8 +94,7 @@ class Intake:
         self.rounding_error = np.zeros(len(definition.features))
         self.clock = EventClock()
         self._others = OtherDefinitions(definition)
-        self._singles = single_samples(len(definition.features), definition.data_fingerprint)
-        self._named = NamedSamples(definition.columns, definition.data_fingerprint)
+        self._codec = codec or Codec(definition)
 
     def take(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Batch:
         """The admitted samples and retirements of some records, with dead letters and counts of all that is refused."""
@@ -128,12 +124,9 @@ class Intake:
         """
         definition, asked = self.definition, []
         for record in records:
-            try:
-                one = read_retirement(
-                    record.value, len(definition.features), definition.data_fingerprint, record.offset
-                )
-            except (WireError, DefinitionMismatch) as fault:
-                refused.append(self._undecoded(record, fault, counts))
+            one = self._codec.retirement(record)
+            if isinstance(one, Undecodable):
+                refused.append(self._undecoded(one, counts))
                 continue
             if refused_for_its_place(one.id, self.partition, definition):
                 reason = f"retirement of {one.id!r}: {why_misplaced(one.id, self.partition, definition)}"
@@ -164,30 +157,17 @@ class Intake:
 
     def _decoded(self, records: Sequence[Record], refused: list[Refused], counts: Counter[str]) -> list[Samples]:
         """The rows of records of samples, in order; ``refused`` and ``counts`` get what cannot be decoded."""
-        singles, named, parts = self._singles, self._named, list[Samples]()
-        by_name = self.definition.columns is not None
-        for record in records:
-            # Messages of single samples are gathered as long as the next has the same form. Only one form waits.
-            if record.decoded is None and singles.take(record.value, record.offset, record.log_time):
-                if by_name and len(named):
-                    parts.append(named.samples())
-                continue
-            if len(singles):
-                parts.append(singles.samples())
-            try:
-                if record.decoded is None and named.take(record.value, record.offset, record.log_time):
-                    continue
-                if len(named):
-                    parts.append(named.samples())
-                parts.append(read_published_samples(record, self.definition))
-            except (WireError, DefinitionMismatch) as fault:
-                refused.append(self._undecoded(record, fault, counts))
-        parts.extend(one.samples() for one in (singles, named) if len(one))
+        parts = list[Samples]()
+        for one in self._codec.samples(records):
+            if isinstance(one, Undecodable):
+                refused.append(self._undecoded(one, counts))
+            else:
+                parts.append(one)
         return parts
 
-    def _undecoded(self, record: Record, fault: WireError | DefinitionMismatch, counts: Counter[str]) -> Refused:
-        kind, reason = self._others.kind_and_reason(record, fault)
-        return _refused(record, kind, reason, counts)
+    def _undecoded(self, one: Undecodable, counts: Counter[str]) -> Refused:
+        kind, reason = self._others.kind_and_reason(one.record, one.fault)
+        return _refused(one.record, kind, reason, counts)
 
 
 def _refused(record: Record, kind: str, reason: str, counts: Counter[str]) -> Refused:

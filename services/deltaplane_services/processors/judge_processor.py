@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deltaplane import limits
-from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.served import ServedScores
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_prediction
-from deltaplane_services.processors.messages import Record, read_published_samples
+from deltaplane_services.processors.codec import Codec, Undecodable
+from deltaplane_services.processors.messages import Record
 
 __all__ = ["JudgeProcessor"]
 
@@ -24,10 +23,12 @@ class JudgeProcessor:
     waits for another one.
     """
 
-    def __init__(self, definition: StreamDefinition, most: int = limits.SERVED_ANSWERS) -> None:
+    def __init__(
+        self, definition: StreamDefinition, most: int = limits.SERVED_ANSWERS, codec: Codec | None = None
+    ) -> None:
         self.served = ServedScores(definition, most)
         self.unreadable = 0
-        self._definition = definition
+        self._codec = codec or Codec(definition)
 
     def hear(self, predictions: Sequence[Record]) -> None:
         """Note predictions; queries that could not be answered are none."""
@@ -35,9 +36,8 @@ class JudgeProcessor:
 
     def _answers(self, predictions: Sequence[Record]) -> Iterator[tuple[str, str]]:
         for record in predictions:
-            try:
-                prediction = read_prediction(record.value)
-            except WireError:
+            prediction = self._codec.prediction(record)
+            if isinstance(prediction, Undecodable):
                 self.unreadable += 1
                 continue
             yield prediction.id, prediction.predicted
@@ -49,9 +49,8 @@ class JudgeProcessor:
     def _labels(self, record: Record) -> list[tuple[str, str]]:
         if not self.served.waiting:
             return []
-        try:
-            samples = read_published_samples(record, self._definition)
-        except (WireError, DefinitionMismatch):
+        samples = self._codec.rows(record)
+        if isinstance(samples, Undecodable):
             self.unreadable += 1
             return []
         labels = [samples.label_table[code] for code in samples.label_codes.tolist()]

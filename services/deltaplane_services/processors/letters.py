@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from deltaplane import limits
 from deltaplane.window.outcomes import LETTERS_DUE
-from deltaplane_services.processors.messages import Outgoing, Record, shared_letter
+from deltaplane_services.processors.messages import Outgoing, Record
+from deltaplane_services.processors.refused_records import shared_letter
 
 __all__ = ["EVERY_MILLISECONDS", "LetterBudget", "Refused", "without_letter"]
 

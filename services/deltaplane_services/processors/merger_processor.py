@@ -8,6 +8,7 @@ lower ones.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from deltaplane import limits
 from deltaplane.arrays import Floats
@@ -19,22 +20,23 @@ from deltaplane.log.merger import Merger, goes_on_from, of_modelled_classes
 from deltaplane.log.model import Model
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_checkpoint, read_model, write_checkpoint, write_model
-from deltaplane_services.processors.acceptance import Change, Fault, with_verdicts
+from deltaplane_services.processors.acceptance import Fault, with_verdicts
 from deltaplane_services.processors.announced import OtherDefinitions
+from deltaplane_services.processors.codec import Change, Codec, Undecodable, outgoing
 from deltaplane_services.processors.messages import (
     CHECKPOINTS,
     MODELS,
-    Encoding,
     Outgoing,
     Output,
     Record,
-    dead_letter,
     source_key,
 )
+from deltaplane_services.processors.refused_records import dead_letter
 from deltaplane_services.processors.solving import solver_changed
 
 __all__ = ["NEVER", "MergerProcessor"]
+
+_M = TypeVar("_M")
 
 NEVER = (-1, -1)
 """(sequence, next offset) of a source without a checkpoint."""
@@ -46,8 +48,9 @@ class MergerProcessor:
     ``solver_changed``: after ``restore``, how the solver settings differ from those of the last model, if they do.
     """
 
-    def __init__(self, definition: StreamDefinition) -> None:
+    def __init__(self, definition: StreamDefinition, codec: Codec | None = None) -> None:
         self.definition = definition
+        self._codec = codec or Codec(definition)
         self.merger = Merger(definition)
         self.model: Model | None = None
         self.verdicts: dict[Verdict, int] = dict.fromkeys(Verdict, 0)
@@ -69,7 +72,7 @@ class MergerProcessor:
         newest: dict[Source, Checkpoint] = {}
         log_times: dict[Source, int] = {}
         for record in checkpoints:
-            checkpoint = read_checkpoint(record.value, self.definition.dimensions)
+            checkpoint = _readable(self._codec.checkpoint(record))
             self._check(checkpoint.stream_fingerprint, f"checkpoint of source {checkpoint.state.source}")
             known = newest.get(checkpoint.state.source)
             if known is None or checkpoint.next_offset > known.next_offset:
@@ -78,7 +81,7 @@ class MergerProcessor:
         states = [checkpoint.state for checkpoint in newest.values()]
         weighed_by: Model | None = None
         for record in models:
-            model = read_model(record.value)
+            model = _readable(self._codec.model(record))
             self.model = model if model.replaces(self.model) else self.model
             if model.replaces(weighed_by) and goes_on_from(states, model, self.definition):
                 weighed_by = model
@@ -116,7 +119,7 @@ class MergerProcessor:
             kind = "impossible change" if isinstance(fault, StateMismatch) else kind
             letters.append(dead_letter(record, kind, reason, limits.DEAD_LETTER_BYTES))
 
-        for one in with_verdicts(self._unread(deltas), self.definition, self._apply, refuse):
+        for one in with_verdicts(self._unread(deltas), self._codec, self._apply, refuse):
             self.verdicts[one.verdict] += 1
         return Output(first=tuple(letters))
 
@@ -145,8 +148,8 @@ class MergerProcessor:
         if model is None:
             return Output()
         self.model = model
-        content = Encoding(lambda: write_model(model), self.merger.statistics.nbytes)
-        return Output(then=(Outgoing(MODELS, 0, self.definition.name.encode(), content, model),))
+        key, taken = self.definition.name.encode(), self.merger.statistics.nbytes
+        return Output(then=(outgoing(MODELS, 0, key, model, source_bytes=taken),))
 
     def deviations(self) -> Floats:
         """Standard deviations float64[d] of the features over the live rows, in raw units, at this moment."""
@@ -201,4 +204,12 @@ class MergerProcessor:
 
     def _checkpoint(self, state: SourceState, next_offset: int) -> Outgoing:
         checkpoint = Checkpoint(state, next_offset, self.definition.stream_fingerprint)
-        return Outgoing(CHECKPOINTS, 0, source_key(state.source), write_checkpoint(checkpoint), state.source)
+        # Whoever is told how it was delivered needs the source alone, and must not hold the sums for it.
+        return outgoing(CHECKPOINTS, 0, source_key(state.source), checkpoint)._replace(decoded=state.source)
+
+
+def _readable(message: _M | Undecodable) -> _M:
+    """A message that must be readable. Raises the fault of one that is not."""
+    if isinstance(message, Undecodable):
+        raise message.fault
+    return message

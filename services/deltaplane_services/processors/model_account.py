@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from deltaplane.errors import DefinitionMismatch, DeltaplaneError, WireError
+from deltaplane.errors import DefinitionMismatch, DeltaplaneError
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Delta, Source, SourceState, Verdict
 from deltaplane.log.merger import Merger
@@ -19,8 +19,8 @@ from deltaplane.log.model_proof import ModelProof, SourcePrequentialCounts, posi
 from deltaplane.log.records import Checkpoint
 from deltaplane.solve.prequential_counts import PrequentialCounts
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_model
-from deltaplane_services.processors.acceptance import Change, next_state, with_verdicts
+from deltaplane_services.processors.acceptance import next_state, with_verdicts
+from deltaplane_services.processors.codec import Change, Codec, Undecodable
 from deltaplane_services.processors.messages import DELTAS, MODELS, Record
 
 __all__ = [
@@ -123,20 +123,20 @@ def _models_around(
 ) -> tuple[tuple[Model, ...], list[str]]:
     """(the last models of this stream before ``record``, notes on records around it that readers passed over)."""
     low, end = log.bounds(MODELS, 0)
-    earlier: list[Model] = []
+    earlier, codec = list[Model](), Codec(definition)
     foreign, unreadable, back, highest = 0, 0, 0, 0
     for other in log.read(MODELS, 0, max(low, record.offset - EARLIER_MODELS), end):
         if other.offset == record.offset:
             highest = max(highest, model.version)
             continue
+        found = codec.model(other)
+        if isinstance(found, Undecodable):
+            unreadable += 1
+            continue
         try:
-            found = read_model(other.value)
             found.check(definition)
         except DefinitionMismatch:
             foreign += 1
-            continue
-        except WireError:
-            unreadable += 1
             continue
         back += found.version <= highest
         highest = max(highest, found.version)
@@ -240,7 +240,7 @@ class _Reading:
 
     def take(self, records: Iterable[Record]) -> None:
         """Put records of the deltas topic through the rule; what no reader takes is skipped."""
-        for _ in with_verdicts(records, self.definition, self._apply):
+        for _ in with_verdicts(records, Codec(self.definition), self._apply):
             pass
 
     def _apply(self, record: Record, change: Change) -> Verdict | None:

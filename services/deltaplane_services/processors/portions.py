@@ -10,24 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from deltaplane import limits
-from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import named_features
+from deltaplane_services.processors.codec import Codec
 from deltaplane_services.processors.messages import Record
 
 __all__ = ["in_portions"]
 
 
 def in_portions(
-    samples: Sequence[Record], retirements: Sequence[Record], definition: StreamDefinition
+    samples: Sequence[Record], retirements: Sequence[Record], codec: Codec
 ) -> Iterator[tuple[Sequence[Record], Sequence[Record]]]:
     """(samples, retirements) of each portion, in order: at least one, and the last one has all retirements.
 
     A portion ends with the record that brings it to :data:`limits.NAMED_FEATURES` feature values or more.
     """
     begin, features = 0, 0
-    for at, record in enumerate(samples if definition.columns is not None else ()):
-        # Records passed on within this process have no bytes yet, and are not encoded only to be measured.
-        features += 0 if record.decoded is not None else named_features(record.value, definition.columns)
+    for at, record in enumerate(samples if codec.definition.columns is not None else ()):
+        features += codec.features_made(record)
         if features >= limits.NAMED_FEATURES and at + 1 < len(samples):
             yield samples[begin : at + 1], ()
             begin, features = at + 1, 0

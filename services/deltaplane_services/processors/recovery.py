@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import takewhile
 
-from deltaplane.errors import StateMismatch, WireError
+from deltaplane.errors import StateMismatch
 from deltaplane.log.delta import Source, SourceState, check_declared, check_state
 from deltaplane.log.records import Checkpoint
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import read_checkpoint
 from deltaplane_services.processors.acceptance import SourceHistory, nothing_of
+from deltaplane_services.processors.codec import Codec, Undecodable
 from deltaplane_services.processors.messages import Record
 
 __all__ = ["accepted_state", "newest_checkpoint", "readable_checkpoint"]
@@ -23,12 +23,14 @@ def readable_checkpoint(definition: StreamDefinition, record: Record, ends: Mapp
     goes on beyond the end of the deltas. ``ends``: partition of deltas to the end of its log, which must have been
     asked for after the record was read.
     """
+    checkpoint = Codec(definition).checkpoint(record)
+    if isinstance(checkpoint, Undecodable):
+        return None
+    where = f"checkpoint of source {checkpoint.state.source}"
     try:
-        checkpoint = read_checkpoint(record.value, definition.dimensions)
-        where = f"checkpoint of source {checkpoint.state.source}"
         check_state(where, checkpoint.state, definition.plane_grid.range)
         check_declared(definition, checkpoint.state)
-    except (WireError, StateMismatch):
+    except StateMismatch:
         return None
     end = ends.get(checkpoint.state.source.partition % definition.partitions, 0)
     if checkpoint.stream_fingerprint != definition.stream_fingerprint or checkpoint.next_offset > end:

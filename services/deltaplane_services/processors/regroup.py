@@ -20,12 +20,12 @@ from dataclasses import replace
 import numpy as np
 
 from deltaplane import limits
-from deltaplane.errors import DefinitionMismatch, WireError
+from deltaplane.errors import DefinitionMismatch
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.mismatch import data_differences
-from deltaplane.stream.sample import Samples, admit, misplaced, refused_for_its_place, usable_each
-from deltaplane.wire import read_retirement, write_retirement, write_sample_batch
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record, read_published_samples
+from deltaplane.stream.sample import Retirement, Samples, admit, misplaced, refused_for_its_place, usable_each
+from deltaplane_services.processors.codec import Codec, Undecodable
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Outgoing, Record
 
 __all__ = ["Labels", "Regroup", "admission_rules"]
 
@@ -61,6 +61,7 @@ class Regroup:
             )
         self.counts: Counter[str] = Counter()
         self._old, self._new = old, new
+        self._reads, self._writes = Codec(old), Codec(new)
         # If the rules are the same, the old stream decides: it knows which labels it had room for.
         self._judge = old if admission_rules(old) == admission_rules(new) else new
         self._columns = [] if strange else [old.features.index(feature) for feature in new.features]
@@ -73,14 +74,15 @@ class Regroup:
 
     def record(self, record: Record) -> list[Outgoing]:
         """The records of the new stream for one record of samples or retirements; none if it cannot be read."""
-        try:
-            return self._samples(record) if record.topic == SAMPLES else self._retirement(record)
-        except (WireError, DefinitionMismatch):
+        message = self._reads.rows(record) if record.topic == SAMPLES else self._reads.retirement(record)
+        if isinstance(message, Undecodable):
             self.counts["unreadable records"] += 1
             return []
+        if isinstance(message, Samples):
+            return self._samples(record, message)
+        return self._retirement(record, message)
 
-    def _samples(self, record: Record) -> list[Outgoing]:
-        samples = read_published_samples(record, self._old)
+    def _samples(self, record: Record, samples: Samples) -> list[Outgoing]:
         samples = replace(samples, features=samples.features[:, self._columns])
         samples = self._that_lie_right(samples, record.partition)
         known = self._labels.setdefault(record.partition, {})
@@ -94,8 +96,7 @@ class Regroup:
         for partition in np.unique(places).tolist():
             chosen = samples.chosen(kept[places == partition])
             self._count_beyond(partition, chosen)
-            value = write_sample_batch(chosen, self._new.data_fingerprint)
-            out.append(Outgoing(SAMPLES, partition, None, value))
+            out.append(self._writes.sample_batch(partition, chosen))
         return out
 
     def _that_lie_right(self, samples: Samples, partition: int) -> Samples:
@@ -129,18 +130,15 @@ class Regroup:
             else:
                 self.counts["rows that the new stream refuses: too many classes"] += count
 
-    def _retirement(self, record: Record) -> list[Outgoing]:
-        old = self._old
-        retirement = read_retirement(record.value, len(old.features), old.data_fingerprint, record.offset)
-        if refused_for_its_place(retirement.id, record.partition, old):
+    def _retirement(self, record: Record, retirement: Retirement) -> list[Outgoing]:
+        if refused_for_its_place(retirement.id, record.partition, self._old):
             self.counts["refused retirements"] += 1
             return []
         self.counts["retirements"] += 1
         partition = self._new.partition_of(retirement.id)
-        value = record.value
-        if old.data_fingerprint != self._new.data_fingerprint:
-            value = write_retirement(retirement, self._new.data_fingerprint)
-        return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), value)]
+        if self._old.data_fingerprint != self._new.data_fingerprint:
+            return [self._writes.retirement_of(partition, retirement)]
+        return [Outgoing(RETIREMENTS, partition, retirement.id.encode(), record.value)]
 
 
 def _other_rules(old: StreamDefinition, new: StreamDefinition) -> list[str]:

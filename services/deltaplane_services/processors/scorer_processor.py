@@ -15,14 +15,13 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Floats
-from deltaplane.errors import DefinitionMismatch, WireError
 from deltaplane.log.answers import Answers, answer
 from deltaplane.log.model import Model
 from deltaplane.log.reasons import Reasons, reasons
 from deltaplane.log.records import NamedQuery, Prediction, Query, Unanswered
 from deltaplane.stream.definition import StreamDefinition
-from deltaplane.wire import query_id, read_query, write_prediction, write_unanswered
 from deltaplane_services.processors.announced import OtherDefinitions
+from deltaplane_services.processors.codec import Codec, Undecodable, outgoing
 from deltaplane_services.processors.messages import (
     PREDICTIONS,
     Headers,
@@ -30,9 +29,8 @@ from deltaplane_services.processors.messages import (
     Output,
     Record,
     answer_key,
-    dead_letter,
-    shortened,
 )
+from deltaplane_services.processors.refused_records import dead_letter, shortened
 
 __all__ = ["BAD_HEADER", "BAD_ID", "BAD_VALUE", "EXTRAS", "LEFT_OUT", "WITH", "ScorerProcessor"]
 
@@ -71,8 +69,9 @@ class _Answer:
 class ScorerProcessor:
     """Answers every query once a model with a plane exists; until then ``ready`` is False and queries wait."""
 
-    def __init__(self, definition: StreamDefinition) -> None:
+    def __init__(self, definition: StreamDefinition, codec: Codec | None = None) -> None:
         self.definition = definition
+        self._codec = codec or Codec(definition)
         self.model: Model | None = None
         self._others = OtherDefinitions(definition)
 
@@ -135,18 +134,10 @@ class ScorerProcessor:
 
     def _asked(self, record: Record) -> Query | NamedQuery | _Refused:
         """The query in a record, or why it cannot be answered."""
-        definition = self.definition
-        try:
-            query = read_query(
-                record.value,
-                len(definition.features),
-                definition.data_fingerprint,
-                by_name=definition.columns is not None,
-            )
-        except (WireError, DefinitionMismatch) as fault:
-            kind, reason = self._others.kind_and_reason(record, fault)
-            known = query_id(record.value)
-            return _Refused(_text(record.key) if known is None else known, kind, reason)
+        query = self._codec.query(record)
+        if isinstance(query, Undecodable):
+            kind, reason = self._others.kind_and_reason(record, query.fault)
+            return _Refused(_text(record.key) if query.id is None else query.id, kind, reason)
         if unknown := _extras(record) - EXTRAS:
             reason = (
                 f"query {query.id[:_SHOWN]!r}: header {WITH}: expected {', '.join(sorted(EXTRAS))}, or both with a"
@@ -176,7 +167,7 @@ class ScorerProcessor:
             probabilities=answers.probabilities_of(at) if "probabilities" in of.extras else {},
             reasons=tuple(of.why.largest(at)) if of.why is not None and "reasons" in of.extras else (),
         )
-        return self._outgoing(record, write_prediction(prediction), prediction)
+        return self._outgoing(record, prediction)
 
     def _unanswered(self, record: Record, refused: _Refused, model: Model) -> Outgoing:
         unanswered = Unanswered(
@@ -190,11 +181,11 @@ class ScorerProcessor:
             reason=shortened(refused.reason),
             key=None if record.key is None else record.key[: limits.ID_BYTES],
         )
-        return self._outgoing(record, write_unanswered(unanswered), unanswered)
+        return self._outgoing(record, unanswered)
 
-    def _outgoing(self, record: Record, value: bytes, decoded: Prediction | Unanswered) -> Outgoing:
+    def _outgoing(self, record: Record, said: Prediction | Unanswered) -> Outgoing:
         key = answer_key(self.definition.name, record)
-        return Outgoing(PREDICTIONS, record.partition, key, value, decoded, _returned(record.headers))
+        return outgoing(PREDICTIONS, record.partition, key, said, _returned(record.headers))
 
 
 def _extras(record: Record) -> frozenset[str]:

@@ -29,14 +29,13 @@ from deltaplane.stream.sample import Refusal
 from deltaplane.window.outcomes import SampleOutcome
 from deltaplane.window.partition import Partition, Step
 from deltaplane.window.sliding import NO_WATERMARK
-from deltaplane.wire import write_claim, write_delta, write_receipt
+from deltaplane_services.processors.codec import Codec, outgoing
 from deltaplane_services.processors.intake import Batch, EventClock, Intake, refused_rows_of
 from deltaplane_services.processors.messages import (
     DELTAS,
     RECEIPTS,
     RETIREMENTS,
     SAMPLES,
-    Encoding,
     Outgoing,
     Output,
     Record,
@@ -65,19 +64,26 @@ class ResumeFrom:
 class WorkerProcessor:
     """The state of one source in one life of a worker; ``writer`` must never have been used before.
 
-    ``topics`` are the identifiers of the topics that this life reads, if brokers give any. ``note_scored``, if it is
-    set, is called with the predictions of each step, and ``watch`` sees the features of all samples that come.
+    ``topics`` are the identifiers of the topics that this life reads, if brokers give any. ``codec`` reads the records,
+    by default as the stream's own. ``note_scored``, if it is set, is called with the predictions of each step, and
+    ``watch`` sees the features of all samples that come.
     """
 
     def __init__(
-        self, definition: StreamDefinition, source: Source, writer: str, topics: TopicIds = UNKNOWN_TOPICS
+        self,
+        definition: StreamDefinition,
+        source: Source,
+        writer: str,
+        topics: TopicIds = UNKNOWN_TOPICS,
+        codec: Codec | None = None,
     ) -> None:
         self.definition = definition
         self.source = source
         self.writer = writer
         self._topics = topics
         self.partition = Partition(definition, source.partition)
-        self._intake = Intake(definition, source.partition)
+        self._codec = codec or Codec(definition)
+        self._intake = Intake(definition, source.partition, self._codec)
         self._accepted: SourceState | None = None
         self._refilling = True
         self._sequence = self._claimed_at = self.ignored_watermarks = 0
@@ -102,7 +108,7 @@ class WorkerProcessor:
     def claim(self) -> Outgoing:
         """The record that makes this writer the owner of its source."""
         claim = Claim(self.source, self.writer, self.definition.stream_fingerprint, self._topics)
-        return Outgoing(DELTAS, self.source.partition, source_key(self.source), write_claim(claim))
+        return outgoing(DELTAS, self.source.partition, source_key(self.source), claim)
 
     def restore(self, accepted: SourceState, claimed_at: int = 0) -> ResumeFrom:
         """The offsets to read from, after beginning at the ``accepted`` state, that of the claim at ``claimed_at``.
@@ -271,7 +277,7 @@ class WorkerProcessor:
                 return
             samples, retirements = self._held_samples, self._held_retirements
         self._held_samples, self._held_retirements = [], []
-        for portion in in_portions(samples, retirements, self.definition):
+        for portion in in_portions(samples, retirements, self._codec):
             yield self._step(*portion)
 
     def _step(self, samples: Sequence[Record], retirements: Sequence[Record]) -> Output:
@@ -314,7 +320,7 @@ class WorkerProcessor:
         accepted = self._state()
         before = [record for record in samples if record.offset < accepted.samples_position]
         retired = [record for record in retirements if record.offset < accepted.retirements_position]
-        for portion in in_portions(before, retired, self.definition):
+        for portion in in_portions(before, retired, self._codec):
             batch = self._intake.take(*portion)
             self._intake.budget.restore(accepted.counts)  # Records that are read again have their letters already.
             self.partition.refill(batch.samples, batch.retirements)
@@ -352,12 +358,7 @@ class WorkerProcessor:
     # Output ----------------------------------------------------------------------------------------------------------
 
     def _emit(
-        self,
-        batch: Batch,
-        step: Step,
-        quality: Quality,
-        samples: Sequence[Record],
-        retirements: Sequence[Record],
+        self, batch: Batch, step: Step, quality: Quality, samples: Sequence[Record], retirements: Sequence[Record]
     ) -> Output:
         scores = self._with_room(quality.scores)
         samples_to = samples[-1].offset + 1 if samples else self._samples_covered
@@ -392,8 +393,8 @@ class WorkerProcessor:
         self._samples_position = max(self._samples_position, samples_to)
         self._retirements_position = max(self._retirements_position, retirements_to)
         self._delta_watermark = self.partition.watermark
-        content = Encoding(lambda: write_delta(delta), delta.change.nbytes)
-        then = Outgoing(DELTAS, self.source.partition, source_key(self.source), content, delta)
+        key, taken = source_key(self.source), delta.change.nbytes
+        then = outgoing(DELTAS, self.source.partition, key, delta, source_bytes=taken)
         return Output(tuple(first), (then,))
 
     def _with_room(self, scores: Confusion) -> Confusion:
@@ -426,24 +427,22 @@ class WorkerProcessor:
 
     def _receipts(self, step: Step, tile: Tile) -> list[Outgoing]:
         return [
-            Outgoing(
+            outgoing(
                 RECEIPTS,
                 self.source.partition,
                 receipt_key(self.source.partition, note.offset, self.writer, tile.sequence),
-                write_receipt(
-                    Receipt(
-                        stream_fingerprint=self.definition.stream_fingerprint,
-                        id=note.id,
-                        outcome=str(note.outcome),
-                        source=self.source,
-                        offset=note.offset,
-                        writer=self.writer,
-                        sequence=tile.sequence,
-                        samples_to=tile.samples_to,
-                        retirements_to=tile.retirements_to,
-                        digest_before=step.digest_before or "",
-                        digest_after=step.digest_after or "",
-                    )
+                Receipt(
+                    stream_fingerprint=self.definition.stream_fingerprint,
+                    id=note.id,
+                    outcome=str(note.outcome),
+                    source=self.source,
+                    offset=note.offset,
+                    writer=self.writer,
+                    sequence=tile.sequence,
+                    samples_to=tile.samples_to,
+                    retirements_to=tile.retirements_to,
+                    digest_before=step.digest_before or "",
+                    digest_after=step.digest_after or "",
                 ),
             )
             for note in step.retirement_notes

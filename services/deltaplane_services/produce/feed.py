@@ -8,15 +8,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from deltaplane.arrays import Flags, Int64s
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples
-from deltaplane.wire import write_retirement, write_sample_batch
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Encoding, Outgoing
+from deltaplane_services.processors.codec import Codec
+from deltaplane_services.processors.messages import Outgoing
 from deltaplane_services.produce.event_clock import select
 from deltaplane_services.produce.feed_options import ImbalanceSchedule, ReplayOptions
 from deltaplane_services.readers import RowBlock
@@ -59,6 +58,7 @@ class Feed:
 
     def __init__(self, definition: StreamDefinition, options: ReplayOptions, rare: str | None = None) -> None:
         self.definition = definition
+        self._codec = Codec(definition)
         self.now = 0  # Milliseconds since the epoch.
         self.rows = 0
         self.thinned = 0
@@ -98,10 +98,7 @@ class Feed:
         self.rows += len(block)
         batches = list(self._partitioned(block))
         for batch in batches:
-            samples = batch.samples
-            write = partial(write_sample_batch, samples, self.definition.data_fingerprint)
-            content = Encoding(write, samples.features.nbytes)
-            records.append(Outgoing(SAMPLES, batch.partition, None, content, samples))
+            records.append(self._codec.sample_batch(batch.partition, batch.samples))
         return records, Published(batches, retired, self.now)
 
     def finish(self) -> tuple[list[Outgoing], Published]:
@@ -125,9 +122,7 @@ class Feed:
             sample_id = heapq.heappop(self._due)[2]
             retired.append(sample_id)
             retirement = Retirement(sample_id, "replay", 0, time=self.now)
-            value = write_retirement(retirement, self.definition.data_fingerprint)
-            partition = self.definition.partition_of(sample_id)
-            records.append(Outgoing(RETIREMENTS, partition, sample_id.encode(), value))
+            records.append(self._codec.retirement_of(self.definition.partition_of(sample_id), retirement))
         self.retirements += len(retired)
         return records, retired
 

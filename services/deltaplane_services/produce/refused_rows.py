@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from deltaplane.log.records import DeadLetter
-from deltaplane_services.processors.messages import MORE_RECORDS
+from deltaplane_services.processors.refused_records import MORE_RECORDS
 from deltaplane_services.readers import RefusedRow, cure_of
 
 __all__ = ["EXAMPLES", "LISTED", "MOST_REASONS", "Listed", "Refusals", "RefusedFor", "general_reason"]

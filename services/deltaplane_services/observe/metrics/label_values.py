@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltaplane.stream.sample import WRONG_PARTITION
 from deltaplane.window.outcomes import SampleOutcome
 from deltaplane_services.processors.intake import NO_ROWS
-from deltaplane_services.processors.messages import MORE_RECORDS, MORE_ROWS
+from deltaplane_services.processors.refused_records import MORE_RECORDS, MORE_ROWS
 
 __all__ = [
     "DEAD_LETTER_REASONS",
