@@ -187,3 +187,30 @@ def test_a_word_about_a_column_that_is_not_there_or_leaves_none_is_refused() -> 
         infer({"c": FILLER}, None, Overrides(category=("c",), number=("c",)))
     with pytest.raises(DefinitionError, match=r"column 'c' has none, but 'x'"):
         infer({"c": ["x", "y"]}, None, Overrides(number=("c",)))
+
+
+@pytest.mark.parametrize("mark", ["-", "\\N", "Na", "nil", "#DIV/0!", "-1.#IND", "-nan", "Missing", "(null)"])
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.4])
+def test_a_usual_mark_among_numbers_is_missing_however_often_it_comes(mark: str, share: float) -> None:
+    cells = [mark if at < share * ROWS else f"{at}.5" for at in range(ROWS)]
+    found = decided(cells)
+    assert isinstance(found.rule, NumberRule)
+    assert found.rule.missing == "indicator"
+    assert infer({"c": cells}).refused_rows == 0
+    if mark != "-nan":
+        assert found.reason.endswith(f"{mark!r} taken for missing")
+
+
+def test_a_usual_mark_among_texts_is_a_level_and_one_among_dates_is_missing() -> None:
+    assert decided(["a", "b", "-", "none"] * 25).rule == CategoryRule("c", "fill", ("-", "a", "b", "none"))
+    dates = [f"2026-03-{at % 28 + 1:02}" if at % 5 else "NaT" for at in range(ROWS)]
+    assert isinstance(decided(dates).rule, TimeRule)
+
+
+def test_a_few_words_that_come_again_among_many_numbers_do_not_make_texts_of_them() -> None:
+    cells = ["to be told" if at % 4 == 0 else f"{at}.5" for at in range(ROWS)]
+    found = decided(cells)
+    assert isinstance(found.rule, NumberRule)
+    assert found.warning == "25 rows are no numbers and are refused, such as 'to be told': is it a missing value?"
+    flats = [f"{at % 30}{'A' if at % 4 == 0 else ''}" for at in range(ROWS)]
+    assert isinstance(decided(flats).rule, CategoryRule)

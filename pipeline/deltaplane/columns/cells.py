@@ -18,9 +18,12 @@ import numpy as np
 __all__ = [
     "BLANKS",
     "MISSING",
+    "MISSING_AMONG_NUMBERS",
     "MISSING_IF_SEEN",
+    "NOT_A_NUMBER",
     "TRUTHS",
     "MissingWords",
+    "Word",
     "is_nothing",
     "number_of",
     "plain_cell",
@@ -44,9 +47,34 @@ They are not in ``MISSING``, since that is the default of definitions that exist
 TRUTHS = {"true": 1.0, "yes": 1.0, "y": 1.0, "t": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "n": 0.0, "f": 0.0, "0": 0.0}
 """Words of truth, in lower case."""
 
+MISSING_AMONG_NUMBERS = frozenset(
+    (
+        *("-", "--", "---", ".", "..", "...", "*", "**", "?", "??", "???", "_", "\\n"),
+        *("na", "n.a.", "n.a", "n/a", "nd", "n.d.", "none", "nil", "null", "nan", "nat", "missing"),
+        *("(null)", "(none)", "(empty)", "(blank)", "(missing)", "[null]", "<null>", "<none>", "<missing>"),
+        *("#n/a", "#n/a n/a", "#na", "#null!", "#div/0!", "#value!", "#ref!", "#num!", "#name?"),
+        *("-1.#ind", "1.#ind", "-1.#qnan", "1.#qnan"),
+    )
+)
+"""Texts, in lower case, that are proposed to stand for a missing value, too, if a column of numbers or times has them.
+
+Among texts they may be a level like any other.
+"""
+
 _NUMBERS = int | float | Decimal
-_NOT_A_NUMBER = re.compile(r"[+-]?nan", re.IGNORECASE)
+NOT_A_NUMBER = re.compile(r"[+-]?nan", re.IGNORECASE)
+"""The spellings of NaN, which is missing wherever a number could be."""
+
 _SHOWN = 40
+
+
+class Word(str):
+    """A text without blanks at its ends that is no number, although Python could read it as one.
+
+    A reader that knows how a file writes numbers makes them of cells that are written otherwise.
+    """
+
+    __slots__ = ()
 
 
 class MissingWords:
@@ -72,6 +100,8 @@ def plain_cell(cell: Any) -> Any:
     """A cell as a plain Python value: texts without blanks at their ends, NumPy numbers as Python's, NaN as None."""
     if type(cell) is str:
         return cell.strip(BLANKS)
+    if type(cell) is Word:
+        return cell
     if isinstance(cell, np.datetime64):
         return None if np.isnat(cell) else cell
     if isinstance(cell, np.generic):
@@ -102,9 +132,9 @@ def number_of(cell: Any) -> float:
     separators.
     """
     if isinstance(cell, str):
-        if not cell.isascii() or "_" in cell:
+        if not cell.isascii() or "_" in cell or type(cell) is Word:
             raise ValueError("is no number")
-        if _NOT_A_NUMBER.fullmatch(cell):
+        if NOT_A_NUMBER.fullmatch(cell):
             return math.nan
         try:
             number = float(cell)

@@ -14,7 +14,7 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Flags, Int64s
-from deltaplane.columns.cells import MISSING, MISSING_IF_SEEN, MissingWords, shown
+from deltaplane.columns.cells import MISSING, MISSING_AMONG_NUMBERS, MISSING_IF_SEEN, MissingWords, shown
 from deltaplane.columns.encoder import Cells, Encoder
 from deltaplane.columns.rules import (
     BooleanRule,
@@ -25,7 +25,7 @@ from deltaplane.columns.rules import (
     NumberRule,
     TimeRule,
 )
-from deltaplane.columns.sight import MOST, Sight
+from deltaplane.columns.sight import HALF, MOST, Sight
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.grid import Grid, fit_grid
 
@@ -112,7 +112,8 @@ def infer(
     _check_named(said, list(table))
     words = (*MISSING, *(word for word in dict.fromkeys(said.missing) if word not in MISSING))
     sights = [Sight.of(column, cells, MissingWords(words)) for column, cells in table.items()]
-    if seen := _of_columns_in_use(sights, said):
+    marks = {sight.column: _marks(sight, said) for sight in sights}
+    if seen := list(dict.fromkeys([*_of_columns_in_use(sights, said), *sorted(set().union(*marks.values()))])):
         words = (*words, *seen)
         sights = [Sight.of(column, cells, MissingWords(words)) for column, cells in table.items()]
     missing, codes = MissingWords(words), None
@@ -122,7 +123,7 @@ def infer(
     for first in sights:
         are_numbers = first.column not in said.category and first.share(first.numbers) >= MOST
         sight = first.without(missing.numbers) if len(missing.numbers) and are_numbers else first
-        decision = _decide(sight, said)
+        decision = _with_marks(_decide(sight, said), marks[first.column])
         if decision.rule is not None and codes is not None and sight.gives(codes):
             leak = f"alone gives the label in all {sight.present:,} rows: ignore it if it is known only afterwards"
             decision = replace(decision, warning="; ".join(filter(None, (leak, decision.warning))))
@@ -144,6 +145,23 @@ def _of_columns_in_use(sights: Sequence[Sight], said: Overrides) -> list[str]:
     cells = [cell for sight in sights if not _left_out_as_told(sight, said) for cell in sight.cells]
     found = {cell for cell in cells if type(cell) is str and cell in MISSING_IF_SEEN}
     return [word for word in MISSING_IF_SEEN if word in found]
+
+
+def _marks(sight: Sight, said: Overrides) -> set[str]:
+    """The usual words for a missing value that a column of numbers or times has."""
+    if sight.column in said.category or _left_out_as_told(sight, said):
+        return set()
+    found = {cell for cell in sight.cells if isinstance(cell, str) and cell.lower() in MISSING_AMONG_NUMBERS}
+    if not found or max(sight.share(sight.numbers), sight.share(sight.times)) < HALF:
+        return set()
+    return found
+
+
+def _with_marks(decision: Decision, marks: set[str]) -> Decision:
+    if decision.rule is None or not marks:
+        return decision
+    which = ", ".join(map(shown, sorted(marks)))
+    return replace(decision, reason=f"{decision.reason}; {which} taken for missing")
 
 
 def _check_named(said: Overrides, columns: list[str]) -> None:
@@ -173,7 +191,7 @@ def _kind(sight: Sight, said: Overrides) -> Callable[[Sight, Overrides], Decisio
         return _number
     if sight.are_truths:
         return _boolean
-    if sight.share(sight.numbers) >= MOST:
+    if sight.share(sight.numbers) >= MOST or sight.others_are_words:
         return _number
     return _time if sight.share(sight.times) >= MOST else _category
 
@@ -192,7 +210,7 @@ def _says_nothing(sight: Sight) -> str:
         return "" if sight.missing else f"left out, {shown(sight.cells[0])} in every row"
     if sight.present < FEW_ROWS or len(sight.cells) <= MOST * sight.present:
         return ""
-    if sight.share(sight.numbers) >= MOST:
+    if sight.share(sight.numbers) >= MOST or sight.others_are_words:
         return "left out, unique in every row" if _is_id(sight) else ""
     if sight.share(sight.times) >= MOST:
         return ""

@@ -14,15 +14,20 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Floats, Int64s
-from deltaplane.columns.cells import MissingWords, number_of, plain_cell, text_of
+from deltaplane.columns.cells import NOT_A_NUMBER, MissingWords, number_of, plain_cell, text_of
 from deltaplane.columns.encoder import Cells, CodedCells, coded
 from deltaplane.columns.times import milliseconds_of
 
-__all__ = ["MOST", "Sight"]
+__all__ = ["HALF", "MOST", "Sight"]
 
 
 MOST = 0.9
 """If at least this share of the rows is a number, or a time, the column is one, and a warning names the others."""
+
+HALF = 0.5
+"""If at least this share of the rows is a number, or a time, a usual word among them stands for a missing value."""
+
+_MANY_NUMBERS, _FEW_WORDS = 20, 3
 
 _CODE = re.compile(r"[+-]?0[0-9]+")
 """A number with leading zeros is a code, such as a postal code or an account."""
@@ -51,7 +56,11 @@ class Sight:
         place_of_code = np.full(len(given.cells), -1, dtype=np.int64)
         for code, cell in enumerate(given.cells):
             plain = plain_cell(cell)
-            if plain is not None and plain not in words and not (isinstance(plain, str) and plain.lower() == "nan"):
+            if (
+                plain is not None
+                and plain not in words
+                and not (isinstance(plain, str) and NOT_A_NUMBER.fullmatch(plain))
+            ):
                 place_of_code[code] = different.setdefault((type(plain), plain), len(different))
         places = place_of_code[np.asarray(given.codes)]
         rows = np.bincount(places[places >= 0], minlength=len(different)).astype(np.int64)
@@ -116,6 +125,20 @@ class Sight:
     def share(self, values: Floats) -> float:
         """The share of the rows with a value whose cell is not NaN in ``values`` float64[k] of the distinct cells."""
         return float(self.rows[~np.isnan(values)].sum()) / max(1, self.present)
+
+    @property
+    def others_are_words(self) -> bool:
+        """Whether at least half of the rows are numbers, of many values, and the others a few words that come again.
+
+        Such words are said among numbers; a column of codes has many texts beside its numbers.
+        """
+        strange = np.isnan(self.numbers)
+        return (
+            self.share(self.numbers) >= HALF
+            and int((~strange).sum()) >= _MANY_NUMBERS
+            and int(strange.sum()) <= _FEW_WORDS
+            and bool((self.rows[strange] > 1).all())
+        )
 
     def quantile(self, values: Floats, part: float) -> float:
         """The quantile over rows of ``values`` float64[k] of the distinct cells; ``part`` is from 0 to 1.

@@ -17,6 +17,7 @@ from deltaplane.errors import DefinitionError
 from deltaplane.stream.column_tables import encoder_table
 from deltaplane.stream.component_tables import grid_table
 from deltaplane_services.definition_file.toml_writer import as_toml, inline_toml
+from deltaplane_services.produce.column_choice import check_forms
 from deltaplane_services.readers import Looked, ReaderError, ReaderOptions, open_rows
 from deltaplane_services.readers.cells import AS_NUMBERS
 from deltaplane_services.system.printable import plain
@@ -106,7 +107,9 @@ def inspect(first: FirstRows, roles: Roles, overrides: Overrides) -> Inspected:
         counts[text] = counts.get(text, 0) + 1
     ordered = tuple(sorted(counts.items(), key=lambda one: (-one[1], one[0])))
     rows = len(next(iter(columns.values()), ()))
-    return Inspected(infer(columns, labels, overrides), roles, rows, first.passed_over, ordered)
+    inferred = infer(columns, labels, overrides)
+    check_forms(inferred, columns, overrides)
+    return Inspected(inferred, roles, rows, first.passed_over, ordered)
 
 
 def _known(name: str, role: str, columns: Mapping[str, Any]) -> str:

@@ -6,17 +6,18 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from deltaplane.columns.cells import MissingWords
+from deltaplane.columns.cells import MissingWords, Word
 from deltaplane.columns.encoder import Cells, CodedCells, Encoder, read_column
 from deltaplane.columns.inference import Decision, Inferred, Overrides, infer
-from deltaplane.columns.rules import NumberRule
+from deltaplane.columns.rules import NumberRule, TimeRule
 from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.stream.declared import DeclaredFeatures
 from deltaplane_services.produce.feed_options import ReplayOptions, reader_options
 from deltaplane_services.readers import ReaderOptions
+from deltaplane_services.readers.cures import cure_of_texts
 
-__all__ = ["ColumnChoice"]
+__all__ = ["ColumnChoice", "check_forms"]
 
 
 class ColumnChoice:
@@ -58,6 +59,7 @@ class ColumnChoice:
             missing=self._options.input.missing_values or (),
         )
         self.inferred = infer(table, [labels[row] for row in labelled], said)
+        check_forms(self.inferred, table, said)
         self.marks = _marks(self.inferred.encoder, table)
         return self.inferred.encoder
 
@@ -71,6 +73,31 @@ class ColumnChoice:
         if self.inferred is None:
             return options
         return options.with_stream(columns=self.inferred.encoder)
+
+
+def check_forms(inferred: Inferred, table: Mapping[str, Cells], said: Overrides) -> None:
+    """Raise :class:`DefinitionError` for a column of texts that are numbers in a form that was not declared.
+
+    As texts they would be hashed or left out, and what they say would be lost.
+    """
+    for decision in inferred.decisions:
+        if decision.column in (*said.category, *said.ignore) or isinstance(decision.rule, NumberRule | TimeRule):
+            continue
+        texts = _texts(table[decision.column], inferred.encoder.missing)
+        if cure := cure_of_texts(decision.column, texts):
+            raise DefinitionError(
+                f"columns: all of {decision.column!r} looks like numbers, such as {texts[0]!r:.60}, which are written"
+                f" otherwise than was declared: {cure}"
+            )
+
+
+def _texts(cells: Cells, missing: Sequence[str]) -> list[str]:
+    """The different texts of a column that are not missing, longest first; none if it has cells that are no texts."""
+    different = set(cells.cells if isinstance(cells, CodedCells) else list(cells))
+    texts = {cell if isinstance(cell, Word) else cell.strip() for cell in different if isinstance(cell, str)}
+    if any(not isinstance(cell, str) and cell is not None for cell in different):
+        return []
+    return sorted(texts.difference(missing), key=lambda text: (-len(text), text))
 
 
 def _marks(encoder: Encoder, table: Mapping[str, Cells]) -> list[FillValue]:

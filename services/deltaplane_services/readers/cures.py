@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 
-__all__ = ["cure_of", "cure_of_text"]
+from deltaplane.columns.cells import Word
+
+__all__ = ["cure_of", "cure_of_text", "cure_of_texts"]
 
 _NUMBER_WITH_COMMA = re.compile(r"[+-]?[0-9]+(?:,[0-9]+)+(?:\.[0-9]+)?")
 _NUMBER_WITH_POINTS = re.compile(r"[+-]?[0-9]{1,3}(?:\.[0-9]{3})+(?:,[0-9]+)?|[+-]?[0-9]*,[0-9]+")
+_PLAIN = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_GROUPED = r"[+-]?[0-9]{1,3}(?:%s[0-9]{3})+(?:[.,][0-9]+)?"
+_OTHER_FORMS = (
+    re.compile(r"[+-]?(?:[0-9]{1,3}(?:\.[0-9]{3})+|[0-9]+)?(?:,[0-9]*)?"),
+    re.compile(r"[+-]?[0-9]{1,3}(?:,[0-9]{3})*(?:\.[0-9]*)?"),
+    *(
+        re.compile(rf"[+-]?[0-9]+(?:[.,][0-9]+)?|{_GROUPED % sign}")
+        for sign in (" ", "'", "_", "\u2019", "\u00a0", "\u202f")
+    ),
+)
+_SIGNS_OF_UNITS = " $€£%"
 _NOT_A_NUMBER = re.compile(r"the feature `(?P<name>.+?)` is (?P<text>.+), which is not a number", re.DOTALL)
 _MISSING = re.compile(r"the feature `(?P<name>.+)` is missing", re.DOTALL)
 _UNDECLARED = re.compile(r"the feature `(?P<name>.+?)` is .+, which is not among its declared values", re.DOTALL)
@@ -64,6 +78,27 @@ def cure_of_text(text: str) -> str:
     if _NUMBER_WITH_POINTS.fullmatch(text):
         return "if its comma is the decimal sign, say `--decimal ,`, and `--thousands .` for points before it; or "
     return ""
+
+
+def cure_of_texts(column: str, texts: Sequence[str]) -> str:
+    """What to do about a column whose texts are all numbers in one form that was not declared; empty if they are not.
+
+    ``texts``: the different ones. Whole numbers have that form, too, but at least one text must be no number as it is.
+    """
+    bare = [text.strip(_SIGNS_OF_UNITS) for text in texts]
+    strange = [
+        short for text, short in zip(texts, bare, strict=True) if isinstance(text, Word) or not _PLAIN.fullmatch(short)
+    ]
+    if not strange or not any(all(form.fullmatch(text) for text in bare) for form in _OTHER_FORMS):
+        return ""
+    if _PLAIN.fullmatch(strange[0]):
+        cure = (
+            "if its point is the decimal sign, leave `--decimal` out; if it separates thousands, `--thousands .`; or "
+        )
+    elif not (cure := cure_of_text(strange[0])):
+        sign = next(sign for sign in strange[0] if not sign.isdigit() and sign not in "+-")
+        cure = f"if {sign!r} separates thousands, say `--thousands {shlex.quote(sign)}`; or "
+    return f"{cure}if it holds texts, `--category {shlex.quote(column)}`; or leave it out with `{_ignore(column)}`"
 
 
 def _ignore(name: str) -> str:

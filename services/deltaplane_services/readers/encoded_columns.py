@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from deltaplane.columns.cells import Word
 from deltaplane.columns.encoder import Cells, CodedCells, Encoded, Encoder
 from deltaplane.columns.rules import NumberRule
 from deltaplane_services.readers.layout import Layout
@@ -63,10 +64,10 @@ class RowEncoder:
 
 
 def _read(read: Callable[[str], float], cell: str) -> float | str:
-    """The number in a cell; a text that is none is returned as it is, for the encoder to refuse."""
+    """The number in a cell; a text that is none in this form is a word, for the encoder to refuse as a number."""
     with suppress(ValueError):
         return read(cell)
-    return cell
+    return Word(cell.strip())
 
 
 def are_numbers(layout: Layout, rows: Sequence[Sequence[str]]) -> bool:

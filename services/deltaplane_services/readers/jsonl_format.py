@@ -25,18 +25,27 @@ __all__ = ["JsonLinesDialect", "open_jsonl", "read_object"]
 _NESTED = (list, dict)
 
 
+class _Number(str):
+    """The text of a number that stands in a line without quotes: its decimal sign is a point in every file."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class JsonLinesDialect:
     """Rows that are objects with these ``keys``.
 
     ``texts`` are the keys whose truths stay texts, such as that of the label. ``unread`` are keys that nobody reads.
-    A row with any other key is refused, unless ``may_be_others``.
+    A row with any other key is refused, unless ``may_be_others``. ``decimal`` is the decimal sign of texts of
+    the ``features``.
     """
 
     keys: tuple[str, ...]
     texts: frozenset[str]
     unread: frozenset[str]
     may_be_others: bool
+    features: frozenset[str] = frozenset()
+    decimal: str = "."
     delimiter: str = ","
     quote: str = '"'
 
@@ -74,6 +83,9 @@ class JsonLinesDialect:
             if key not in self.unread:
                 raise ValueError(f"the key `{clip(key, 40)}` holds {kind}, and flat objects are read")
             return ""
+        if type(value) is _Number and self.decimal != "." and key in self.features:
+            # A column of numbers is read in one form, so numbers of JSON are written in that of the texts.
+            return value.replace(".", self.decimal)
         return "" if value is None else str(value)
 
 
@@ -85,7 +97,7 @@ def read_object(line: bytes) -> dict[str, Any]:
         raise ValueError("the row is not UTF-8 text") from None
     try:
         row = json.loads(
-            text, parse_float=str, parse_int=str, parse_constant=str, object_pairs_hook=_with_keys_that_come_once
+            text, parse_float=_Number, parse_int=str, parse_constant=str, object_pairs_hook=_with_keys_that_come_once
         )
     except json.JSONDecodeError as fault:
         raise ValueError(f"the line is not JSON: {fault.msg} at character {fault.colno}") from None
@@ -115,12 +127,15 @@ def open_jsonl(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, .
     keys = _keys(source)
     layout = choose_columns(keys, options, source.name)
     texts = {keys[position] for position in (layout.label, layout.id, layout.time) if position is not None}
-    used = texts.union(keys[position] for position in layout.features)
+    features = frozenset(keys[position] for position in layout.features)
+    used = texts.union(features)
     unread = frozenset(options.ignored).union(key for key in keys if key not in used)
     if options.encoder is not None or options.decide is not None or options.look is not None:
         # Rules have a meaning of their own for true and false.
         texts |= used
-    dialect = JsonLinesDialect(tuple(keys), frozenset(texts), unread, options.features is not None)
+    dialect = JsonLinesDialect(
+        tuple(keys), frozenset(texts), unread, options.features is not None, features, layout.form.decimal
+    )
     reader = TableReader(LineCutter(source), layout, dialect, options, source)
     return reader.feature_names, reader.blocks()
 
