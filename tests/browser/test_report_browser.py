@@ -159,6 +159,15 @@ def test_when_and_why_is_seen_whole_without_scrolling_to_the_side(browser: Brows
     check(page, reports["falling"])
 
 
+def test_figures_of_compared_runs_are_in_sight_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    long = vanishing() | {"source": "/a/directory/with/a/long/name/transactions.csv.gz", "window": list("123456789")}
+    run, path = run_of(long, "test"), tmp_path / "comparison.html"
+    path.write_text(comparison_page({"a": run, "b": run}), "utf-8")
+    page = opened(browser, path, PHONE)
+    assert page.ask("(box => box.scrollWidth - box.clientWidth)(document.querySelector('#measures .scroll'))") == 0
+    check(page, path)
+
+
 def test_light_and_dark_follow_the_system_until_the_button_says_otherwise(
     browser: Browser, reports: dict[str, Path]
 ) -> None:

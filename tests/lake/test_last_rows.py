@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.stream.sample import Retirement, Samples, admit
 from deltaplane.window.partition import Partition
 from deltaplane.wire import read_retirement
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake import last_rows
 from deltaplane_services.lake.compute import Computing
 from deltaplane_services.lake.last_rows import LastRows, last_rows_of_table
@@ -231,12 +233,12 @@ def test_open_classes_are_those_that_the_whole_log_has_admitted(tmp_path: Path) 
         ({"length": "all"}, INPUT, "needs every row"),
         ({"length": ["10", "all"]}, INPUT, "needs every row"),
         ({"length": "10", "pane": 5}, INPUT, "send the whole table"),
-        ({"length": "10"}, {"label": "target", "ignore": ["id", "at"]}, "name their column with --id"),
-        ({"length": "10s"}, {"label": "target", "id": "id", "ignore": ["at"]}, "name their column: --time"),
+        ({"length": "10"}, replace(INPUT, id=None, time=None, ignore=("id", "at")), "name their column with --id"),
+        ({"length": "10s"}, replace(INPUT, time=None, ignore=("at",)), "name their column: --time"),
     ],
 )
 def test_windows_and_columns_of_which_the_last_rows_are_not_known_are_refused(
-    tmp_path: Path, window: dict[str, Any], given_columns: dict[str, Any], words: str
+    tmp_path: Path, window: dict[str, Any], given_columns: InputTable, words: str
 ) -> None:
     folder = write_folder(tmp_path / "table", table_of(20), 1)
     columns = ColumnsOfTable(StreamDefinition.from_tables({**TABLES, "window": window}), given_columns)

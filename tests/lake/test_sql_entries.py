@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from deltaplane.errors import ExtraMissing
 from deltaplane.log.history import History
 from deltaplane.log.partial import Partial
 from deltaplane.stream.definition import StreamDefinition
+from deltaplane_services.definition_file.input_table import InputTable
 from deltaplane_services.lake.compute import Computing, compute_history
 from deltaplane_services.lake.file_sums import FileSums
 from deltaplane_services.lake.recomputing import TableOfHistory
@@ -30,7 +32,7 @@ RETIRED = frozenset(ids_of(range(30, 40)))
 EVERY = Drawn(1000, 0)
 
 
-def columns_of(input_table: dict[str, Any], **tables: Any) -> ColumnsOfTable:
+def columns_of(input_table: InputTable, **tables: Any) -> ColumnsOfTable:
     return ColumnsOfTable(StreamDefinition.from_tables({**TABLES, **tables}), input_table)
 
 
@@ -81,7 +83,7 @@ def test_a_row_that_has_another_label_or_is_gone_or_there_twice_is_found_in_the_
     tmp_path: Path, change: str
 ) -> None:
     folder = write_folder(tmp_path / "table", table_of(90), 3)
-    history = summed(folder, columns_of({"label": "target", "ignore": ["id", "at"]}))
+    history = summed(folder, columns_of(InputTable(label="target", ignore=("id", "at"))))
     file = folder / "part-00002.parquet"
     rows = pq.read_table(file)
     at = rows["target"].to_pylist().index("UP", 5)
@@ -119,7 +121,7 @@ def test_labels_are_spelled_and_admitted_as_the_stream_does(tmp_path: Path, clas
     count = len(LABELS) * 3
     table = pa.table({"price": np.arange(count) / 7, "demand": np.arange(count), "target": LABELS * 3})
     folder = write_folder(tmp_path / "table", table, 2)
-    history = summed(folder, columns_of({"label": "target"}, classes=classes))
+    history = summed(folder, columns_of(InputTable(label="target"), classes=classes))
     assert history.partial.rows > 5
     assert not differences(history)
 
@@ -130,7 +132,7 @@ def test_labels_are_spelled_and_admitted_as_the_stream_does(tmp_path: Path, clas
 def test_labels_that_are_numbers_or_truths_have_the_classes_of_the_stream(tmp_path: Path, labels: pa.Array) -> None:
     table = pa.table({"price": np.arange(4) / 7, "demand": np.arange(4), "target": labels})
     folder = write_folder(tmp_path / "table", table, 1)
-    assert not differences(summed(folder, columns_of({"label": "target"}, classes={})))
+    assert not differences(summed(folder, columns_of(InputTable(label="target"), classes={})))
 
 
 @settings(max_examples=40, deadline=None)
@@ -145,7 +147,7 @@ def test_any_number_is_on_the_same_place_of_the_grid_or_refused_on_both_sides(
 ) -> None:
     folder = tmp_path_factory.mktemp("lake") / "table"
     columns = columns_of(
-        {"label": "target", **({"missing_values": marks} if marks else {})},
+        InputTable(label="target", missing_values=tuple(marks) or None),
         features={"names": ["price"], "missing": missing},
         grid={"steps": [1.0], "offsets": [offset], "range_bits": 45},
     )
@@ -205,7 +207,7 @@ def test_what_sql_would_read_otherwise_is_refused_by_name(tmp_path: Path) -> Non
     lines = tmp_path / "rows.csv"
     lines.write_text("price,demand,target\n1,2,UP\n3,4,DOWN\n")
     with pytest.raises(LakeError, match=r"SQL reads files of Parquet, and the table has rows\.csv"):
-        differences(summed(lines, columns_of({"label": "target"})))
+        differences(summed(lines, columns_of(InputTable(label="target"))))
 
 
 def test_without_the_library_one_line_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +222,7 @@ def test_names_and_paths_with_signs_of_sql_are_names(tmp_path: Path) -> None:
     definition = StreamDefinition.from_tables({**TABLES, "features": {"names": ['pri"ce', "dem'and"]}})
     table = table_of(60).rename_columns(["id", "at", 'pri"ce', "dem'and", "tar get"])
     folder = write_folder(tmp_path / "it's a table", table, 2)
-    columns = ColumnsOfTable(definition, {**INPUT, "label": "tar get"})
+    columns = ColumnsOfTable(definition, replace(INPUT, label="tar get"))
     assert not differences(summed(folder, columns))
 
 

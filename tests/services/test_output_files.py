@@ -155,6 +155,29 @@ def test_standard_output_that_is_full_or_closed_is_no_traceback(tmp_path: Path) 
         assert "Exception ignored" not in ended.stderr
 
 
+@pytest.mark.parametrize("to_json", [(), ("--json", "-")])
+@pytest.mark.parametrize(("label", "code"), [("label", 0), ("sorted", 1)])
+def test_who_reads_only_the_head_gets_the_exit_code_of_the_run(
+    tmp_path: Path, label: str, code: int, to_json: tuple[str, ...]
+) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("a,b,label,sorted\n" + "".join(f"{n % 7},{n % 5},{n % 2},{n // 200}\n" for n in range(400)))
+    ignored = ("--ignore", "sorted" if label == "label" else "label")
+    options = ("--label", label, *LEAST[2:], *ignored, *to_json)
+    ended = command("replay", rows, *options, within="set -o pipefail; {} | head -c 0")
+    assert (ended.returncode, "Traceback" in ended.stderr) == (code, False), ended.stderr
+    assert "Exception ignored" not in ended.stderr
+
+
+def test_who_reads_only_the_head_of_a_comparison_sees_no_failure(tmp_path: Path) -> None:
+    rows, files = tmp_path / "rows.csv", [tmp_path / "a.json", tmp_path / "b.json"]
+    rows.write_text(ROWS)
+    for file in files:
+        assert command("replay", rows, *LEAST, "--json", file, "-q").returncode == 0
+    ended = command("compare", *files, within="set -o pipefail; {} | head -c 0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
 def test_an_id_that_is_no_line_is_one_line_of_json() -> None:
     assert [_as_line(one) for one in ("a-1", "é", "two\nlines", "\x1b[2J", '"', "")] == [
         "a-1", "é", '"two\\nlines"', '"\\u001b[2J"', '"\\""', "",

@@ -13,6 +13,7 @@ from deltaplane.log.drift import BLOCK_ROWS, BLOCKS
 from deltaplane_services.observe.report.changes import drifts_table, falls_table
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
+from deltaplane_services.replay.console import Console
 
 CHANGE, END = 12_000, 15_000
 
@@ -75,7 +76,7 @@ def test_the_page_tells_of_falls_and_shifts_with_the_numbers_of_the_json(changed
             assert cell.replace("&", "&amp;") in page
     fall = changed["falls"][0]
     assert f"{fall['class']}: {fall['recall_before']:.4f} → {fall['recall_during']:.4f}" in page
-    told = re.search(r"<td>([^<]*\ba [-+][\d.]+[^<]*)</td>", page)
+    told = re.search(r"<td[^>]*>([^<]*\ba [-+][\d.]+[^<]*)</td>", page)
     assert told is not None
 
 
@@ -85,3 +86,21 @@ def test_the_series_tells_how_far_features_are_from_before(changed: dict[str, An
     largest = max((row for row in shifts if shifts[row]), key=lambda row: abs(shifts[row][2]))
     assert CHANGE < largest < CHANGE + 1500
     assert max(abs(one[1]) for one in shifts.values() if one) < 0.5
+
+
+def test_the_summary_in_a_terminal_names_the_last_fall_and_the_last_shift(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    found = deltaplane.replay(table_of(1), label="y", positive="bad")
+    Console(to_error=False).summary(found._result)
+    said = capsys.readouterr().out
+    fall, drift = found.summary["falls"][-1], found.summary["drifts"][-1]
+    assert f"recall of {fall['class']} {fall['recall_before']:.2f} → {fall['recall_during']:.2f}" in said
+    assert f"in rows {fall['rows_from']:,} to {fall['rows_to']:,}" in said
+    assert f"by row {drift['row']:,}: {drift['features'][0]['feature']} " in said
+    quiet = deltaplane.replay(table_of(3, changes=False), label="y", positive="bad")
+    Console(to_error=False).summary(quiet._result)
+    calm = capsys.readouterr().out
+    assert "quality fell" not in calm
+    assert "features shifted" not in calm

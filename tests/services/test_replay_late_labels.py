@@ -13,14 +13,16 @@ import pytest
 import deltaplane
 from deltaplane.arrays import Floats
 from deltaplane.errors import DefinitionError
+from deltaplane.log.confusion import Confusion
 from deltaplane.log.label_delay import LabelDelay
 from deltaplane.stream.sample import Samples
 from deltaplane.wire import write_sample_batch
+from deltaplane_services.observe.report.compare import comparison, remarks
 from deltaplane_services.observe.report.page import run_page
 from deltaplane_services.observe.report.record import run_of
 from deltaplane_services.processors.messages import SAMPLES, Outgoing
 from deltaplane_services.produce.feed_options import ReplayOptions
-from deltaplane_services.replay import run
+from deltaplane_services.replay import figures, run
 from deltaplane_services.replay.in_python import Replayed
 from deltaplane_services.replay.pipeline import EmbeddedPipeline
 
@@ -158,9 +160,40 @@ def test_page_and_summary_show_both_figures() -> None:
     page = run_page(run_of(summary, "it"))
     for gmean in (summary["gmean"], summary["served"]["gmean"]):
         assert f"{gmean:.4f}" in page
-    assert "labels came 2h later" in page
+    assert "labels came 2h late" in page
     assert "the last label that had come" in page
     assert any(point["lately"]["served_gmean"] is not None for point in summary["series"])
+
+
+def test_a_run_whose_labels_came_late_is_told_from_others_on_its_page_and_beside_them() -> None:
+    at_once, late = replayed().summary, replayed(label_delay=130).summary
+    runs = {"at once": run_of(at_once, "it"), "late": run_of(late, "it")}
+    assert "labels 130 rows late" in run_page(runs["late"])
+    assert "as labels came 130 rows late" in run_page(runs["late"])
+    assert "labels came with their rows here" in run_page(runs["at once"])
+    rows = {name: cells for name, *cells in comparison(runs).body}
+    assert rows["labels come"] == ["with their rows", "130 rows late"]
+    assert rows["G-mean as served"] == ["–", f"{late['served']['gmean']:.4f}"]
+    for name, told in (("last_label", "the last known label"), ("majority", "the majority class")):
+        expected = [f"{one['baselines'][name]['gmean']:.4f}" for one in (at_once, late)]
+        assert rows[f"G-mean of {told}"] == expected
+    assert any("as served" in remark for remark in remarks(runs))
+    assert not any("as served" in remark for remark in remarks({"a": runs["late"], "b": runs["late"]}))
+
+
+def test_a_warning_of_a_run_with_late_labels_holds_what_was_served_against_what_had_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = replayed(label_delay=130)._result
+    held: list[Confusion] = []
+
+    def cautions(scores: Confusion, *_: object) -> list[str]:
+        held.append(scores)
+        return ["it is so"]
+
+    monkeypatch.setattr(figures, "cautions", cautions)
+    assert figures.said_of(found) == ["as served, it is so"]
+    assert held == [found.yardsticks.served]
 
 
 def test_rows_that_wait_when_a_replay_is_interrupted_are_said_and_not_learned(

@@ -23,12 +23,12 @@ def compare(
 
     deltaplane compare a.json b.json --report comparison.html
     """
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     from deltaplane_services.observe.report.compare import best, check_same_rows, comparison, read_runs, remarks
     from deltaplane_services.observe.report.report_outputs import check_outputs, write_comparison
+    from deltaplane_services.system.closed_pipe import PatientConsole
     from deltaplane_services.system.printable import plain
 
     check_outputs(report)
@@ -50,7 +50,7 @@ def compare(
         table.add_row(Text(plain(name)), *shown)
     if report is not None:
         write_comparison(runs, report)
-    console = Console(highlight=False, emoji=False)
+    console = PatientConsole(highlight=False, emoji=False)
     console.print(table)
     for remark in remarks(runs):
         console.print(Text(plain(remark), "yellow"))

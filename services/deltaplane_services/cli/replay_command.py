@@ -295,14 +295,14 @@ def replay(
     deltaplane replay examples/electricity.csv.gz --label target --positive 1 --time event_time --window 2000
     """
     from deltaplane_services.definition_file.parsed_file import DefinitionFile
-    from deltaplane_services.observe.report.record import run_of
-    from deltaplane_services.observe.report.report_outputs import check_outputs, draw
+    from deltaplane_services.observe.report.report_outputs import check_outputs
     from deltaplane_services.replay.console import Console
     from deltaplane_services.replay.keywords import replay_options, with_keywords
     from deltaplane_services.replay.run import embedded
     from deltaplane_services.replay.run import replay as run_replay
-    from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
-    from deltaplane_services.system.output_files import check_output, write_text
+    from deltaplane_services.replay.summary import write_json
+    from deltaplane_services.system.closed_pipe import while_somebody_reads
+    from deltaplane_services.system.output_files import check_output
     from deltaplane_services.system.table_files import check_kind
 
     check_outputs(run.report, run.plots)
@@ -344,17 +344,27 @@ def replay(
     with console.progress(quiet=run.quiet) as show:
         result = run_replay(options, show, pipeline, saved)
     # What is printed may meet a closed pipe, which must cost no file.
+    _write_files(result, run, file)
+    with while_somebody_reads():
+        console.summary(result, quiet=run.quiet)
+        if run.json_to == "-":
+            write_json(result, "-")
+    if code := _exit_code(result):
+        raise typer.Exit(code)
+
+
+def _write_files(result: ReplayResult, run: RunOptions, file: str) -> None:
+    from deltaplane_services.observe.report.record import run_of
+    from deltaplane_services.observe.report.report_outputs import draw
+    from deltaplane_services.replay.summary import definition_text, plain_summary, write_json
+    from deltaplane_services.system.output_files import write_text
+
     if run.json_to not in {None, "-"}:
         write_json(result, str(run.json_to))
     if run.report is not None or run.plots is not None:
         draw(run_of(plain_summary(result), file), run.report, run.plots)
     if run.write_definition is not None:
         write_text(run.write_definition, definition_text(result), "write-definition")
-    console.summary(result, quiet=run.quiet)
-    if run.json_to == "-":
-        write_json(result, "-")
-    if code := _exit_code(result):
-        raise typer.Exit(code)
 
 
 def _replayed_in_pieces(engine: EngineOptions, options: ReplayOptions, run: RunOptions, on: KafkaOptions) -> bool:

@@ -18,13 +18,21 @@ from deltaplane.log.prequential import Point
 from deltaplane_services.observe.blend_tables import blend_shares
 from deltaplane_services.replay.result import ReplayResult
 
-__all__ = ["FEATURES_TOLD", "changes", "shift_of"]
+__all__ = ["FEATURES_TOLD", "SPANS_LATELY", "changes", "shift_of", "spans_lately"]
+
+SPANS_LATELY = 40
+"""What has been lately, in the series, is what has been over this part of all spans."""
 
 FEATURES_TOLD = 5
 """The most features that are listed for a change: those that shifted most."""
 
 _LEAST_SHARE = 0.1
 """The smallest change of a choice's share that is listed."""
+
+
+def spans_lately(points: Sequence[Point]) -> int:
+    """How many of the points have been lately."""
+    return max(1, len(points) // SPANS_LATELY)
 
 
 def changes(result: ReplayResult, spans_lately: int) -> dict[str, Any]:

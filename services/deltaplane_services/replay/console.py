@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import rich.console
 import typer
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -18,8 +17,11 @@ from deltaplane.log import confusion
 from deltaplane.log.headline import METRICS, headline, headline_name
 from deltaplane.solve.objectives import GMEAN
 from deltaplane_services.observe.blend_tables import blend_shares
+from deltaplane_services.observe.report.labels import how_late
+from deltaplane_services.replay.changes import changes, spans_lately
 from deltaplane_services.replay.figures import figures, said_of
 from deltaplane_services.replay.result import ReplayResult, Snapshot
+from deltaplane_services.system.closed_pipe import PatientConsole
 from deltaplane_services.system.printable import echo, plain
 
 __all__ = [
@@ -49,7 +51,7 @@ class Console:
 
     def __init__(self, *, to_error: bool) -> None:
         # What stood in a file is shown as text and never read as markup.
-        self._console = rich.console.Console(stderr=to_error, highlight=False, markup=False, emoji=False)
+        self._console = PatientConsole(stderr=to_error, highlight=False, markup=False, emoji=False)
 
     @contextmanager
     def progress(self, *, quiet: bool = False) -> Iterator[Callable[[Callable[[], Snapshot]], None]]:
@@ -219,7 +221,7 @@ def _quality(table: Table, result: ReplayResult) -> None:
             plain(f"sensitivity ({positive})"),
             f"{number(found['sensitivity'])}   specificity {number(found['specificity'])}",
         )
-        table.add_row("precision", f"{number(found['precision'])}   kappa {number(found['kappa'])}")
+        table.add_row("precision", f"{number(found['precision'])}   kappa {_agreement(found)}")
         table.add_row("false alarms", _alarms(found))
         table.add_row(
             "F-measure", f"{number(found['f_measure'])}   relative sensitivity {number(found['relative_sensitivity'])}"
@@ -231,16 +233,43 @@ def _quality(table: Table, result: ReplayResult) -> None:
             f"{label} {number(recall)}" for label, recall in list(confusion.recalls(model.scores).items())[:12]
         )
         table.add_row("recall by class", plain(recalls))
+        table.add_row("kappa", _agreement(found))
     table.add_row("accuracy", number(found["accuracy"]))
     if found["baselines"] is not None:
-        shown = (f"{name.replace('_', ' ')} {number(one['gmean'])}" for name, one in found["baselines"].items())
+        names = {"last_label": "last label" if found["served"] is None else "last label that had come"}
+        shown = (f"{names.get(name, name)} {number(one['gmean'])}" for name, one in found["baselines"].items())
         table.add_row("G-mean without", ", ".join(shown))
+    _changes(table, result)
+
+
+def _agreement(found: Mapping[str, Any]) -> str:
+    return f"{number(found['kappa'])}   Matthews correlation {number(found['matthews'])}"
+
+
+def _changes(table: Table, result: ReplayResult) -> None:
+    """The last fall of quality and the last shift of features, and how many there were; all are in the report."""
+    found = changes(result, spans_lately(result.points))
+    if found["falls"]:
+        last = found["falls"][-1]
+        recalls = f"{number(last['recall_before'], 2)} → {number(last['recall_during'], 2)}"
+        what = f"recall of {last['class']} {recalls} in rows {last['rows_from']:,} to {last['rows_to']:,}"
+        table.add_row("quality fell", plain(_last_of(found["falls"], what)))
+    if found["drifts"]:
+        last = found["drifts"][-1]
+        most = last["features"][0]
+        by = f" {most['shift']:+.2f} deviations" if math.isfinite(most["shift"]) else ", which was constant"
+        what = f"by row {last['row']:,}: {most['feature']}{by}"
+        table.add_row("features shifted", plain(_last_of(found["drifts"], what)))
+
+
+def _last_of(every: Sequence[Any], what: str) -> str:
+    return what if len(every) == 1 else f"{len(every)} times; at last {what}"
 
 
 def _as_served(served: Mapping[str, Any], delay: str) -> str:
     """The G-mean of what was predicted when rows came, of which the labels came late."""
-    late = f"{int(delay):,} rows" if delay.isdigit() else delay
-    return f"G-mean {number(served['gmean'])} of {served['rows']:,} rows predicted as they came, labels {late} late"
+    late = how_late(delay)
+    return f"G-mean {number(served['gmean'])} of {served['rows']:,} rows predicted as they came, labels {late}"
 
 
 def _measure_of(metric: str) -> str:

@@ -113,9 +113,13 @@ def _top(curve: ScoreCurve) -> list[dict[str, Any]]:
 
 def said_of(result: ReplayResult) -> list[str]:
     """What whoever reads the first figure alone would miss, in words."""
-    names = BASELINES | ({} if result.options.label_delay is None else {"last_label": "the last label that had come"})
+    served = result.yardsticks.served
+    names = BASELINES | ({} if served is None else {"last_label": "the last label that had come"})
     named = {names[name]: one for name, one in _scores_of_baselines(result).items()}
-    return cautions(result.model.scores, result.positive, named)
+    if served is None:
+        return cautions(result.model.scores, result.positive, named)
+    # Baselines know what had come when rows did, as whoever served them; not what is known when rows are learned.
+    return [f"as served, {text}" for text in cautions(served, result.positive, named)]
 
 
 def cells_of(scores: Confusion) -> list[dict[str, Any]]:

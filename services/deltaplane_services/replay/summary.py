@@ -16,7 +16,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.definition_file.toml_writer import as_toml
 from deltaplane_services.observe.blend_tables import blend_shares, candidates_table, objective_table
 from deltaplane_services.produce.refused_rows import Refusals
-from deltaplane_services.replay.changes import changes, shift_of
+from deltaplane_services.replay.changes import changes, shift_of, spans_lately
 from deltaplane_services.replay.figures import cells_of, figures, measures
 from deltaplane_services.replay.result import ReplayResult
 from deltaplane_services.system.output_files import write_text
@@ -24,7 +24,6 @@ from deltaplane_services.system.printable import json_text, json_value
 
 __all__ = [
     "LABELS_TOLD",
-    "SPANS_LATELY",
     "as_json",
     "definition_text",
     "plain_summary",
@@ -33,9 +32,6 @@ __all__ = [
 
 LABELS_TOLD = 1000
 """Labels that are counted in JSON, the most frequent; a flood of them is no message."""
-
-SPANS_LATELY = 40
-"""What has been lately, in the series, is what has been over this part of all spans."""
 
 
 def as_json(result: ReplayResult) -> dict[str, Any]:
@@ -52,7 +48,7 @@ def as_json(result: ReplayResult) -> dict[str, Any]:
         "seconds": result.seconds,
         "rows_per_second": result.rows / result.seconds if result.seconds else None,
         **figures(result),
-        **changes(result, _spans_lately(result.points)),
+        **changes(result, spans_lately(result.points)),
         "objective": objective_table(definition.objective, model, positive),
         "imbalance_ratio": confusion.imbalance_ratio(model.counts),
         "classes": dict(model.counts),
@@ -195,7 +191,7 @@ def _point(point: Point, positive: str | None, definition: StreamDefinition) -> 
 
 def _lately(points: Sequence[Point], at: int, positive: str | None) -> dict[str, Any]:
     """Quality over the spans that end at a point and hold a fortieth of the stream: one span alone is noisy."""
-    spans = _spans_lately(points)
+    spans = spans_lately(points)
     first = max(0, at + 1 - spans)
     scores = confusion.summary(sum((point.scores for point in points[first : at + 1]), Confusion()), positive)
     names = ("gmean", "precision", "sensitivity", "kappa", "false_alarms_per_1000_rows")
@@ -212,10 +208,6 @@ def _served_lately(points: Sequence[Point]) -> float | None:
     served = sum((point.gathered for point in points), Gathered(served=Confusion())).served
     # With one class in the truth there is nothing between classes to measure.
     return None if served is None or len(served.truths()) < 2 else confusion.gmean(served)
-
-
-def _spans_lately(points: Sequence[Point]) -> int:
-    return max(1, len(points) // SPANS_LATELY)
 
 
 def plain_summary(result: ReplayResult) -> dict[str, Any]:

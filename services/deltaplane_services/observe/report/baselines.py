@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.value_tables import Table, cell
 
-__all__ = ["baselines_table", "ends", "top_table"]
+__all__ = ["baseline_name", "baselines_table", "ends", "top_table"]
 
 _COLUMNS = {
     "gmean": "G-mean",
@@ -26,6 +26,13 @@ _NAMES = {
 }
 
 
+def baseline_name(run: Run, name: str) -> str:
+    """What a baseline is called: a label of the row before is not known where labels come late."""
+    if name == "last_label" and run.label_delay is not None:
+        return "the last label that had come"
+    return _NAMES.get(name, name)
+
+
 def ends(run: Run, measure: str) -> str:
     """The interval of a measure in words; nothing where it has none."""
     low, high = run.intervals.get(measure, (math.nan, math.nan))
@@ -37,8 +44,7 @@ def baselines_table(run: Run) -> Table:
     shown: dict[str, Mapping[str, float]] = {"the model": run.measures}
     if run.served:
         shown["the model, as served"] = run.served
-    names = _NAMES | ({"last_label": "the last label that had come"} if run.served else {})
-    shown |= {names.get(name, name): one for name, one in run.baselines.items()}
+    shown |= {baseline_name(run, name): one for name, one in run.baselines.items()}
     columns = {
         key: name
         for key, name in _COLUMNS.items()

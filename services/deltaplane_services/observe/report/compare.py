@@ -9,6 +9,7 @@ from pathlib import Path
 
 from deltaplane_services.observe.report.baselines import ends
 from deltaplane_services.observe.report.json_fields import ReportError
+from deltaplane_services.observe.report.labels import how_late
 from deltaplane_services.observe.report.record import LATER_MEASURES, Run, read_run
 from deltaplane_services.observe.report.value_tables import Table, cell, settings_table
 
@@ -118,6 +119,11 @@ def remarks(runs: Runs) -> list[str]:
         much = max(scored) - min(scored) > _NEARLY * max(scored)
         then = "which is too many to call one best" if much else "a few more or less at the beginning"
         found.append(f"The runs scored {min(scored):,} to {max(scored):,} rows, {then}.")
+    if len({run.label_delay for run in runs.values()}) > 1:
+        found.append(
+            "Labels came later in some runs than in others: what their models were worth to whoever asked is the G-mean"
+            " as served; the other figures are of rows that were predicted once more when they were learned."
+        )
     return found + _close(runs)
 
 
@@ -145,6 +151,7 @@ def comparison(runs: Runs) -> Table:
             rows.append((name, *(cell(run.measures[key]) for run in runs.values())))
         if any(told := [ends(run, key) for run in runs.values()]):
             rows.append((f"{name}, 95 %", *(text or "–" for text in told)))
+    rows += _without(runs)
     others: dict[str, Callable[[Run], str]] = {
         "imbalance ratio": lambda run: cell(run.imbalance_ratio, 2),
         "rows/s": lambda run: "–" if math.isnan(run.rows_per_second) else f"{run.rows_per_second:,.0f}",
@@ -157,6 +164,28 @@ def comparison(runs: Runs) -> Table:
     return Table(("", *runs), tuple(rows + _differences(runs, {row[0] for row in rows})))
 
 
+def _without(runs: Runs) -> list[tuple[str, ...]]:
+    """The G-means that the same rows have without a model that goes on learning, and as served if labels came late."""
+    rows = []
+    if any(run.served for run in runs.values()):
+        rows.append(("G-mean as served", *(cell(run.served.get("gmean", math.nan)) for run in runs.values())))
+    for name, shown in _BASELINES.items():
+        gmeans = [run.baselines.get(name, {}).get("gmean", math.nan) for run in runs.values()]
+        if any(map(math.isfinite, gmeans)):
+            rows.append((f"G-mean of {shown}", *map(cell, gmeans)))
+    if any(run.label_delay is not None for run in runs.values()):
+        late = [None if run.label_delay is None else how_late(run.label_delay) for run in runs.values()]
+        rows.append(("labels come", *(text or "with their rows" for text in late)))
+    return rows
+
+
+_BASELINES = {
+    "majority": "the majority class",
+    "last_label": "the last known label",
+    "frozen": "the first plane, frozen",
+}
+
+
 def _differences(runs: Runs, shown: Collection[str]) -> list[tuple[str, ...]]:
     """A row for each setting in which the runs differ."""
     settings = [{row[0]: row[1] for row in settings_table(run).body} for run in runs.values()]
@@ -165,8 +194,8 @@ def _differences(runs: Runs, shown: Collection[str]) -> list[tuple[str, ...]]:
     return [row for row in rows if len(set(row[1:])) > 1][:_MOST_DIFFERENCES]
 
 
-_FOLLOWS = re.compile("fingerprint|^model (version|condition)|^grid[.]|[.](centers|scales)$")
-"""Settings that follow from other settings and from the rows."""
+_FOLLOWS = re.compile("fingerprint|^label_delay$|^model (version|condition)|^grid[.]|[.](centers|scales)$")
+"""Settings that follow from other settings and from the rows, or that are shown in words."""
 
 _MOST_DIFFERENCES = 40
 

@@ -29,7 +29,8 @@ def comparison_page(runs: Runs) -> str:
                 row[at].set("class", "best")
     title = f"{len(runs)} runs compared"
     note = "Bold: the best of a measure. Below: the settings in which the runs differ."
-    measures = element("section", element("h2", "Measures"), element("p", note, class_="note"), shown, class_="card")
+    measures = element("section", element("h2", "Measures"), element("p", note, class_="note"), shown)
+    measures.attrib |= {"class": "card", "id": "measures"}
     said = [element("p", remark, class_="card notice") for remark in remarks(runs)]
     charts = _charts({name: run for name, run in runs.items() if run.spans})
     return document(

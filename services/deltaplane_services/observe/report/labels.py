@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable
 
-__all__ = ["date_of", "short", "short_names", "time_text"]
+__all__ = ["date_of", "how_late", "short", "short_names", "time_text"]
 
 
 def short_names(names: Iterable[str], most_characters: int) -> dict[str, str]:
@@ -40,6 +40,11 @@ def short(value: float, digits: int = 3) -> str:
         if size <= abs(value) < 1e3 * size:
             return f"{value / size:g}{letter}".replace("-", "\N{MINUS SIGN}")
     return f"{value:g}".replace("-", "\N{MINUS SIGN}")
+
+
+def how_late(delay: str) -> str:
+    """How late labels come, in words: ``500 rows late`` or ``7d late``."""
+    return f"{int(delay):,} rows late" if delay.isdigit() else f"{delay} late"
 
 
 def date_of(milliseconds: float) -> dt.datetime:

@@ -11,7 +11,7 @@ from deltaplane_services.observe.report.baselines import baselines_table, top_ta
 from deltaplane_services.observe.report.changes import changes_of
 from deltaplane_services.observe.report.charts import MOST_CLASSES, charts_of
 from deltaplane_services.observe.report.elements import Element, document, element, table
-from deltaplane_services.observe.report.labels import time_text
+from deltaplane_services.observe.report.labels import how_late, time_text
 from deltaplane_services.observe.report.pictures import Chart, Line
 from deltaplane_services.observe.report.plotly_figures import figure_of, narrow_layouts
 from deltaplane_services.observe.report.record import Run
@@ -130,6 +130,7 @@ def _about(run: Run) -> str:
     named = run.stream if run.stream.startswith("stream") else f"stream {run.stream}"
     parts = [named, f"{run.rows:,} rows", f"{len(run.features):,} features"]
     parts += [f"window {', '.join(run.windows)}", f"{sum(run.counts.values()):,} rows live"]
+    parts += [] if run.label_delay is None else [f"labels {how_late(run.label_delay)}"]
     if run.has_times:
         known = [span.time_milliseconds for span in run.spans if span.time_milliseconds is not None]
         first = known[0] if run.first_time_milliseconds is None else run.first_time_milliseconds
@@ -192,7 +193,9 @@ def _against(run: Run) -> Element | None:
 
 
 def _last_label(run: Run) -> str:
-    return "the last label that had come when the row did" if run.served else "the class of the row before"
+    if run.label_delay is None:
+        return "the class of the row before (labels came with their rows here; --label-delay has them come late)"
+    return f"the last label that had come when the row did, as labels came {how_late(run.label_delay)}"
 
 
 def _frozen_rows(run: Run) -> str:

@@ -134,7 +134,13 @@ class Run:
             totals[truth] += count
         return totals
 
-    @cached_property
+    @property
+    def label_delay(self) -> str | None:
+        """How late labels came, as ``--label-delay`` had it; None where they came with their rows."""
+        delay = self.settings.get("label_delay")
+        return None if delay is None else str(delay)
+
+    @property
     def raw_features(self) -> tuple[str, ...]:
         """The features as rows have them; :attr:`features` are those of planes, which a map may have made."""
         definition = self.settings.get("definition")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from deltaplane_services.observe.report.baselines import ends
 from deltaplane_services.observe.report.elements import Element, element
-from deltaplane_services.observe.report.labels import short
+from deltaplane_services.observe.report.labels import how_late, short
 from deltaplane_services.observe.report.record import Run
 from deltaplane_services.observe.report.value_tables import cell
 
@@ -44,8 +44,7 @@ def _quality(run: Run) -> Iterator[_Tile]:
         yield _Tile(name, cell(value), "what is read first")
     yield _of(run, "G-mean", "gmean", "root of the product of the recalls of all classes: both sides count alike")
     if run.served:
-        delay = run.settings.get("label_delay")
-        what = f"of {run.served['rows']:,.0f} rows, predicted when they came; labels came {delay} later"
+        what = f"of {run.served['rows']:,.0f} rows, predicted when they came{_late(run)}"
         yield _Tile("G-mean as served", cell(run.served["gmean"]), what)
     if run.positive is None:
         yield _of(run, "accuracy", "accuracy", "share of rows predicted right")
@@ -63,6 +62,10 @@ def _quality(run: Run) -> Iterator[_Tile]:
     what = "sensitivity over specificity: 1 leans to neither side"
     yield _of(run, "relative sensitivity", "relative_sensitivity", what)
     yield _of(run, "accuracy", "accuracy", "share of rows predicted right")
+
+
+def _late(run: Run) -> str:
+    return "" if run.label_delay is None else f"; labels came {how_late(run.label_delay)}"
 
 
 def _agreement(run: Run) -> Iterator[_Tile]:
