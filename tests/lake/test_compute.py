@@ -141,7 +141,7 @@ def test_the_bytes_of_a_history_are_read_as_they_were_written_and_name_it(tmp_pa
     assert (again.partial, again.definition.stream_fingerprint) == (history.partial, DEFINITION.stream_fingerprint)
     assert again.facts == history.facts
     assert [file["name"] for file in again.facts["files"]] == ["part-00000.parquet", "part-00001.parquet"]
-    assert (again.facts["version"], again.facts["input"]) == (None, INPUT)
+    assert (again.facts["version"], again.facts["input"]) == (None, INPUT.table)
     assert len(history_name(data)) == 16
     assert history_name(data) != history_name(write_history(replace(history, facts={})))
 

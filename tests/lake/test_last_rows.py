@@ -28,7 +28,8 @@ from deltaplane_services.lake.last_rows import LastRows, last_rows_of_table
 from deltaplane_services.lake.table_sums import ColumnsOfTable
 from deltaplane_services.lake.tables import LakeError
 from deltaplane_services.operations.backup import Backup, BackupWriter
-from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record, read_published_samples
+from deltaplane_services.processors.codec import read_published_samples
+from deltaplane_services.processors.messages import RETIREMENTS, SAMPLES, Record
 from lake_tables import INPUT, TABLES, ids_of, table_of, write_folder
 
 NOW = 2_000_000_000_000

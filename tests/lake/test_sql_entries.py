@@ -42,7 +42,7 @@ def summed(folder: Path, columns: ColumnsOfTable = COLUMNS) -> History:
     total = Partial.zero(columns.definition)
     for file in table.files:
         total = total + sums.whole(file.path, file.name, hashes=False).partial
-    facts = {"table": str(folder), "version": None, "input": dict(columns.input), "last_by": None}
+    facts = {"table": str(folder), "version": None, "input": columns.input.table, "last_by": None}
     return History(columns.definition, total, facts)
 
 
