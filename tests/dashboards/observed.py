@@ -192,6 +192,10 @@ class ObservedRunner(CrashingRunner):
             self._telling.delivered(record.topic, time.perf_counter() - began)
 
 
+QUERIES_OF_A_CHUNK = 10
+"""Enough that a scorer knows within the replay how far the features of its queries have shifted."""
+
+
 class ObservedReplay:
     """The electricity market through an observed pipeline, and the score that somebody keeps who looks on.
 
@@ -215,7 +219,7 @@ class ObservedReplay:
             yield from rechunk(reader, self._options.chunk)
 
     def go_on(self, chunks: int) -> None:
-        """Replay so many chunks more, with a query and a record that is none beside each."""
+        """Replay so many chunks more, with some queries and a record that is none beside each."""
         for chunk in (next(self._chunks) for _ in range(chunks)):
             now = time.time_ns() // 1_000_000
             plane = None if self.runner.scorer.model is None else self.runner.scorer.model.plane
@@ -223,8 +227,10 @@ class ObservedReplay:
                 self.guess += [plane.classes[at] for at in plane.predict(chunk.features).tolist()]
                 self.truth += chunk.labels
             records, _ = self._feed.publish(chunk)
-            query = Query(str(chunk.line_numbers[0]), chunk.features[0], self.definition.data_fingerprint)
-            records += [Outgoing(QUERIES, 0, None, write_query(query)), Outgoing(SAMPLES, 0, None, b"no record")]
+            for number, row in list(zip(chunk.line_numbers, chunk.features, strict=True))[:QUERIES_OF_A_CHUNK]:
+                query = Query(str(number), row, self.definition.data_fingerprint)
+                records.append(Outgoing(QUERIES, 0, None, write_query(query)))
+            records.append(Outgoing(SAMPLES, 0, None, b"no record"))
             self.runner.broker.append_all(records, now)
             self.runner.round(now)
 

@@ -7,11 +7,24 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from deltaplane.arrays import Floats
 from deltaplane.exact.statistics import Statistics
 from deltaplane.log.delta import Source, SourceState, Verdict
+from deltaplane.log.drift import DriftWatch
+from deltaplane.log.records import Query
+from deltaplane.wire import write_query
 from deltaplane_services.observe.metrics import MergerMetrics, ScorerMetrics, WorkerMetrics, label_values, metric_names
 from deltaplane_services.observe.metrics.process_metrics import SILENCE_SECONDS
-from deltaplane_services.processors.messages import DEAD_LETTERS, DELTAS, MODELS, SAMPLES, Outgoing, Output, Record
+from deltaplane_services.processors.messages import (
+    DEAD_LETTERS,
+    DELTAS,
+    MODELS,
+    QUERIES,
+    SAMPLES,
+    Outgoing,
+    Output,
+    Record,
+)
 from deltaplane_services.processors.refused_records import dead_letter
 from deltaplane_services.processors.scorer_processor import ScorerProcessor
 from deltaplane_services.processors.solving import solver_digest
@@ -172,6 +185,41 @@ def test_a_scorer_is_ready_once_there_is_a_plane() -> None:
     scorer.turn(processor)
     assert (scorer.ready().good, scorer.ready().why) == (True, "scorer: answers by model version 2")
     assert only(scorer.registry, metric_names.SEEN_VERSION) == 2.0
+
+
+def query(at: int, features: Floats, partition: int = 0) -> Record:
+    return Record(QUERIES, partition, at, at, None, write_query(Query(f"q{at}", features, BINARY.data_fingerprint)))
+
+
+def test_queries_that_shift_are_told_by_the_scorer_before_any_label_comes() -> None:
+    scorer, processor = ScorerMetrics(BINARY), ScorerProcessor(BINARY)
+    processor.see_model(model(1, plane=plane(), plane_version=1))
+    scorer.turn(processor)
+    assert only(scorer.registry, metric_names.QUERY_DRIFTS) == 0.0
+    assert series(scorer.registry, metric_names.QUERY_SHIFT) == {}
+    rows = np.random.default_rng(5).normal(size=(4000, 2))
+    rows[3000:, 1] += 1.0
+    reference = DriftWatch(2)
+    expected = reference.add(rows)
+    assert [drift.row for drift in expected] == [3300], "within one window"
+    for begin in range(0, 4000, 37):
+        records = [query(at, rows[at]) for at in range(begin, min(begin + 37, 4000))]
+        unread = Record(QUERIES, 0, 10_000 + begin, 0, None, b"no query")
+        infinite = query(20_000 + begin, np.array([1e300, 1e300]))
+        processor.process([*records, unread, infinite])
+        # Another partition that does not shift is watched by itself.
+        processor.process([query(at, np.array([0.5, at % 2]), partition=1) for at in range(begin, begin + 37)])
+        scorer.turn(processor)
+    assert only(scorer.registry, metric_names.QUERY_DRIFTS) == 1.0
+    processor.keep_watches({0})
+    scorer.turn(processor)
+    shifts, spreads = reference.shifts()
+    told = [series(scorer.registry, metric) for metric in (metric_names.QUERY_SHIFT, metric_names.QUERY_SPREAD)]
+    assert told == [dict(zip((("a",), ("b",)), values.tolist(), strict=True)) for values in (shifts, spreads)]
+    processor.keep_watches(set())
+    scorer.turn(processor)
+    assert series(scorer.registry, metric_names.QUERY_SHIFT) == {}
+    assert only(scorer.registry, metric_names.QUERY_DRIFTS) == 1.0, "a counter never goes down"
 
 
 # Workers -------------------------------------------------------------------------------------------------------------

@@ -195,9 +195,11 @@ class ScorerService(ServiceLoop):
 
     def tell(self) -> None:
         """Give the metrics the state of this scorer; called after every turn."""
-        self._watch.turn(self.processor, outage=self._outage, stale=self._models.stale)
         client = self._member.client
-        self._watch.lags(known_lags(client, client.position(client.assignment()), self._definition.name))
+        places = client.assignment()
+        self.processor.keep_watches({place.partition for place in places})
+        self._watch.turn(self.processor, outage=self._outage, stale=self._models.stale)
+        self._watch.lags(known_lags(client, client.position(places), self._definition.name))
 
     def _leave(self) -> None:
         self._member.close()

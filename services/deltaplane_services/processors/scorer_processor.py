@@ -7,7 +7,7 @@ before there is a plane are not refused: they wait in their topic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 from deltaplane import limits
 from deltaplane.arrays import Floats
 from deltaplane.log.answers import Answers, answer
+from deltaplane.log.drift import DriftWatch
 from deltaplane.log.model import Model
 from deltaplane.log.reasons import Reasons, reasons
 from deltaplane.log.records import NamedQuery, Prediction, Query, Unanswered
@@ -67,12 +68,18 @@ class _Answer:
 
 
 class ScorerProcessor:
-    """Answers every query once a model with a plane exists; until then ``ready`` is False and queries wait."""
+    """Answers every query once a model with a plane exists; until then ``ready`` is False and queries wait.
+
+    ``watches``: partition to the watch over the features of its answered queries; None, the default, watches nothing.
+    ``drifts``: the number of drifts that they have found.
+    """
 
     def __init__(self, definition: StreamDefinition, codec: Codec | None = None) -> None:
         self.definition = definition
         self._codec = codec or Codec(definition)
         self.model: Model | None = None
+        self.watches: dict[int, DriftWatch] | None = None
+        self.drifts = 0
         self._others = OtherDefinitions(definition)
 
     @property
@@ -97,6 +104,9 @@ class ScorerProcessor:
         good = [one for one in asked if not isinstance(one, _Refused)]
         rows, unread = self._rows(good)
         answers, place = answer(model.plane, self.definition, rows, unread), 0
+        if self.watches is not None:
+            at_work = [record for record, one in zip(queries, asked, strict=True) if not isinstance(one, _Refused)]
+            self._watch(at_work, rows, answers)
         wanted = [_extras(record) for record, one in zip(queries, asked, strict=True) if not isinstance(one, _Refused)]
         # Probabilities and reasons are computed only if a query asks for them.
         answers = answers.of_model(model) if any("probabilities" in extras for extras in wanted) else answers
@@ -116,6 +126,24 @@ class ScorerProcessor:
             first.append(dead_letter(record, refused.kind, refused.reason, limits.DEAD_LETTER_BYTES))
             then.append(self._unanswered(record, refused, model))
         return Output(tuple(first), tuple(then))
+
+    def keep_watches(self, partitions: Collection[int]) -> None:
+        """Forget what was seen of partitions that are with other scorers now."""
+        if self.watches is not None:
+            self.watches = {partition: watch for partition, watch in self.watches.items() if partition in partitions}
+
+    def _watch(self, records: Sequence[Record], rows: Floats, answers: Answers) -> None:
+        """Look for drift in the features float64[n, d] of n queries; what could not be answered is left out."""
+        assert self.watches is not None, "only called if somebody asks"
+        of: dict[int, list[int]] = {}
+        for at, record in enumerate(records):
+            if at not in answers.refusals:
+                of.setdefault(record.partition, []).append(at)
+        for partition, chosen in of.items():
+            watch = self.watches.get(partition)
+            if watch is None:
+                watch = self.watches[partition] = DriftWatch(rows.shape[1])
+            self.drifts += len(watch.add(rows[chosen]))
 
     def _rows(self, queries: Sequence[Query | NamedQuery]) -> tuple[Floats, dict[int, str]]:
         """(features float64[n, d] of n queries, row to reason of those without); rows by name are encoded together."""

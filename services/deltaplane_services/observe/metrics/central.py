@@ -14,11 +14,13 @@ from prometheus_client.metrics_core import Metric as Family
 
 from deltaplane.arrays import Floats
 from deltaplane.log.delta import Verdict
+from deltaplane.log.drift import DriftWatch
 from deltaplane.log.model import Model
 from deltaplane.log.records import Prediction
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.observe.health import State
 from deltaplane_services.observe.metrics import label_values, metric_names
+from deltaplane_services.observe.metrics.drift_metrics import shift_families
 from deltaplane_services.observe.metrics.families import family, histogram, single
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 from deltaplane_services.observe.metrics.stream_metrics import StreamView
@@ -145,8 +147,9 @@ class ScorerMetrics(ServiceMetrics):
 
     def __init__(self, definition: StreamDefinition, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(definition, "scorer", clock=clock)
-        self._predictions = 0
+        self._predictions = self._drifts = 0
         self._stale = False
+        self._watches: tuple[DriftWatch, ...] = ()
 
     def turn(self, processor: ScorerProcessor, *, outage: str | None = None, stale: str | None = None) -> None:
         """Note the end of a turn.
@@ -154,6 +157,9 @@ class ScorerMetrics(ServiceMetrics):
         ``outage``: what keeps every scorer from work. ``stale``: why the model is not renewed.
         """
         model, self._stale = processor.model, stale is not None
+        if processor.watches is None:
+            processor.watches = {}
+        self._watches, self._drifts = tuple(processor.watches.values()), processor.drifts
         if model is not None:
             # The newest version, not the highest: in a topic that was made anew, versions begin again.
             self._seen_version = model.version
@@ -181,6 +187,11 @@ class ScorerMetrics(ServiceMetrics):
         yield from super().collect()
         yield single(metric_names.PREDICTIONS, self._stream, self._predictions)
         yield single(metric_names.STALE_MODEL, self._stream, float(self._stale))
+        yield single(metric_names.QUERY_DRIFTS, self._stream, self._drifts)
+        features = self._definition.features
+        yield from shift_families(
+            metric_names.QUERY_SHIFT, metric_names.QUERY_SPREAD, self._stream, features, self._watches
+        )
 
 
 def _scorer_readiness(model: Model | None, *, ready: bool) -> State:

@@ -318,6 +318,25 @@ SAMPLE_TO_MODEL = Metric(
 # Of a scorer process. ------------------------------------------------------------------------------------------------
 
 PREDICTIONS = Metric("deltaplane_predictions_total", "counter", "Queries answered by this process.")
+QUERY_SHIFT = Metric(
+    "deltaplane_query_feature_shift",
+    "gauge",
+    "How far the mean of a feature over the last 1,000 answered queries of a partition is from that over the 1,000"
+    " before, in deviations of these: the largest of this scorer's partitions, the first features only.",
+    ("feature",),
+)
+QUERY_SPREAD = Metric(
+    "deltaplane_query_feature_spread_ratio",
+    "gauge",
+    "Deviation of a feature over the last 1,000 answered queries of a partition over that of the 1,000 before: of this"
+    " scorer's partitions the one that is farthest from 1; the first features only.",
+    ("feature",),
+)
+QUERY_DRIFTS = Metric(
+    "deltaplane_query_drifts_total",
+    "counter",
+    "Times that features of the queries of a partition have shifted by no chance, told before any label.",
+)
 STALE_MODEL = Metric(
     "deltaplane_stale_model",
     "gauge",

@@ -25,6 +25,7 @@ from deltaplane.stream.definition import StreamDefinition
 from deltaplane.window.outcomes import RetirementOutcome, SampleOutcome
 from deltaplane_services.observe.health import State
 from deltaplane_services.observe.metrics import label_values, metric_names
+from deltaplane_services.observe.metrics.drift_metrics import shift_families
 from deltaplane_services.observe.metrics.families import Labels, family, histogram, single
 from deltaplane_services.observe.metrics.process_metrics import ServiceMetrics
 from deltaplane_services.processors.letters import without_letter
@@ -197,20 +198,12 @@ class WorkerMetrics(ServiceMetrics):
             yield single(metric_names.ROUNDING_STEPS, stream, float(np.max(errors / self._definition.grid.steps)))
         yield single(metric_names.DRIFTS, stream, self._drifts)
         # The shifts are computed here, in the thread of a scrape, so that they cost the worker's loop nothing.
-        yield from self._shifts([watch.shifts() for watch in held.watches])
+        features = self._definition.features
+        yield from shift_families(
+            metric_names.FEATURE_SHIFT, metric_names.FEATURE_SPREAD, stream, features, held.watches
+        )
         for made in (self._rebuilds, self._delta_bytes, self._to_model):
             yield from made.collect()
-
-    def _shifts(self, shifts: Sequence[tuple[Floats, Floats]]) -> Iterator[Family]:
-        """For each feature, the largest shift of any partition; no series before a partition has 400 samples."""
-        farthest = (abs, lambda spread: abs(math.log(spread)) if spread > 0.0 else math.inf)
-        for at, metric in enumerate((metric_names.FEATURE_SHIFT, metric_names.FEATURE_SPREAD)):
-            found: list[tuple[Labels, float]] = []
-            for place, feature in enumerate(self._definition.features[: label_values.MOST_FEATURES]):
-                known = [value for of in shifts if math.isfinite(value := float(of[at][place]))]
-                if known:
-                    found.append(((feature,), max(known, key=farthest[at])))
-            yield family(metric, self._stream, found)
 
 
 def _taken(delta: object) -> int:
