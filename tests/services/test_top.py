@@ -432,6 +432,33 @@ def test_at_80_columns_numbers_are_whole_however_long_and_trends_give_way(servic
             assert number in text, (columns, number)
 
 
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_numbers_of_classes_with_long_names_are_whole_and_some_columns_give_way(
+    services: Services, columns: int
+) -> None:
+    frame, history = seen(services.gatherer().gather())
+    one = dataclasses.replace(frame.classes[0], live_samples=1_234_567, precision=0.123, sigma=1.2345e-5)
+    named = tuple(dataclasses.replace(one, name=f"soil with stubble, {at}") for at in range(3))
+    lines = drawn(dataclasses.replace(frame, classes=named), history, columns).splitlines()
+    head = next(line for line in lines if line.startswith("class"))
+    rows = [line for line in lines if line.startswith("soil")]
+    assert len(rows) == 3
+    for row in rows:
+        assert {"0.800", "0.123"} <= set(row.split())
+        assert "1,234,567" in row
+        assert row.endswith("1.23e-05")
+        assert "…" not in row.replace("…", "", 1), "the name may be cut, and no number"
+    assert {"recall", "precision", "live", "σ"} <= set(head.split())
+
+
+def test_names_of_features_have_the_room_that_there_is(services: Services) -> None:
+    frame, history = seen(services.gatherer().gather())
+    name = "transaction_amount_in_cents_of_customer"
+    told = dataclasses.replace(frame, weights={"yes": {name: 0.25}}, shifts={name: 1.25})
+    assert re.search(r"transaction_amount_in.*… +\+0\.250 +\+1\.250", drawn(told, history, 150))
+    assert name in drawn(told, history, 200)
+
+
 def test_at_140_columns_there_is_room_for_features(services: Services) -> None:
     frame, history = seen(services.gatherer().gather())
     told = dataclasses.replace(

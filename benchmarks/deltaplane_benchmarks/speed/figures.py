@@ -88,7 +88,9 @@ def _number(value: Cell) -> float:
 def _text(value: Cell, form: str) -> str:
     if value is None:
         return "–"
-    return value if isinstance(value, str) else format(value, form)
+    if isinstance(value, str):
+        return value
+    return "–" if math.isnan(value) else format(value, form)
 
 
 def machine() -> dict[str, Any]:

@@ -328,8 +328,7 @@ QUERY_SHIFT = Metric(
 QUERY_SPREAD = Metric(
     "deltaplane_query_feature_spread_ratio",
     "gauge",
-    "Deviation of a feature over the last 1,000 answered queries of a partition over that of the 1,000 before: of this"
-    " scorer's partitions the one that is farthest from 1; the first features only.",
+    "Deviation of a feature over the last 1,000 answered queries of a partition over that of the 1,000 before.",
     ("feature",),
 )
 QUERY_DRIFTS = Metric(

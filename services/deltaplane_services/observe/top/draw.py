@@ -54,6 +54,7 @@ HELP = (
     ("to model", "from a row in the log to a model that has learned it: half of them, and 95 of 100"),
     ("lag", "records that are still to be read"),
     ("rebuilds", "windows read again from the log, after a start or a failure"),
+    ("precision", "of the rows predicted to be of the class, the share that is"),
     ("σ", "what a row of the class weighs"),
     ("weights", "times the deviation of each feature; above zero it speaks for the class"),
     ("shifts", "of the mean of each feature over the last 1,000 rows, in deviations, told without labels"),
@@ -116,7 +117,7 @@ def draw(frame: Frame, history: History, columns: int, lines: int | None = None)
     blocks += [Text(note, "yellow", overflow="fold") for note in frame.notes]
     sides = Table.grid(padding=(0, 2), expand=True)
     parts = [_quality(frame, history, room), _flow(frame, history, room)]
-    parts += [_features(frame)] if roomy else []
+    parts += [_features(frame, (columns - 2 * sides_of) // sides_of)] if roomy else []
     for _ in parts:
         sides.add_column(ratio=1)
     sides.add_row(*parts)
@@ -167,13 +168,16 @@ def _pairs() -> Table:
     return pairs
 
 
-def _features(frame: Frame) -> Table:
-    """The features with the largest weights, and those that have shifted most."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("feature", style="cyan", overflow="ellipsis", no_wrap=True, max_width=16)
+def _features(frame: Frame, columns: int) -> Table:
+    """The features with the largest weights, and those that have shifted most; names get what the numbers leave."""
     classes = [*frame.weights][:2]
-    for label in classes:
-        table.add_column(f"weight, {label}" if len(label) <= 8 else "weight", justify="right", no_wrap=True)
+    heads = [f"weight, {label}" if len(label) <= 8 else "weight" for label in classes]
+    numbers = sum(max(len(head), len("+0.000")) + _BETWEEN for head in (*heads, "shift"))
+    table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0))
+    room = max(_LABEL, columns - numbers - _BETWEEN)
+    table.add_column("feature", style="cyan", overflow="ellipsis", no_wrap=True, max_width=room)
+    for head in heads:
+        table.add_column(head, justify="right", no_wrap=True)
     table.add_column("shift", justify="right", no_wrap=True)
     sizes = dict.fromkeys(frame.shifts, 0.0)
     for label in classes:
@@ -260,33 +264,49 @@ def _flow(frame: Frame, history: History, room: _Room) -> Table:
 
 def _classes(classes: Sequence[ClassState], history: History, spark: int, columns: int) -> Table:
     total = sum(one.live_samples or 0 for one in classes)
-    names = max(len("class"), min(20, max(len(one.name) for one in classes)))
-    live_width = max(len("live"), len(f"{max(one.live_samples or 0 for one in classes):,}"))
-    # The trend gets what the numbers leave: these are 5 to 11 wide, with two blanks between columns.
-    spark = min(spark, columns - names - live_width - _NUMBERS_OF_A_CLASS)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    body = [_numbers_of(one, total) for one in classes]
+    widths = {name: max(len(name), _LEAST_WIDTH, *(len(row[name]) for row in body)) + _BETWEEN for name in body[0]}
+    names = max(len("class"), min(_LONGEST_CLASS, max(len(one.name) for one in classes)))
+    # No number is cut off: some columns give way before the others, and the trend gets what is left.
+    for name in _GIVE_WAY:
+        if names + _BETWEEN + sum(widths.values()) > columns:
+            del widths[name]
+    names = max(len("class"), min(names, columns - _BETWEEN - sum(widths.values())))
+    spark = min(spark, columns - names - 2 * _BETWEEN - sum(widths.values()))
+    table = Table(box=None, pad_edge=False, padding=(0, _BETWEEN, 0, 0))
     table.add_column("class", style="cyan", overflow="ellipsis", no_wrap=True, max_width=names)
-    for name in ("recall", "", "(all)", "specificity", "F", "live", "share", "σ"):
-        if name or spark >= _LEAST_SPARK:
-            table.add_column(name, justify="right", no_wrap=True)
-    for one in classes:
-        trend = [Text(sparkline(history.trend("recall", one.name), spark, share=True), "blue")]
-        live = one.live_samples
-        table.add_row(
-            Text(one.name),
-            Text(_share(one.recall), "bold"),
-            *(trend if spark >= _LEAST_SPARK else ()),
-            _share(one.recall_of_all),
-            _share(one.specificity),
-            _share(one.f_measure),
-            UNKNOWN if live is None else f"{live:,}",
-            f"{live / total:.1%}" if live is not None and total else UNKNOWN,
-            _number(one.sigma),
-        )
+    for name in widths:
+        table.add_column(name, justify="right", no_wrap=True)
+        if name == "recall" and spark >= _LEAST_SPARK:
+            table.add_column("", no_wrap=True)
+    for one, row in zip(classes, body, strict=True):
+        cells = [Text(row[name], "bold" if name == "recall" else "") for name in widths]
+        if spark >= _LEAST_SPARK:
+            cells.insert(1, Text(sparkline(history.trend("recall", one.name), spark, share=True), "blue"))
+        table.add_row(Text(one.name), *cells)
     return table
 
 
-_NUMBERS_OF_A_CLASS = 6 + 5 + 11 + 5 + 6 + 8 + 2 * 8
+def _numbers_of(one: ClassState, total: int) -> dict[str, str]:
+    live = one.live_samples
+    return {
+        "recall": _share(one.recall),
+        "(all)": _share(one.recall_of_all),
+        "precision": _share(one.precision),
+        "specificity": _share(one.specificity),
+        "F": _share(one.f_measure),
+        "live": UNKNOWN if live is None else f"{live:,}",
+        "share": f"{live / total:.1%}" if live is not None and total else UNKNOWN,
+        "σ": _number(one.sigma),
+    }
+
+
+_GIVE_WAY = ("F", "specificity", "share", "(all)")
+"""The columns of a class that are left out if there is no room, the first of them first."""
+
+_BETWEEN = 2
+_LONGEST_CLASS = 20
+_LEAST_WIDTH = 5
 
 
 def _counts(frame: Frame) -> Table:

@@ -97,6 +97,7 @@ class ClassState:
     name: str
     recall: float | None
     recall_of_all: float | None
+    precision: float | None
     specificity: float | None
     f_measure: float | None
     live_samples: int | None
@@ -391,6 +392,7 @@ def _classes(source: Scrape) -> Iterator[ClassState]:
             name=label,
             recall=source.value(metric_names.SENSITIVITY.name, **{"class": label, "span": "recent"}),
             recall_of_all=source.value(metric_names.SENSITIVITY.name, **{"class": label, "span": "all"}),
+            precision=source.value(metric_names.PRECISION.name, **{"class": label, "span": "recent"}),
             specificity=source.value(metric_names.SPECIFICITY.name, **{"class": label, "span": "recent"}),
             f_measure=source.value(metric_names.F_MEASURE.name, **{"class": label, "span": "recent"}),
             live_samples=_whole(live[label]),
