@@ -146,7 +146,10 @@ ABOUT: Mapping[str, Mapping[str, tuple[str, str]]] = {
             "text",
             "What is between two cells of a CSV file, `blanks` for runs of them; told from the file by default.",
         ),
-        "header": ("true, false", "Whether a CSV file begins with the names of its columns."),
+        "header": (
+            "true, false",
+            "Whether a CSV file begins with the names of its columns; told by its first line by default.",
+        ),
         "nominal": (
             "one-hot, place",
             "Nominal features of ARFF: one for each value, or its place in the declaration, as early versions had it.",

@@ -10,8 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltaplane_services.readers.time_rule import SECONDS_OR_ISO
+from deltaplane_services.readers import ReaderError, ReaderOptions
+from deltaplane_services.readers.time_rule import SECONDS_OR_ISO, rule_of_rows
 from deltaplane_services.readers.time_text import milliseconds_of_ticks
+from deltaplane_services.readers.time_units import told_by_rows
 
 read_time, times_of_text = SECONDS_OR_ISO.read, SECONDS_OR_ISO.read_text
 
@@ -124,3 +126,35 @@ def test_ticks_go_to_the_nearest_millisecond_and_ties_to_the_even_one(ticks: lis
         distance = abs(tick - millisecond * per_millisecond)
         assert 2 * distance <= per_millisecond
         assert 2 * distance < per_millisecond or millisecond % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "hint"),
+    [
+        (739_157.0, 1 / 24, "counted from another day"),
+        (2_460_215.5, 1 / 24, "counted from another day"),
+        (19_628.0, 1 / 24, "counted from another day"),
+        (471_072, 1, "days, hours or minutes"),
+        (28_264_320, 60, "days, hours or minutes"),
+        (230_901, 1, "days, hours or minutes"),
+        (2_023_092_800, 1, "--time-format %Y%m%d%H"),
+        (2_309_281_200, 1, "--time-format %y%m%d%H%M"),
+    ],
+)
+def test_counts_of_something_else_than_seconds_are_not_taken_for_seconds(first: float, step: float, hint: str) -> None:
+    with pytest.raises(ReaderError, match="cannot be told") as refused:
+        told_by_rows([first + step * at for at in range(20)], "t", "rows.csv")
+    assert hint in str(refused.value)
+
+
+def test_counts_from_nought_and_single_small_numbers_are_seconds() -> None:
+    for numbers in ([60.0 * at for at in range(50)], [500.0 + at for at in range(50)], [1_000_000.0]):
+        assert told_by_rows(numbers, "t", "rows.csv") == "s"
+    assert told_by_rows([1_711_102_030.0 + 3600 * at for at in range(20)], "t", "rows.csv") == "s"
+
+
+def test_a_decimal_comma_is_that_of_times_that_are_numbers_too() -> None:
+    cells = [f"{45_197 + at / 24}".replace(".", ",") for at in range(24)]
+    rule, _ = rule_of_rows(cells, ReaderOptions("y", decimal=","), "t", "rows.csv")
+    assert rule.read("45197,5") == 1_695_902_400_000
+    assert rule.read("2023-09-28T12:00:00,5") == 1_695_902_400_500

@@ -54,7 +54,10 @@ class FormatOptions:
     ] = None
     header: Annotated[
         bool | None,
-        typer.Option("--header/--no-header", help="Whether a CSV file begins with names; else columns are 1, 2, …"),
+        typer.Option(
+            "--header/--no-header",
+            help="Whether a CSV file begins with names, or columns are 1, 2, …; told by its first line.",
+        ),
     ] = None
     delimiter: Annotated[
         str | None, typer.Option(help="Character between cells of CSV, tab, or blanks: runs of them.")

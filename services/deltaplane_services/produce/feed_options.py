@@ -198,7 +198,7 @@ def reader_options(file: DefinitionFile, decide: Decide | None = None, *, fill_i
         ignored=table.ignore or (),
         missing="keep" if stream.features.missing == "offset" else "refuse",
         number_of_features=table.number_of_features,
-        header=table.header is not False,
+        header=table.header,
         renamed=tuple(map(_renamed, table.rename or ())),
         declared_labels=tuple(declared),
         na=tuple(dict.fromkeys((*MISSING, *words))),

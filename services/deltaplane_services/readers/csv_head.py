@@ -33,13 +33,15 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 class Head:
     """What stands before the first row of a file.
 
-    ``names`` are those of the columns, and ``rows`` the cells of the first rows. ``unread`` names columns that hold
-    nothing, and ``index`` columns that number or name the rows. ``notes`` are for the user.
+    ``names`` are those of the columns, and ``rows`` the cells of the first rows. ``has_names``: they are in the file.
+    ``unread`` names columns that hold nothing, and ``index`` columns that number or name the rows. ``notes`` are for
+    the user.
     """
 
     names: list[str]
     dialect: CsvDialect
     rows: list[list[str]]
+    has_names: bool = True
     unread: list[str] = field(default_factory=list)
     index: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -51,6 +53,7 @@ def open_csv(source: ByteSource, options: ReaderOptions) -> tuple[tuple[str, ...
     sample = sample if len(sample) < SNIFF_BYTES else sample[: sample.rfind(b"\n") + 1]
     cutter = LineCutter(source)
     head = _read_head(cutter, sample, options, source.name)
+    options = replace(options, header=head.has_names)
     found = _with_distinct_names(_with_unread_columns(head, options), options, source.name)
     unnamed = {f"column{position}" for position, name in enumerate(head.names, start=1) if not name}
     names = [name or f"column{position}" for position, name in enumerate(found.names, start=1)]
@@ -158,10 +161,17 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
             "features were expected. If something else separates its cells, say what with `--delimiter`: a character, "
             f"or `{BLANKS}` for runs of spaces and tabs."
         )
-    if not options.header:
+    rows = _sample_rows(sample, line_number, dialect)
+    bare = options.header is None and _is_a_row([cell.strip() for cell in record.cells], rows[1:], options, where)
+    if bare:
+        notes.append(
+            f"the first line holds numbers, {listed(record.cells, 4)}, and is a row: the columns are named by their"
+            " places; say `--header` if it holds names"
+        )
+    if bare or options.header is False:
         cutter.put_back(data[at:], line_number, unfinished=False)
         names = [str(position) for position in range(1, len(record.cells) + 1)]
-        return Head(names, dialect, _sample_rows(sample, line_number, dialect), notes=notes)
+        return Head(names, dialect, rows, has_names=False, notes=notes)
     below_number = line_number + data.count(b"\n", at, record.end)
     cutter.put_back(data[record.end :], below_number, unfinished=False)
     below = _offset_of_line(sample, below_number)
@@ -171,6 +181,35 @@ def _read_head(cutter: LineCutter, sample: bytes, options: ReaderOptions, where:
         cutter.put_back(data[after_newline(data, at) :], below_number, unfinished=False)
     names = [name.strip() for name in record.cells]
     return Head(names, dialect, _sample_rows(sample, below_number, dialect), notes=notes)
+
+
+def _is_a_row(cells: Sequence[str], rows: Sequence[Sequence[str]], options: ReaderOptions, where: str) -> bool:
+    """Whether a first line of which nobody has said what it is is a row: it holds numbers, and no name that is wanted.
+
+    Numbers that count the columns are names. Raises ReaderError if a number may be a name and a place.
+    """
+    numbers = sum(map(_is_number, cells))
+    named = set(options.features or ())
+    if named and all(_is_place(name, len(cells)) for name in named) and not named.intersection(cells):
+        return True
+    if 2 * numbers < len(cells) or _are_counted(cells):
+        return False
+    wanted = {name for name in (options.label, options.id, options.time, *(options.features or ())) if name is not None}
+    are_places = all(_is_place(name, len(cells)) for name in wanted)
+    if not wanted or not are_places or (numbers < len(cells) and not _come_again(cells, rows)):
+        return False
+    if names := sorted(wanted.intersection(cells)):
+        raise ReaderError(
+            f"The first line of {where} holds numbers, {listed(cells, 4)}: `{names[0]}` may be the name of a column, or"
+            " its place. If it is a row, say `--no-header`; if it holds names, `--header`."
+        )
+    return True
+
+
+def _come_again(cells: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether all cells that are no numbers are values below, too, and so are no names of columns."""
+    texts = [at for at, cell in enumerate(cells) if not _is_number(cell)]
+    return all(any(len(row) > at and row[at].strip() == cells[at] for row in rows) for at in texts)
 
 
 def _below_what_stands_above(

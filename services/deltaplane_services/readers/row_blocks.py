@@ -170,7 +170,7 @@ class ReaderOptions:
     ``text``.
 
     CSV: ``delimiter`` is a character or :data:`BLANKS`; None recognises it by the first line. ``quote`` is a character,
-    :data:`ESCAPED_QUOTE` or :data:`NO_QUOTE`. Lines that begin with ``comment`` are skipped. Without ``header``,
+    :data:`ESCAPED_QUOTE` or :data:`NO_QUOTE`. Lines that begin with ``comment`` are skipped. Without a ``header``,
     columns are named by position, from ``1`` on.
 
     LIBSVM: ``libsvm_base`` is the lowest index (0, 1 or auto). ``number_of_features`` None stands for the highest index
@@ -195,7 +195,7 @@ class ReaderOptions:
     missing: Literal["refuse", "keep"] = "refuse"
     number_of_features: int | None = None
     delimiter: str | None = None
-    header: bool = True
+    header: bool | None = None
     nominal: Literal["one-hot", "place"] = "one-hot"
     time_unit: str | None = None
     time_format: str | None = None

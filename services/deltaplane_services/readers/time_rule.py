@@ -35,17 +35,19 @@ class TimeRule:
     """The rule by which times are read.
 
     ``form`` is that of texts and numbers; if it is None, texts are ISO 8601 and numbers count a ``unit``. ``zone`` is
-    that of local times; UTC if it is None. ``or_iso``: texts that are not of the form may be ISO 8601.
+    that of local times; UTC if it is None. ``or_iso``: texts that are not of the form may be ISO 8601. ``decimal`` is
+    the decimal sign of numbers.
     """
 
     unit: TimeUnit
     form: TimeFormat | None = None
     zone: LocalZone | None = None
     or_iso: bool = False
+    decimal: str = "."
 
     def read(self, text: str) -> int:
         """The milliseconds since the epoch of a cell. Raises ValueError with the reason to refuse the row."""
-        text = text.strip()
+        text = _with_point(text.strip(), self.decimal)
         if text in MISSING:
             raise ValueError(TIME_MISSING)
         if self.form is None:
@@ -90,6 +92,13 @@ class TimeRule:
             return None
 
 
+def _with_point(text: str, decimal: str) -> str:
+    """A number that is written with this decimal sign as one with a point; any other text as it is."""
+    whole, sign, fraction = text.partition(decimal)
+    is_number = decimal != "." and sign and whole.lstrip("+-").isdecimal() and fraction.isdecimal()
+    return f"{whole}.{fraction}" if is_number else text
+
+
 def _digits(text: str) -> str | None:
     """The digits of a whole number, however it is written; None for anything else."""
     try:
@@ -123,8 +132,9 @@ def rule_of_rows(cells: Sequence[str], options: ReaderOptions, column: str, wher
 
     Raises ReaderError if the cells do not show what they are.
     """
-    given = [text for text in map(str.strip, cells) if text not in MISSING]
+    given = [_with_point(text, options.decimal) for text in map(str.strip, cells) if text not in MISSING]
     rule = declared_rule(options) or _recognised(given, options, column, where)
+    rule = replace(rule, decimal=options.decimal)
     numbers = len(_numbers(given))
     if rule.form is None and not numbers:
         return rule, ""

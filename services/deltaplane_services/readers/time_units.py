@@ -42,6 +42,8 @@ _WORDS = dict(
 )
 _CLEAR_SHARE = 0.9
 _SOME_SHARE = 0.25
+_SOME_ROWS = 10
+"""So many different numbers are no date, or far from nought, by chance."""
 
 
 @dataclass(frozen=True)
@@ -160,15 +162,41 @@ def told_by_rows(numbers: Sequence[float], column: str, where: str) -> str:
         # Ticks of 100 ns since the year 1, as .NET has them, are nanoseconds of 1990, too.
         if best == "ns" and np.median(every) < 662_380_416e9:
             raise _untold(column, where, f"{first} may be nanoseconds of 1990, or ticks of 100 nanoseconds")
+        if best == "s" and (form := _also_a_date(every)):
+            raise _untold(column, where, f"{first} may be seconds since 1970, or a date (--time-format {form})")
         return best
     if whole and np.all((every >= 1990) & (every <= 2100)):
         raise _untold(column, where, f"{first} may be a year (--time-format %Y)")
     if whole and np.all((every // 100 >= 1990) & (every // 100 <= 2100) & (every % 100 >= 1) & (every % 100 <= 12)):
         raise _untold(column, where, f"{first} may be a month of a year (--time-format %Y%m)")
     others = max(share[name] for name in ("ms", "us", "ns"))
+    if _is_far_from_nought(every):
+        raise _untold(column, where, f"{first} may be days, hours or minutes, or be counted from another day than 1970")
     if np.mean(np.abs(every) <= LATEST / 1000) >= 0.5 and others < _SOME_SHARE:
         return "s"
     raise _untold(column, where, f"in no unit are nearly all of the first rows between 1990 and 2100: {first}, …")
+
+
+def _is_far_from_nought(every: Floats) -> bool:
+    """Whether numbers that are no likely times do not count from nought either: they begin far above their span."""
+    lowest = float(every.min())
+    return len(np.unique(every)) >= _SOME_ROWS and lowest > max(1000.0, 10.0 * (float(every.max()) - lowest))
+
+
+def _also_a_date(every: Floats) -> str:
+    """The form in which all of some numbers, of ten digits, are dates to the hour or minute; empty if there is none."""
+    if len(np.unique(every)) < _SOME_ROWS or not np.all((every == np.floor(every)) & (every >= 0)):
+        return ""
+    for form, days, most in (("%Y%m%d%H", every // 100, 23), ("%y%m%d%H%M", every // 10**4, 59)):
+        last, month, day = every % 100, days // 100 % 100, days % 100
+        likely = (last <= most) & (month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)
+        if form == "%Y%m%d%H":
+            likely &= (days >= 1990_01_01) & (days <= 2100_12_31)
+        else:
+            likely &= every // 100 % 100 <= 23
+        if np.all(likely):
+            return form
+    return ""
 
 
 def _untold(column: str, where: str, why: str) -> ReaderError:
