@@ -31,7 +31,10 @@ _LATE_KEY = re.compile(r"the key `(?P<name>.+)` is none of the first rows", re.D
 
 _CURES = (
     (re.compile("is not UTF-8 text"), "say which encoding the file has, for example `--encoding cp1252`"),
-    (re.compile("the label is missing"), "texts that are no label are listed with `--missing-values`"),
+    (
+        re.compile("the label is missing"),
+        "if a usual text for that is a class here, name all classes, as in `--classes None,some`",
+    ),
     (re.compile("text follows a closing quote"), "if backslashes stand before quotes within cells, `--quote '\\\"'`"),
     (re.compile("a quote is opened and not closed"), "if the quote encloses nothing, `--quote none`"),
     (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -9,13 +10,15 @@ import numpy as np
 
 from deltaplane import limits
 from deltaplane.arrays import Floats
+from deltaplane.errors import DefinitionError
 from deltaplane.exact.ordinary import FillValue, likely_fill_values
 from deltaplane.stream.definition import StreamDefinition
 from deltaplane_services.produce.feed_options import ReplayOptions
 from deltaplane_services.readers import RowBlock
+from deltaplane_services.readers.arff_format import MOST_NUMERIC_CLASSES
 from deltaplane_services.replay.labels_seen import LabelsSeen
 
-__all__ = ["first_blocks", "marks", "rows_to_fit_on", "with_positive"]
+__all__ = ["first_blocks", "marks", "refuse_measurements", "rows_to_fit_on", "with_positive"]
 
 
 def rows_to_fit_on(first: list[RowBlock]) -> Floats | None:
@@ -41,6 +44,34 @@ def with_positive(options: ReplayOptions, first: list[RowBlock]) -> tuple[Replay
     if options.makes_two_classes:
         options = options.with_stream(classes=replace(options.stream.classes, positive=rare))
     return options, rare
+
+
+def refuse_measurements(options: ReplayOptions, first: list[RowBlock]) -> None:
+    """Raise :class:`DefinitionError` if the labels of the first rows are measurements, each of which would be a class.
+
+    They are if they are numbers of many values, with fractions, or nearly a value for each row.
+    """
+    if options.tables.get("classes") or options.continues:
+        return
+    labels = [label for block in first for label in block.labels]
+    different = set(labels)
+    if len(different) <= MOST_NUMERIC_CLASSES or not all(map(_is_number, different)):
+        return
+    if 2 * len(different) > len(labels) or any(not float(label).is_integer() for label in different):
+        column = options.input.get("label")
+        where = "the label" if column is None else f"label: column {column!r}"
+        raise DefinitionError(
+            f"{where} holds numbers, {len(different):,} different ones in the first {len(labels):,} rows, such as"
+            f" {labels[0]}: they measure something and are no classes; name another column with --label, or the classes"
+            " with --classes"
+        )
+
+
+def _is_number(label: str) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return False
 
 
 def marks(definition: StreamDefinition, rows: Floats | None) -> list[FillValue]:

@@ -37,7 +37,13 @@ from deltaplane_services.produce.feed_options import (
 from deltaplane_services.produce.refused_rows import Refusals
 from deltaplane_services.readers import ReadAhead, ReaderError, RowBlock, RowReader, open_rows, rechunk, shuffled
 from deltaplane_services.replay.by_row import ROWS_AT_ONCE, ByRowPipeline, by_row, slow_from_the_start
-from deltaplane_services.replay.first_rows import first_blocks, marks, rows_to_fit_on, with_positive
+from deltaplane_services.replay.first_rows import (
+    first_blocks,
+    marks,
+    refuse_measurements,
+    rows_to_fit_on,
+    with_positive,
+)
 from deltaplane_services.replay.held_rows import HeldRows, Labelled
 from deltaplane_services.replay.label_order import LabelOrder
 from deltaplane_services.replay.labels_seen import LabelsSeen
@@ -111,6 +117,7 @@ def replay(
             blocks = shuffled(blocks, options.shuffle)
         fits = needs_first_rows(options)
         first = list(first_blocks(blocks)) if fits or options.needs_positive else []
+        refuse_measurements(options, first)
         options, rare = with_positive(options, first)
         rows = rows_to_fit_on(first) if fits else None
         definition = complete_definition(options, reader.feature_names, rows)

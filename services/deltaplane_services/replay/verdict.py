@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deltaplane.columns.cells import MISSING_AMONG_NUMBERS
 from deltaplane.log import confusion
 from deltaplane.log.model import Model
 from deltaplane_services.produce.feed_options import ReplayOptions
@@ -60,6 +62,8 @@ def verdict_of(
             f"the figures say nothing of {_named(missing)}: live rows are there, and none of them was scored,"
             " since they came before there was a plane"
         )
+    if scored and not undefined and (words := _never_recognised(model, positive)):
+        warnings.append(words)
     if not order.is_sorted and order.has_spells:
         warnings.append(
             f"labels come in {order.runs:,} long runs, where rows in a mixed order have about "
@@ -98,6 +102,32 @@ def _never_scored(model: Model) -> list[str]:
     """Classes that occur among live rows or predictions, but of which no row was scored."""
     known = set(model.counts) | {label for pair in model.scores.counts for label in pair}
     return sorted(known - set(model.scores.truths()))
+
+
+def _never_recognised(model: Model, positive: str | None) -> str:
+    """Why the G-mean is 0: classes of which no scored row was predicted rightly; empty if it is not."""
+    if confusion.summary(model.scores, positive).gmean > 0.0:
+        return ""
+    rows, right = Counter[str](), Counter[str]()
+    for (truth, predicted), count in model.scores.counts.items():
+        name = truth if positive is None or truth == positive else f"not {positive}"
+        rows[name] += count
+        if truth == predicted or (positive is not None and positive not in (truth, predicted)):
+            right[name] += count
+    none = sorted((name for name in rows if not right[name]), key=lambda name: (-rows[name], name))
+    if not none:
+        return ""
+    first = none[0]
+    others = f", nor of {len(none) - 1} more of {len(rows)} classes" if len(none) > 1 else ""
+    mark = f"; if {first!r} stands for a missing label, --missing-values says so" if _may_be_missing(first) else ""
+    return (
+        f"the G-mean is 0, since no scored row of the class {first!r} ({rows[first]:,}) was predicted as"
+        f" such{others}{mark}"
+    )
+
+
+def _may_be_missing(label: str) -> bool:
+    return label.lower() in MISSING_AMONG_NUMBERS
 
 
 def _unscored(model: Model, positive: str | None) -> str:
