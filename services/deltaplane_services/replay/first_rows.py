@@ -51,14 +51,14 @@ def refuse_measurements(options: ReplayOptions, first: list[RowBlock]) -> None:
 
     They are if they are numbers of many values, with fractions, or nearly a value for each row.
     """
-    if options.tables.get("classes") or options.continues:
+    if options.stream.classes.table or options.continues:
         return
     labels = [label for block in first for label in block.labels]
     different = set(labels)
     if len(different) <= MOST_NUMERIC_CLASSES or not all(map(_is_number, different)):
         return
     if 2 * len(different) > len(labels) or any(not float(label).is_integer() for label in different):
-        column = options.input.get("label")
+        column = options.input.label
         where = "the label" if column is None else f"label: column {column!r}"
         raise DefinitionError(
             f"{where} holds numbers, {len(different):,} different ones in the first {len(labels):,} rows, such as"
